@@ -1,8 +1,9 @@
 """Fitted models as files for :class:`sklearn_hocrf.tagger.Tagger`.
 
-docs/guide/tagger_file.md describes the container of format 1: a header, which is JSON, and a body of arrays. Entries of
-the header:
+docs/guide/tagger_file.md describes the container, a safetensors file. Entries of the header:
 
+format
+    1.
 labels
     The L labels: texts, numbers or booleans.
 scheme
@@ -10,9 +11,8 @@ scheme
 n_columns
     C, the number of scores of a token; those of the L labels come first.
 packed
-    The size of the body in bytes if it is an .xz stream, else null.
-arrays
-    Type, shape and position in the body of each array, by name.
+    The type and the shape of those arrays that the file contains as a gzip stream of their bytes, by name;
+    ``export_tagger(model, path, compress=False)`` packs none.
 features
     What makes attributes, see below.
 
@@ -37,7 +37,7 @@ n_weights, column, weight
 text, n_text
     All texts in UTF-8, one after the other; how many characters each has.
 code
-    The codes of the attributes of templates.
+    The codes of the attributes of templates, each as its difference from the one before, modulo the range of the type.
 
 ``features`` is ``{"kind": "names"}`` if the V texts are the names of attributes, as in feature dicts or lists of names.
 Templates of CRF++ or Wapiti have the kind "strings", and
@@ -73,9 +73,9 @@ phrases
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
-from importlib.util import find_spec
 from itertools import takewhile
 from typing import Any
 
@@ -88,16 +88,14 @@ from ._estimator.fitted_model import FittedModel
 from ._files import output_file, replace_content
 from ._structure.weighted_arcs import weighted_arcs
 from ._tagger import (
-    ALIGNMENT,
     ARRAYS,
-    MAGIC,
     MAX_CELLS,
     MAX_HEADER,
     MAX_NUMBER,
-    MAX_PACKED,
     MAX_RATIO,
     MAX_WEIGHT,
     SMALL_FILE,
+    TYPES,
     Exported,
     Tagger,
 )
@@ -150,10 +148,8 @@ def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
 
 
 def _pack(header, arrays, dtype, compress) -> bytes:
-    """Return the bytes of a file with a header and arrays."""
-    parts: list[bytes] = []
-    entries: dict[str, tuple] = {}
-    offset = 0
+    """Return the bytes of a safetensors file: arrays by size of their items, and the header as text of its metadata."""
+    contents: dict[str, np.ndarray] = {}
     for name, (kind, _) in ARRAYS.items():
         array = np.asarray(arrays[name])
         if kind == "f":
@@ -161,34 +157,34 @@ def _pack(header, arrays, dtype, compress) -> bytes:
                 array = array.astype(np.dtype(dtype).newbyteorder("<"))
             if not float(np.abs(array).max(initial=0.0)) <= MAX_WEIGHT:
                 raise ValueError(f"some weights are larger than {dtype}, or a tagger, can have")
-        array = array if kind == "f" else _smallest(array)
-        entries[name] = array.dtype.str, array.shape, offset
-        parts.append(_padded(array.tobytes()))
-        offset += len(parts[-1])
-    body, packed = b"".join(parts), None
-    if compress or (compress is None and len(body) <= SMALL_FILE and find_spec("_lzma")):
-        packed, body = len(body), _compressed(body)
-    header = {**header, "packed": packed, "arrays": entries}
-    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
+        contents[name] = array if kind == "f" else _smallest(array)
+    contents["code"] = np.diff(contents["code"], prepend=contents["code"].dtype.type(0))  # which is packed smaller
+    packed = {}
+    if compress or (compress is None and sum(array.nbytes for array in contents.values()) <= SMALL_FILE):
+        for name in (name for name, (kind, _) in ARRAYS.items() if kind == "u"):  # weights have no pattern
+            array, stream = contents[name], gzip.compress(contents[name].tobytes(), mtime=0)
+            if len(stream) < 0.9 * array.nbytes <= MAX_RATIO * len(stream):
+                packed[name], contents[name] = _type_and_shape(array), np.frombuffer(stream, np.uint8)
+    entries: dict[str, Any] = {}
+    stop, parts = 0, sorted(contents.items(), key=lambda part: (-part[1].itemsize, part[0]))
+    for name, array in parts:
+        start, stop = stop, stop + array.nbytes
+        entries[name] = dict(zip(("dtype", "shape"), _type_and_shape(array), strict=True), data_offsets=[start, stop])
+    entries["__metadata__"] = {"hocrf": _json({"format": 1, "packed": packed, **header})}
+    text = _json(entries).encode()
+    text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
         raise ValueError(f"labels, fields and templates take {len(text)} bytes, more than {MAX_HEADER}")
-    return _padded(MAGIC + len(text).to_bytes(8, "little") + text) + body
+    return b"".join([len(text).to_bytes(8, "little"), text, *(array.tobytes() for _, array in parts)])
 
 
-def _padded(content) -> bytes:
-    return content + bytes(-len(content) % ALIGNMENT)
+def _json(content) -> str:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False)
 
 
-def _compressed(body) -> bytes:
-    """Return an .xz stream; most of its bytes come in fours, as weights do."""
-    import lzma  # not every Python has it
-
-    size = min(max(len(body), 1 << 12), 1 << 24)  # of what a reader keeps
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 6, "dict_size": size, "lc": 2, "lp": 2, "pb": 2}]
-    stream = lzma.compress(body, lzma.FORMAT_XZ, filters=filters)
-    if len(body) > min(MAX_PACKED, MAX_RATIO * len(stream)):
-        raise ValueError(f"a file of {len(body)} bytes cannot be compressed: compress=False")
-    return stream
+def _type_and_shape(array) -> tuple[str, tuple]:
+    """Return the type of an array by the name that safetensors files have for it, and the shape."""
+    return next(name for name, dtype in TYPES.items() if dtype == array.dtype.str), array.shape
 
 
 def _smallest(array) -> np.ndarray:

@@ -128,7 +128,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     See Also
     --------
     sklearn.ensemble.StackingClassifier : The same for tables, with several classifiers.
-    sklearn_hocrf.scores.predict_from_scores : Decode scores with given, not learned, scores of label patterns.
+    sklearn_hocrf.scores.posterior : All answers for scores, with given, not learned, weights of label patterns.
 
     Notes
     -----

@@ -13,11 +13,10 @@ import mmap as mapping
 import os
 import re
 import unicodedata
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from decimal import Decimal
 from functools import partial
-from importlib import import_module
 from itertools import accumulate, chain, groupby, pairwise, repeat
 from numbers import Real
 from operator import sub
@@ -27,27 +26,20 @@ import numpy as np
 
 __all__ = ["Exported", "Labelling", "Tagger"]
 
-MAGIC, ALIGNMENT = b"HOCRF\0\0\1", 64
+FORMER = b"HOCRF\0\0\1"  # how files began before they were safetensors files
 MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
 LARGE_SCORE = 1e6  # bound of the score of a labelling from which its rounding matters
 SMALL_FILE = 1 << 24  # read whole, not mapped
-MAX_PACKED, MAX_RATIO = 1 << 28, 128  # bytes of a body that is packed, and of it for one byte of the file
-CACHE_BYTES = 1 << 23  # of each field, for what is known of its values
-MOST_CELLS = 1 << 20  # of the rows of weights of one sequence
+MAX_PACKED, MAX_RATIO = 1 << 28, 512  # bytes of arrays that are packed, and of them for one byte of the file
+MOST_WEIGHTS = 1 << 22  # that compiled code copies: larger files are mapped, and shared by processes
 MOST_KEYS, MOST_DEPTH = 1 << 9, 9  # of feature dicts, and of dicts in them, for which tables are kept
 MOST_VALUES = 1 << 15  # of a column, of which what is made of them is kept
 LONGEST_TEXT = 1000  # of labels in an array of texts of one width
-FEW_LABELS = 5  # whose arcs are compared together, by measurement with 29
-MOST_STEPS = 40  # of the search for the best labels, before all states are looked at
-MOST_GROUPS = 96  # of states, which bounds are computed of, unless there are many labels
-SHARPEST = 4.0  # power of the sums that are bounds
-LOWEST = -140.0  # logarithm of a factor of such a sum
-ROUNDING = 1e-14  # of a score, for each token and score that it is a sum of
 TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
 BEFORE, AFTER = object(), object()  # stand for the values before the first and after the last token
-TYPES = {"<f4", "<f8", "|u1", "<u2", "<u4", "<u8"}
+TYPES = {"U8": "|u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "F32": "<f4", "F64": "<f8"}
 ARRAYS = {  # kind of numbers, dimensions
     **dict.fromkeys(("fail", "length", "source", "label", "target", "closed", "n_moved", "moved"), ("u", 1)),
     **dict.fromkeys(("n_weights", "column", "n_text", "text", "code"), ("u", 1)),
@@ -166,6 +158,8 @@ class _CachedProperty:
         self.compute, self.name = compute, compute.__name__
 
     def __get__(self, instance, owner):
+        if instance is None:  # help asks the class
+            return self
         return vars(instance).setdefault(self.name, self.compute(instance))  # threads may compute it twice
 
 
@@ -212,45 +206,64 @@ def _get(table, key, kind, what="the header"):
     return value
 
 
-def _aligned(n_bytes):
-    return -(-n_bytes // ALIGNMENT) * ALIGNMENT
-
-
 def _unpacked(stream, n_bytes):
-    """Return the content of an .xz stream, which has so many bytes. No more memory is taken."""
-    lzma = import_module("lzma")  # not every Python has it
-    _require(0 <= n_bytes <= min(MAX_PACKED, MAX_RATIO * len(stream)), f"a body of {n_bytes} bytes")
-    reader = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=2 * SMALL_FILE)
+    """Return the content of a gzip stream, which has so many bytes. No more memory is taken."""
+    _require(0 <= n_bytes <= MAX_RATIO * len(stream), f"an array of {n_bytes} bytes")
+    reader = zlib.decompressobj(31)
     try:
         content = reader.decompress(stream, n_bytes + 1)
-    except (lzma.LZMAError, EOFError) as error:
+    except zlib.error as error:
         raise ValueError(f"no file of a tagger, or a damaged one: {error}") from None
-    _require(len(content) == n_bytes and reader.eof and not reader.unused_data, "the length of the body")
+    _require(len(content) == n_bytes and reader.eof and not reader.unused_data, "the length of a packed array")
     return content
 
 
-def _read_arrays(content, header) -> dict:
-    """Return the arrays of a body, views of its content, after all that the header says of them is checked."""
-    table = _get(header, "arrays", dict)
-    _require(table.keys() == ARRAYS.keys(), f"the arrays are {sorted(table)!r:.200}")
-    arrays, ranges = {}, []
-    for name, entry in table.items():
-        _require(isinstance(entry, list) and len(entry) == 3, f"array {name} is not a type, a shape and an offset")
-        dtype, shape, offset = entry
-        kind, n_dimensions = ARRAYS[name]
-        _require(isinstance(dtype, str) and dtype in TYPES and dtype[1] == kind, f"array {name} is of {dtype!r:.30}")
-        sizes = [*shape, offset] if isinstance(shape, list) else [None]
-        _require(all(type(size) is int and size >= 0 for size in sizes), f"shape or offset of array {name}")
-        _require(len(shape) == n_dimensions and offset % ALIGNMENT == 0, f"shape or offset of array {name}")
-        n_bytes = math.prod(shape) * int(dtype[2])
-        _require(offset + n_bytes <= len(content), f"array {name} is not within the file")
-        ranges.append((offset, offset + n_bytes))
-        arrays[name] = np.frombuffer(content, dtype, math.prod(shape), offset).reshape(shape)
-    _require(all(stop <= start for (_, stop), (start, _) in pairwise(sorted(ranges))), "arrays overlap")
+def _are_sizes(sizes, n):
+    return isinstance(sizes, list) and len(sizes) == n and all(type(size) is int and size >= 0 for size in sizes)
+
+
+def _type_and_size(name, given, kind):
+    """Return the type of an array, and its size in bytes; ``given`` are type and shape, ``kind`` what they may be."""
+    good = isinstance(given, list) and len(given) == 2 and isinstance(given[0], str) and given[0] in TYPES
+    _require(good and TYPES[given[0]][1] == kind[0] and _are_sizes(given[1], kind[1]), f"array {name}: {given!r:.60}")
+    return np.dtype(TYPES[given[0]]), math.prod(given[1]) * int(TYPES[given[0]][2])
+
+
+def _read_file(content) -> tuple[dict, dict]:
+    """Return the header of a tagger in a safetensors file, and the arrays, which are views of the content.
+
+    All that the file says of arrays is checked. They are neighbours, and fill the file.
+    """
+    _require(content[:8] != FORMER, "it is of a version before 0.1.0, export the model again")
+    size = int.from_bytes(content[:8], "little")
+    _require(8 <= size <= min(MAX_HEADER, len(content) - 8) and size % 8 == 0, f"a header of {size} bytes")
+    table, body = _parse_header(content[8 : 8 + size]), memoryview(content)[8 + size :]
+    header = _parse_header(_get(_get(table, "__metadata__", dict), "hocrf", str).encode("utf-8", "surrogatepass"))
+    _require(_get(header, "format", int) == 1, f"its format is {header['format']}, and this reader knows format 1")
+    packed = _get(header, "packed", dict)
+    _require(table.keys() == {"__metadata__", *ARRAYS} and packed.keys() <= ARRAYS.keys(), "the names of arrays")
+    arrays, places, n_unpacked = {}, [], 0
+    for name, kind in ARRAYS.items():
+        entry, is_packed = table[name], name in packed
+        _require(isinstance(entry, dict) and entry.keys() == {"dtype", "shape", "data_offsets"}, f"array {name}")
+        shape, place = entry["shape"], entry["data_offsets"]
+        dtype, n_bytes = _type_and_size(name, [entry["dtype"], shape], ("u", 1) if is_packed else kind)
+        good = _are_sizes(place, 2) and place[1] - place[0] == n_bytes and place[1] <= len(body)
+        _require(good and place[0] % dtype.itemsize == 0, f"array {name} is at {place!r:.60}")
+        places.append(place)
+        part = body[slice(*place)]
+        if is_packed:
+            dtype, n_bytes = _type_and_size(name, packed[name], kind)
+            n_unpacked += n_bytes
+            _require(n_unpacked <= MAX_PACKED, f"packed arrays of {n_unpacked} bytes")
+            part, shape = _unpacked(part, n_bytes), packed[name][1]
+        arrays[name] = np.frombuffer(part, dtype).reshape(shape)
+    starts, stops = zip(*sorted(places), strict=True)
+    _require((*starts, len(body)) == (0, *stops), "arrays overlap, or leave gaps")
     for name in ("score", "weight", "always"):
         largest = float(np.abs(arrays[name]).max(initial=0.0))
         _require(largest <= MAX_WEIGHT, f"array {name} has the number {largest}")
-    return arrays
+    return header, arrays
 
 
 def _offsets(counts, what, total) -> np.ndarray:
@@ -277,11 +290,11 @@ class _Texts:
         self.n_taken = 0
 
     def take(self, n):
-        """Return the ids, from 1 on, of the next texts."""
+        """Return the ids of the next texts."""
         _require(n <= len(self.offsets) - 1 - self.n_taken, "there are too few texts")
         bounds = self.offsets[self.n_taken : self.n_taken + n + 1].tolist()
         self.n_taken += n
-        ids = {self.joined[start:stop]: i for i, (start, stop) in enumerate(pairwise(bounds), start=1)}
+        ids = {self.joined[start:stop]: i for i, (start, stop) in enumerate(pairwise(bounds))}
         _require(len(ids) == n, "a text is there twice")
         return ids
 
@@ -302,7 +315,8 @@ class _Automaton:
         length, fail = length.astype(np.int64), _below(fail, n_states, "fail")
         ordered = (np.diff(length) >= 0).all() and length[0] == 0 and length[-1] <= 10_000
         _require(ordered and (length[1 : n_labels + 1] == 1).all(), "the lengths of states")
-        _require((length[n_labels + 1 :] > 1).all() and (length[fail[1:]] < length[1:]).all(), "links of states")
+        _require((length[n_labels + 1 :] > 1).all(), "the lengths of states")
+        _require(fail[0] == 0 and (length[fail[1:]] < length[1:]).all(), "links of states")
         source, target = (_below(arrays[name], n_states, name) for name in ("source", "target"))
         label = _below(arrays["label"], n_labels, "label")
         parts = [source, target, label, arrays["score"], arrays["closed"], arrays["n_moved"]]
@@ -321,55 +335,11 @@ class _Automaton:
         closed = _below(arrays["closed"], 2, "closed").astype(bool)
         score = arrays["score"].astype(np.float64)
         self.arc_score, self.largest = np.where(closed, -np.inf, score), float(np.abs(score).max(initial=0.0))
-        self.arc_target, self.arcs, self.target = target, np.ascontiguousarray(table.T), target[table]
+        self.arc_source, self.arc_label, self.arc_target = source, label, target
+        self.arcs, self.target = np.ascontiguousarray(table.T), target[table]
         self.n_states = n_states
         self.scores = self.arc_score[table]  # (S, L)
         self._read_moves(arrays, n_columns)
-
-    @_CachedProperty
-    def few(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the arcs for a few labels at a time, of all states that differ in them, and their slots by state.
-
-        Most states take the arcs of shorter ones for most labels, so there are far fewer such cells than in ``arcs``.
-        """
-        cells, slots, n_cells = [], [], 0
-        for start in range(0, len(self.arcs), FEW_LABELS):
-            rows = self.arcs[start : start + FEW_LABELS]
-            key = np.zeros_like(rows[0])
-            for row in rows:
-                _, state, key = np.unique(key * len(self.arc_target) + row, return_index=True, return_inverse=True)
-            cells.append(rows[np.minimum(np.arange(FEW_LABELS), len(rows) - 1)][:, state])
-            slots.append(n_cells + key)
-            n_cells += len(state)
-        return np.concatenate(cells, axis=1), np.array(slots)
-
-    @_CachedProperty
-    def groups(self) -> tuple:
-        """Return what bounds of all that follows a state are computed from, for groups of states that end alike.
-
-        They are: the groups after labels, (S, L); the labels of groups; exp(power * (score - highest)) of the best arc
-        from group to group; the power; the highest score of an arc; the largest size of one. States are grouped by
-        their longest suffix among some states: single labels, and those whose arcs differ most from their suffixes'.
-        """
-        scores, n_single = self.scores, len(self.arcs) + 1
-        shorter = scores[self.fail]
-        differ = np.subtract(scores, shorter, out=np.zeros_like(scores), where=scores != shorter)
-        order = np.argsort(-np.abs(differ).max(axis=1)[n_single:], kind="stable") + n_single
-        chosen = np.arange(self.n_states) < n_single
-        chosen[order[: max(MOST_GROUPS - n_single, n_single)]] = True
-        group = np.cumsum(chosen) - 1
-        for size in range(2, int(self.length[-1]) + 1):
-            states = (self.length == size) & ~chosen
-            group[states] = group[self.fail[states]]
-        following, n_groups = group[self.target], np.count_nonzero(chosen)
-        best = np.full((n_groups, n_groups), -np.inf)
-        np.maximum.at(best, (group[:, None], following), scores)
-        finite = self.arc_score[self.arc_score > -np.inf]
-        highest, lowest = float(finite.max(initial=0.0)), float(finite.min(initial=0.0))
-        power = min(SHARPEST, 80.0 / max(highest - lowest, 1.0))
-        factors = np.asfortranarray(np.exp(power * (best - highest)))
-        factors[~factors.any(axis=1)] = math.exp(-80.0)  # no bound is too small
-        return following, self.last[chosen], factors, power, highest, max(highest, -lowest)
 
     def _read_moves(self, arrays, n_columns):
         """Read which columns are added to the scores of arcs."""
@@ -384,21 +354,19 @@ class _Automaton:
 class _Pass:
     """The scores of one sequence, and what is computed of them.   T tokens, L labels, S states, A arcs."""
 
-    def __init__(self, automaton, scores, borders, largest):
+    def __init__(self, automaton, scores, borders):
         self.automaton, self.labels, self.moves = automaton, scores[:, : len(automaton.arcs)], None
-        self.arc_score, self.table = automaton.arc_score, automaton.scores
-        self.largest = largest  # size of a score
+        self.largest = float(np.maximum.reduce(np.abs(scores), axis=None))  # size of a score
         self.shift = 0.0  # what the scores of all labellings are reduced by
         if len(automaton.moved):
             self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
             np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
-        for t, row in borders:
-            self.labels[t] += row
+        self.labels[[0, -1]] += borders if len(scores) > 1 else borders.sum(axis=0)
 
     def _arcs(self, t, after):
         """Return the scores of all arcs at a token, with those of their targets."""
         scores = after.take(self.automaton.arc_target, mode="clip")
-        scores += self.arc_score
+        scores += self.automaton.arc_score
         if self.moves is not None:
             scores[self.automaton.moved] += self.moves[t, 1:]
         return scores
@@ -407,30 +375,22 @@ class _Pass:
         """Return the highest score; keep the best scores from each state on, the label that leads to it included."""
         automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
         self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
-        few, slots = automaton.few
         for t in range(len(self.labels) - 1, -1, -1):
-            after = self.after[t]
-            after += beta
-            cells = np.maximum.reduce(self._arcs(t, after).take(few, mode="clip"), axis=0).take(slots, mode="clip")
-            beta = np.maximum.reduce(cells, axis=0)
+            self.after[t] += beta
+            beta = np.maximum.reduce(self._arcs(t, self.after[t]).take(automaton.arcs, mode="clip"), axis=0)
         return _possible(beta[0])
 
     def choices(self, t, state):
         """Return the scores of all labels that may come next, with those of what follows; (L,)."""
         automaton = self.automaton
         scores = self.after[t].take(automaton.target[state], mode="clip")
-        scores += self.table[state]
+        scores += automaton.scores[state]
         if self.moves is not None:
             scores += self.moves[t].take(automaton.moves.take(automaton.arcs[:, state]))
         return scores
 
     def decode(self):
         """Return the codes of the best labels; ties go to the lowest."""
-        codes = self.likely() if self.moves is None else None
-        return self.best_codes() if codes is None else codes
-
-    def best_codes(self):
-        """Do the same as `decode`, by the best scores of all states."""
         self.best()
         codes, state = [], 0
         for t in range(len(self.labels)):
@@ -438,77 +398,6 @@ class _Pass:
             codes.append(code)
             state = self.automaton.target[state, code]
         return codes
-
-    def likely(self):
-        """Return the codes of the best labels; None if they are not found soon, or others may be as good.
-
-        Bounds of what follows choose the labels one by one. Then all other labellings with bounds as high are followed,
-        until they are worse, or have come to a state by a worse way.
-        """
-        target, table, labels, length = self.automaton.target, self.table, self.labels, len(self.labels)
-        following, *_, largest = self.automaton.groups
-        after, hold = self.bounds()
-        state, score, codes, states, before, rows = 0, 0.0, [], [], [], []
-        for t in range(length):
-            row = table[state] + after[t][following[state]]
-            code = int(row.argmax())
-            codes.append(code)
-            states.append(state)
-            before.append(score)
-            rows.append(row)
-            score += table.item(state, code) + labels.item(t, code)
-            state = target.item(state, code)
-        margin = ROUNDING * length * length * (1.0 + self.largest + largest)
-        least = score - margin
-        if not (hold and least > -math.inf):
-            return None
-        near = np.array(rows) >= least - np.array(before)[:, None]
-        if np.count_nonzero(near) == length:
-            return codes
-        near[np.arange(length), codes] = False
-        reached = dict(zip(enumerate(states), before, strict=True))
-        waiting = [(t, states[t], code, before[t], codes[:t]) for t, code in np.argwhere(near).tolist()]
-        for _ in range(MOST_STEPS):
-            if not waiting:
-                return codes
-            t, state, code, total, start = waiting.pop()
-            total += table.item(state, code) + labels.item(t, code)
-            t, state, start = t + 1, target.item(state, code), [*start, code]
-            known = score if t == length else reached.get((t, state), -math.inf)
-            if total <= known + margin:
-                if total >= known - margin:
-                    return None
-            elif t == length:
-                codes, score = start, total
-            else:
-                reached[t, state] = total
-                row = table[state] + after[t][following[state]]
-                others = (row >= score - margin - total).nonzero()[0].tolist()
-                waiting += [(t, state, code, total, start) for code in others]
-        return None
-
-    def bounds(self):
-        """Return bounds of scores from each token on if its label leads to a group, (T, B), and whether they hold.
-
-        They are logarithms of sums over labellings, sharpened by a power: a sum is at least its largest term.
-        """
-        _, last, factors, power, highest, _ = self.automaton.groups
-        top = np.maximum(np.maximum.reduce(self.labels, axis=1), -MAX_SCORE)
-        weights = np.exp(np.maximum((self.labels - top[:, None]) * power, LOWEST)).take(last, axis=1)
-        top += highest
-        sums = np.ones_like(weights)
-        row = sums[-1]
-        for t in range(len(sums) - 1, 0, -1):
-            row = factors.dot(weights[t] * row)
-            if not t % 8:
-                scale = max(row.max(), TINY)
-                row /= scale
-                top[t] += math.log(scale) / power
-            sums[t - 1] = row
-        bounds = np.log(np.maximum(sums, TINY)) / power
-        bounds[:-1] += top[:0:-1].cumsum()[::-1, None]
-        bounds += self.labels.take(last, axis=1)
-        return bounds, sums.min() > TINY
 
     def weights(self, t, after):
         """Return weights of all labels in all states, (L, S), their sums (S,), and the logarithms of their scales."""
@@ -567,7 +456,7 @@ class _Pass:
 
         No probability changes, but differences are then those of small numbers.
         """
-        terms = np.rint(self.terms(self.best_codes()))  # sums of integers are exact
+        terms = np.rint(self.terms(self.decode()))  # sums of integers are exact
         self.labels -= terms[:, None]
         self.shift, self.largest = math.fsum(terms), self.largest + float(np.abs(terms).max())
 
@@ -686,21 +575,10 @@ class _Weights:
         self.starts = _offsets(arrays["n_weights"], "weights of attributes", len(self.weight))
         self.n_columns, self.n_attributes = n_columns, len(arrays["n_weights"])
 
-    @_CachedProperty
-    def table(self) -> np.ndarray | None:
-        """Return the weights of attributes 1, 2, ..., and zeros for -1; (V + 2, C). None if it would be large."""
-        n_rows = self.n_attributes + 2
-        if not 8 * n_rows * self.n_columns <= CACHE_BYTES:
-            return None
-        row = np.repeat(np.arange(1, n_rows - 1), np.diff(self.starts))
-        cell = row * self.n_columns + self.column
-        table = np.bincount(cell, self.weight, n_rows * self.n_columns)
-        return table.reshape(n_rows, self.n_columns).astype(np.float64, copy=False)  # of nothing, it counts in integers
-
-    def sums(self, attribute, row, value, n_rows):
-        """Return the sums of the weights of attributes, each for a row and times a value or 1; (n_rows, C)."""
-        if not len(attribute):
-            return np.zeros((n_rows, self.n_columns))
+    def sums(self, ids, indptr, amounts):
+        """Return the sums of the weights of tokens' attributes, ids of -1 left out; (T, C)."""
+        known = (ids >= 0).nonzero()[0]
+        attribute, row = ids[known], np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))[known]
         first = self.starts[attribute]
         count = self.starts[attribute + 1] - first
         stop = count.cumsum()
@@ -708,16 +586,10 @@ class _Weights:
         chosen += np.arange(len(chosen))
         cell = np.repeat(row * self.n_columns, count) + self.column[chosen]
         weight = self.weight[chosen]
-        if value is not None:
-            weight = weight * np.repeat(value, count)
-        return np.bincount(cell, weight, n_rows * self.n_columns).reshape(n_rows, self.n_columns)
-
-    def of_tokens(self, ids, amounts=None):
-        """Return the sums of the weights of tokens whose attributes are the columns of ``ids``, from 1 on; (T, C)."""
-        if amounts is None and self.table is not None and ids.size * self.n_columns <= MOST_CELLS:
-            return np.add.reduce(self.table.take(ids, axis=0))
-        row, token = (ids > 0).nonzero()
-        return self.sums(ids[row, token] - 1, token, None if amounts is None else amounts[row, token], ids.shape[1])
+        if amounts is not None:
+            weight = weight * np.repeat(amounts[known], count)
+        size = len(indptr) - 1, self.n_columns
+        return np.bincount(cell, weight, math.prod(size)).reshape(size).astype(np.float64, copy=False)
 
 
 class Made(dict):
@@ -747,19 +619,6 @@ class _Rests(dict):
         return found
 
 
-class _ByKey(dict):
-    """Tables by key of feature dicts, made as keys are met; no more than MOST_KEYS are kept."""
-
-    def __init__(self, make):
-        self.make = make
-
-    def __missing__(self, key):
-        if key.__class__ is not str:
-            raise TypeError
-        table = self.make(key)
-        return self.setdefault(key, table) if len(self) < MOST_KEYS else table
-
-
 class AttributeIds:
     """Ids of the attributes of tokens; of feature dicts by key and then by value, so that few names are joined.
 
@@ -768,8 +627,8 @@ class AttributeIds:
 
     def __init__(self, ids: Mapping, prefix: str = "") -> None:
         self.ids, self.names = ids, _Rests(ids, prefix)
-        self.values = _ByKey(lambda key: _Rests(ids, f"{prefix}{key}:"))
-        self.inner = _ByKey(lambda key: AttributeIds(ids, f"{prefix}{key}:"))
+        self.values = Made(lambda key: _Rests(ids, prefix + key + ":"), MOST_KEYS)  # a TypeError if it is not a text
+        self.inner = Made(lambda key: AttributeIds(ids, prefix + key + ":"), MOST_KEYS)
 
     def add(self, tokens: Sequence, found: list) -> list | None:
         """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
@@ -890,12 +749,8 @@ def ids_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
         return np.array([one for one, _ in pairs], np.int32), np.array([amount for _, amount in pairs])
 
 
-def _in_rows(found, widths, width):
-    """Return the ids of tokens as rows, -1 after the last one of each."""
-    if width * len(widths) > len(found):
-        none, bounds = [-1] * width, pairwise(accumulate(widths, initial=0))
-        found = [i for start, stop in bounds for i in found[start:stop] + none[stop - start :]]
-    return np.fromiter(found, np.intp, len(found)).reshape(len(widths), width)
+def _indptr(widths):
+    return np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1)
 
 
 class _Names:
@@ -907,25 +762,19 @@ class _Names:
         _require(features.keys() == {"kind"} and not len(arrays["code"]), "features")
         if functions:
             raise ValueError(f"functions={list(functions)!r:.80}, but the model has none")
-        self.weights, texts = weights, _Texts(arrays)
+        texts = _Texts(arrays)
         self.ids = texts.take(weights.n_attributes)
         self.tables = AttributeIds(self.ids)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
 
-    def scores(self, tokens):
-        """Return the scores of the tokens; (T, C)."""
+    def read(self, tokens):
+        """Return the ids of the attributes, -1 for unknown ones, the range of each token, and amounts or None."""
         found: list = []
-        length, widths = len(tokens), self.tables.add(tokens, found)
+        widths = self.tables.add(tokens, found)
         if widths is None:
             widths = [self._add(token, t, found) for t, token in enumerate(tokens)]
-        width = max(widths)
-        if self.weights.table is not None and width * length * self.weights.n_columns <= MOST_CELLS:
-            with suppress(TypeError):  # some have amounts
-                return self.weights.of_tokens(_in_rows(found, widths, width).T)
-        ids, amount = ids_and_amounts(found)
-        known, row = (ids > 0).nonzero()[0], np.repeat(np.arange(length), widths)
-        amount = None if amount is None else amount[known]
-        return self.weights.sums(ids[known] - 1, row[known], amount, length)
+        ids, amounts = ids_and_amounts(found)
+        return ids, _indptr(widths), amounts
 
     def _add(self, token, t, found):
         """Add the ids of the known attributes of a token, in pairs with their amounts; return how many there are."""
@@ -1029,13 +878,13 @@ class _Strings(_Names):
         _require(all(good) and all(abs(macro[0]) < 1 << 31 for macro in macros), "a place of a template")
         return template_form(texts), [tuple(macro) for macro in macros]
 
-    def scores(self, tokens):
-        """Return the scores of the tokens; (T, C)."""
+    def read(self, tokens):
+        """Return the ids of the attributes, as those of feature dicts."""
         rows = [self._row(token, t) for t, token in enumerate(tokens)]
         columns = [[row[column] for row in rows] for column in range(len(self.fields))]
-        made = filled_templates(self.templates, columns, self.outside)
-        ids = [self.ids.get(text, 0) for text in chain.from_iterable(made)]
-        return self.weights.of_tokens(np.array(ids, np.intp).reshape(-1, len(tokens)))
+        made = zip(*filled_templates(self.templates, columns, self.outside), strict=True)  # by token
+        ids = [self.ids.get(text, -1) for text in chain.from_iterable(made)]
+        return np.array(ids, np.int32), _indptr([len(self.templates)] * len(tokens)), None
 
     def _row(self, token, t):
         columns = (token,) if isinstance(token, str) else token
@@ -1127,7 +976,7 @@ class _Templates:
         keys = {"kind", "fields", "by_position", "marks", "columns", "templates"}
         _require(features.keys() - {"phrases"} == keys, "features")
         functions = dict(functions or {})
-        self.weights, texts = weights, _Texts(arrays)
+        texts, self.n_attributes = _Texts(arrays), weights.n_attributes
         self.by_position, self.marks = (_get(features, key, bool) for key in ("by_position", "marks"))
         self.sources = [_Field(entry) for entry in _get(features, "fields", list)]
         self.fields = [source.name for source in self.sources]
@@ -1142,13 +991,9 @@ class _Templates:
         for one in self.phrases:
             one.read(texts)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
-        templates, ids = self._read_templates(_get(features, "templates", list), columns, arrays["code"])
+        code = np.add.accumulate(arrays["code"], dtype=arrays["code"].dtype)  # modulo its range, as the differences
+        templates, ids = self._read_templates(_get(features, "templates", list), columns, code)
         self.ids = TemplateIds(templates, ids, made)
-        self.known: dict = {}  # by field: the offsets of templates of one pair, and their scores by value
-        for field in dict.fromkeys(field for field, _ in self.ids.alone):
-            offsets = [offset for own, offset in self.ids.alone if own == field]
-            most = max(CACHE_BYTES // (8 * len(offsets) * weights.n_columns + 200), 64)
-            self.known[field] = offsets, Made(partial(self._scores_of, field, offsets), most)
 
     def _read_columns(self, entries, texts, functions):
         """Return the values of columns, by code, and by column the field and what is made of its values."""
@@ -1180,8 +1025,8 @@ class _Templates:
         return columns, all_made
 
     def _read_templates(self, entries, columns, code):
-        """Return the places of templates, and the ids of their attributes, from 1 on, by value."""
-        templates, ids, first, start = [], [], 1, 0
+        """Return the places of templates, and the ids of their attributes by value."""
+        templates, ids, first, start = [], [], 0, 0
         for entry in entries:
             n, places = _get(entry, "attributes", int, "a template"), _get(entry, "places", list, "a template")
             _require(0 < len(places) <= 1000, "a template")
@@ -1199,11 +1044,11 @@ class _Templates:
             _require(len(ids[-1]) == n, "an attribute is there twice")
             templates.append([tuple(place) for place in places])
             first, start = first + n, stop
-        _require(first - 1 == self.weights.n_attributes and start == len(code), "the number of attributes")
+        _require(first == self.n_attributes and start == len(code), "the number of attributes")
         return templates, ids
 
-    def scores(self, tokens):
-        """Return the scores of the tokens; (T, C)."""
+    def read(self, tokens):
+        """Return the ids of the attributes, as those of feature dicts."""
         given = list(map(list, self._values(tokens)))
         for source, values in zip(self.sources, given, strict=False):  # sources of phrases follow
             for value in values:
@@ -1211,42 +1056,19 @@ class _Templates:
                     source.made(value, source.name, None, source.numeric)
         for one in self.phrases:
             given.append(one.marks(given[one.field]))
-        fields, scores = dict(enumerate(given)), np.zeros((len(tokens), self.weights.n_columns))
-        length, pad = len(tokens), min(self.ids.reach, len(tokens))
-        before, after = (BEFORE, AFTER) if self.marks else (None, None)
-        for field, (offsets, known) in self.known.items():
-            values = [before] * pad + fields[field] + [after] * pad
-            rows = np.concatenate([*map(known.__getitem__, values)]).reshape(len(values), len(offsets), -1)
-            for slot, offset in enumerate(offsets):
-                first = pad + max(-pad, min(offset, pad))
-                scores += rows[first : first + length, slot]
-        if self.ids.several:
-            ids = np.array(self.ids.of_several(fields, self.marks), np.intp).reshape(-1, len(tokens))
-            scores += self.weights.of_tokens(ids, self._amounts(fields, ids.shape) if self.numbers else None)
-        return scores
+        fields, size = dict(enumerate(given)), (len(self.ids.templates), len(tokens))
+        ids = self.ids.find(fields, self.marks) if size[0] else np.empty(size)
+        amounts = self._amounts(fields, size).T.ravel() if self.numbers else None
+        return ids.T.astype(np.int32).ravel(), np.arange(size[1] + 1) * size[0], amounts
 
-    def _scores_of(self, field, offsets, value):
-        """Return the scores that templates of one pair give for a value of a field at each offset; (O, C)."""
-        attributes, rows, amounts, is_outside = [], [], [], value is BEFORE or value is AFTER
-        for row, offset in enumerate(offsets):
-            numbers = self.ids.alone[field, offset]
-            for k, found in zip(numbers, self.ids.ids_of(numbers, value), strict=True):
-                if found > 0:
-                    column = self.ids.templates[k][0][0]
-                    attributes.append(found - 1)
-                    rows.append(row)
-                    amounts.append(1.0 if is_outside or column not in self.numbers else self.numbers[column][1][value])
-        arrays = (np.array(one, kind) for one, kind in ((attributes, np.intp), (rows, np.intp), (amounts, float)))
-        return self.weights.sums(*arrays, len(offsets))
-
-    def _amounts(self, fields, shape):
-        """Return the products of the numbers of templates of several pairs, at all tokens."""
-        numbers, amounts = {}, np.ones(shape)
+    def _amounts(self, fields, size):
+        """Return the products of the numbers of templates at all tokens; (J, T)."""
+        numbers, amounts = {}, np.ones(size)
         for column, (field, made) in self.numbers.items():
             numbers[column] = [made[value] or 0.0 for value in fields[field]]
-        for row, k in enumerate(self.ids.several):
-            places = [place for place in self.ids.templates[k] if place[0] in numbers]
-            amounts[row] = np.prod(self.ids.around(numbers, places, 1.0, 1.0), axis=0)
+        for k, template in enumerate(self.ids.templates):
+            places = [place for place in template if place[0] in numbers]
+            amounts[k] = np.prod([amounts[k], *self.ids.around(numbers, places, 1.0, 1.0)], axis=0)
         return amounts
 
     def _values(self, tokens) -> list:
@@ -1270,6 +1092,67 @@ class _Templates:
 
 
 # --- the tagger -------------------------------------------------------------------------------------------------------
+
+
+def compiled(n_labels, structure, score, borders, pairs):
+    """Return what answers in compiled code: nothing here. The package, which has such code, puts its own in place."""
+    return None
+
+
+class ReadSequence:
+    """A sequence as a tagger has read it; see its ``read``.   T tokens."""
+
+    def __init__(self, tagger, tokens):
+        tokens = _sequence(tokens)
+        self.tagger, self.length, self.log_z = tagger, len(tokens), None  # log Z is known after marginals
+        if self.length:
+            self.ids, self.indptr, self.amounts = tagger._features.read(tokens)
+
+    def __len__(self):
+        return self.length
+
+    def _fast(self, question, *arguments):
+        """Return the answer of compiled code; None where there is none."""
+        fast = self.tagger._fast if self.length and self.amounts is None else None
+        return fast and getattr(fast, question)(self.ids, self.indptr, *arguments)
+
+    @_CachedProperty
+    def codes(self) -> list[int]:
+        """The codes of the best labels."""
+        codes = self._fast("decode")
+        return self.chain().decode() if codes is None and self.length else [] if codes is None else codes.tolist()
+
+    @_CachedProperty
+    def marginals(self) -> np.ndarray:
+        """The probability of each label at each token; (T, L)."""
+        if not self.length:
+            return np.zeros((0, len(self.tagger.labels)))
+        found = self._fast("marginals")
+        self.log_z, table = (None, self.chain().marginals()) if found is None else found
+        return table
+
+    def log_likelihood(self, codes) -> float:
+        """Return the logarithm of the probability of a labelling."""
+        if not self.length:
+            return 0.0
+        found = self._fast("log_likelihood", codes, self.log_z)
+        if found is None:
+            chain = self.chain()
+            found = min(math.fsum(chain.terms(codes)) - chain.total(), 0.0)
+        return found
+
+    def chain(self) -> _Pass:
+        """Return the scores, for a question."""
+        tagger = self.tagger
+        scores = tagger._weights.sums(self.ids, self.indptr, self.amounts) + tagger._always
+        scores[0] += tagger._ends[0]
+        scores[-1] += tagger._ends[1]
+        chain = _Pass(tagger._automaton, scores, tagger._borders)
+        if not chain.largest <= MAX_SCORE:
+            raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
+        if self.length * (chain.largest + tagger._automaton.largest) > LARGE_SCORE:
+            chain.centre()
+        return chain
 
 
 class Tagger:
@@ -1313,14 +1196,9 @@ class Tagger:
     ) -> None:
         self._source = path, mmap, functions
         content = path if isinstance(path, bytes) else _read(path, mmap)
-        _require(len(content) >= 16 and content[:8] == MAGIC, "it does not begin as one of format 1")
-        size = int.from_bytes(content[8:16], "little")
-        _require(size <= min(MAX_HEADER, len(content) - 16), f"a header of {size} bytes")
-        header, body = _parse_header(content[16 : 16 + size]), memoryview(content)[_aligned(16 + size) :]
-        entries = {"labels", "scheme", "n_columns", "features", "packed", "arrays"}
+        header, arrays = _read_file(content)
+        entries = {"format", "packed", "labels", "scheme", "n_columns", "features"}
         _require(header.keys() == entries, f"the header has {sorted(header)!r:.200}")
-        packed = _get(header, "packed", (int, type(None)))
-        arrays = _read_arrays(body if packed is None else _unpacked(body, packed), header)
         self.labels: list = _get(header, "labels", list)
         n_labels, n_columns = len(self.labels), _get(header, "n_columns", int)
         _require(all(isinstance(label, (str, int, float)) for label in self.labels), "labels")
@@ -1331,44 +1209,56 @@ class Tagger:
         self._segments = None if self.scheme is None else _Segments(self.labels, self.scheme)
         shapes = arrays["borders"].shape, arrays["always"].shape
         _require(shapes == ((2, n_labels), (3, n_columns)), "borders or always")
-        self._always, *ends = arrays["always"].astype(np.float64)
-        borders = np.where(arrays["borders"], 0.0, -np.inf)
-        self._ends, self._borders = (
-            [(t, row) for t, row in zip((0, -1), rows, strict=True) if row.any()] for rows in (ends, borders)
-        )
+        always, borders = arrays["always"].astype(np.float64), np.where(arrays["borders"], 0.0, -np.inf)
+        self._always, self._ends, self._borders = always[0], always[1:], borders
         self._automaton = _Automaton(arrays, n_labels, n_columns)
-        weights, features = _Weights(arrays, n_columns), _get(header, "features", dict)
+        self._weights, features = _Weights(arrays, n_columns), _get(header, "features", dict)
         kinds: dict[str, Any] = {"names": _Names, "strings": _Strings, "templates": _Templates}
         _require((kind := _get(features, "kind", str)) in kinds, "features")
-        self._features = kinds[kind](features, arrays, weights, functions)
+        self._features = kinds[kind](features, arrays, self._weights, functions)
         self.fields: list | None = self._features.fields
 
     def __reduce__(self):
         return Tagger, self._source
 
-    def _chain(self, tokens) -> _Pass:
-        scores = self._features.scores(tokens)
-        scores += self._always
-        for t, row in self._ends:
-            scores[t] += row
-        largest = np.maximum.reduce(np.abs(scores), axis=None)
-        if not largest <= MAX_SCORE:
-            raise ValueError("a number of the tokens is so large that the scores of labels are not finite")
-        chain = _Pass(self._automaton, scores, self._borders, float(largest))
-        if len(tokens) * (chain.largest + self._automaton.largest) > LARGE_SCORE:
-            chain.centre()
-        return chain
+    @_CachedProperty
+    def _fast(self):
+        """What answers in compiled code, made at the first question; None where there is none."""
+        automaton, weights = self._automaton, self._weights
+        if weights.n_columns > len(self.labels) or len(weights.weight) > MOST_WEIGHTS:
+            return None
+        structure = automaton.length, automaton.fail, automaton.arc_source, automaton.arc_label, automaton.arc_target
+        scores = automaton.arc_score + self._always[automaton.arc_label], self._ends + self._borders
+        pairs = np.arange(weights.n_attributes), weights.starts, weights.column, weights.weight
+        return compiled(len(self.labels), structure, *scores, pairs)
 
-    @overload
-    def predict(self, tokens: Sequence, with_probability: Literal[False] = False) -> list: ...
-    @overload
-    def predict(self, tokens: Sequence, with_probability: Literal[True]) -> list[tuple[Any, float]]: ...
-    def predict(self, tokens: Sequence, with_probability: bool = False) -> list:
-        """Return the label of each token.
+    def read(self, tokens: Sequence | ReadSequence) -> ReadSequence:
+        """Return a sequence as read, which all other methods take in its place: several questions read it once.
 
         Parameters
         ----------
         tokens : list
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        sequence : ReadSequence
+            For this tagger alone. It does not change with the list.
+        """
+        if isinstance(tokens, ReadSequence) and tokens.tagger is not self:
+            raise ValueError("the sequence was read by another tagger")
+        return tokens if isinstance(tokens, ReadSequence) else ReadSequence(self, tokens)
+
+    @overload
+    def predict(self, tokens: Sequence | ReadSequence, with_probability: Literal[False] = False) -> list: ...
+    @overload
+    def predict(self, tokens: Sequence | ReadSequence, with_probability: Literal[True]) -> list[tuple[Any, float]]: ...
+    def predict(self, tokens: Sequence | ReadSequence, with_probability: bool = False) -> list:
+        """Return the label of each token.
+
+        Parameters
+        ----------
+        tokens : list, or result of read
             One sequence, in the form that the estimator was trained on.
         with_probability : bool, default=False
             Whether to return pairs (label, probability).
@@ -1377,21 +1267,20 @@ class Tagger:
         -------
         labels : list
         """
-        tokens = _sequence(tokens)
-        if not len(tokens):
-            return []
-        chain = self._chain(tokens)
+        read = self.read(tokens)
+        labels = [self.labels[code] for code in read.codes]
         if not with_probability:
-            return [self.labels[code] for code in chain.decode()]
-        marginals = chain.marginals()
-        return [(self.labels[code], float(row[code])) for code, row in zip(chain.decode(), marginals, strict=True)]
+            return labels
+        return [
+            (label, float(p)) for label, p in zip(labels, read.marginals[range(len(read)), read.codes], strict=True)
+        ]
 
-    def tag(self, tokens: Sequence) -> list:
+    def tag(self, tokens: Sequence | ReadSequence) -> list:
         """Return the label of each token, as :meth:`predict`; python-crfsuite has this name.
 
         Parameters
         ----------
-        tokens : list
+        tokens : list, or result of read
             As in :meth:`predict`.
 
         Returns
@@ -1400,31 +1289,34 @@ class Tagger:
         """
         return self.predict(tokens)
 
-    def predict_marginals(self, tokens: Sequence) -> np.ndarray:
+    def predict_marginals(self, tokens: Sequence | ReadSequence) -> np.ndarray:
         """Return the probability of each label at each token.
 
         Parameters
         ----------
-        tokens : list
+        tokens : list, or result of read
             As in :meth:`predict`.
 
         Returns
         -------
         marginals : ndarray of shape (n_tokens, n_labels)
         """
-        tokens = _sequence(tokens)
-        return self._chain(tokens).marginals() if len(tokens) else np.zeros((0, len(self.labels)))
+        return self.read(tokens).marginals.copy()
 
     @overload
-    def predict_segments(self, tokens: Sequence, with_probability: Literal[False] = False) -> list[tuple]: ...
+    def predict_segments(
+        self, tokens: Sequence | ReadSequence, with_probability: Literal[False] = False
+    ) -> list[tuple]: ...
     @overload
-    def predict_segments(self, tokens: Sequence, with_probability: Literal[True]) -> np.ndarray: ...
-    def predict_segments(self, tokens: Sequence, with_probability: bool = False) -> list[tuple] | np.ndarray:
+    def predict_segments(self, tokens: Sequence | ReadSequence, with_probability: Literal[True]) -> np.ndarray: ...
+    def predict_segments(
+        self, tokens: Sequence | ReadSequence, with_probability: bool = False
+    ) -> list[tuple] | np.ndarray:
         """Return the segments that the labels describe.
 
         Parameters
         ----------
-        tokens : list
+        tokens : list, or result of read
             As in :meth:`predict`.
         with_probability : bool, default=False
             Whether to include their probabilities.
@@ -1437,17 +1329,18 @@ class Tagger:
         """
         if self._segments is None:
             raise ValueError("some labels look like tags of segments, but not all are tags of one scheme")
-        tokens = _sequence(tokens)
-        chain = self._chain(tokens) if len(tokens) else None
-        segments = self._segments.of(chain.decode()) if chain else []
-        return self._segments.table(chain, segments) if with_probability else segments
+        read = self.read(tokens)
+        segments = self._segments.of(read.codes)
+        if not with_probability:
+            return segments
+        return self._segments.table(read.chain() if segments else None, segments)
 
-    def log_likelihood(self, tokens: Sequence, labels: Sequence) -> float:
+    def log_likelihood(self, tokens: Sequence | ReadSequence, labels: Sequence) -> float:
         """Return the logarithm of the probability of a labelling; -inf if it is impossible.
 
         Parameters
         ----------
-        tokens : list
+        tokens : list, or result of read
             As in :meth:`predict`.
         labels : list of labels, one for each token
             The labelling in question.
@@ -1456,23 +1349,20 @@ class Tagger:
         -------
         log_likelihood : float
         """
-        tokens = _sequence(tokens)
-        if len(labels) != len(tokens):
-            raise ValueError(f"there are {len(labels)} labels for {len(tokens)} tokens")
+        read = self.read(tokens)
+        if len(labels) != len(read):
+            raise ValueError(f"there are {len(labels)} labels for {len(read)} tokens")
         for label in labels:
             if label not in self._code_of:
                 raise ValueError(f"{label!r:.60} is no label of the model")
-        if not len(tokens):
-            return 0.0
-        chain = self._chain(tokens)
-        return min(math.fsum(chain.terms([self._code_of[label] for label in labels])) - chain.total(), 0.0)
+        return read.log_likelihood([self._code_of[label] for label in labels])
 
-    def predict_nbest(self, tokens: Sequence, n: int = 10) -> list[Labelling]:
+    def predict_nbest(self, tokens: Sequence | ReadSequence, n: int = 10) -> list[Labelling]:
         """Return the n labellings of highest score, best first; fewer if there are fewer.
 
         Parameters
         ----------
-        tokens : list
+        tokens : list, or result of read
             As in :meth:`predict`.
         n : int, default=10
             Largest number of labellings.
@@ -1484,10 +1374,10 @@ class Tagger:
         """
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n!r:.30}")
-        tokens = _sequence(tokens)
-        if not len(tokens):
+        read = self.read(tokens)
+        if not len(read):
             return [Labelling([], 0.0, 0.0)]
-        chain = self._chain(tokens)
+        chain = read.chain()
         log_z = chain.total()
         found, highest = chain.best_labellings(n)
         score, log_probability = highest + chain.shift, min(highest - log_z, 0.0)  # rounded alike for all labellings

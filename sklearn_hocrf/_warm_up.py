@@ -141,6 +141,14 @@ def use(model, X, y):
     model.pattern_marginals(X, [y[0][:2]])
 
 
+def use_one_by_one(model, X, y):
+    """Fit a model, and ask it about one sequence."""
+    model.fit(X, y).predict(X[:1])
+    model.predict_marginals(X[:1])
+    model.log_likelihood(X[:1], y[:1])
+    model.predict_segments(X[:1], with_probability=True)
+
+
 def search_penalties(model, X, y):
     """Search for penalties, which takes products with the Hessian."""
     PenaltySearchCV(model, cv=2, max_steps=1, refit=False).fit(X, y)
@@ -170,6 +178,8 @@ def chains(X, y, orders, feature_orders):
     for max_order in orders:
         for form in forms:
             yield partial(use, HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    for form in lists, SequenceFeatureExtractor("attributes").fit_transform(lists):
+        yield partial(use_one_by_one, HighOrderCRF(max_iter=2), form, y)
     for feature_order in feature_orders:
         for params in settings(2, feature_order=feature_order, n_jobs=2):
             for form in X, doubled:

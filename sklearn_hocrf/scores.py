@@ -3,7 +3,6 @@
 ===============================  =======================================================================================
 :func:`posterior`                all answers of a model: labels, segments and their probabilities, samples, entropies
 :func:`sequence_log_likelihood`  log-likelihoods of label sequences, and their gradients
-:func:`predict_from_scores`      the best labelling
 ===============================  =======================================================================================
 
 >>> from sklearn_hocrf.scores import posterior
@@ -49,7 +48,7 @@ from ._validation import TokenTargets
 from ._validation._known import Known, Reader, known_of, read_given
 from ._validation._targets import check_classes
 
-__all__ = ["posterior", "predict_from_scores", "sequence_log_likelihood"]
+__all__ = ["posterior", "sequence_log_likelihood"]
 
 
 class ScoredPosterior:
@@ -417,7 +416,6 @@ def sequence_log_likelihood(
     See Also
     --------
     posterior : All other answers for such scores.
-    predict_from_scores : The best labelling.
 
     References
     ----------
@@ -453,50 +451,6 @@ def sequence_log_likelihood(
         np.repeat(weight, batch.lengths)[:, None] * (truth - posterior.marginals()),
         np.where(problem.is_forbidden, 0.0, counts),
     )
-
-
-def predict_from_scores(
-    scores: ArrayLike | list[ArrayLike],
-    patterns: Mapping[tuple[int, ...], float],
-    lengths: ArrayLike | None = None,
-    *,
-    history: str = TOKENS,
-    n_jobs: int | None = None,
-) -> np.ndarray:
-    """Return the best labelling for scores that another program computes.
-
-    Parameters
-    ----------
-    scores : array-like of shape (n_tokens, n_labels), or list of such arrays
-        As in :func:`sequence_log_likelihood`.
-    patterns : mapping from tuples of int to float
-        As in :func:`sequence_log_likelihood`.
-    lengths : array-like of shape (n_sequences,), int, default=None
-        As in :func:`sequence_log_likelihood`.
-    history : {"tokens", "segments"}, default="tokens"
-        As in :func:`sequence_log_likelihood`.
-    n_jobs : int or None, default=None
-        As in :func:`sequence_log_likelihood`.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_tokens,), int
-        The labels of all tokens; ties go to the lowest label.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`sequence_log_likelihood`, and if all labellings of a sequence are forbidden.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf.scores import predict_from_scores
-    >>> predict_from_scores(
-    ...     [[0.5, 0.0], [0.0, 0.2], [1.0, 0.0]], {(0, 1): -0.6, (0, 0, 0): -1.0}
-    ... )
-    array([1, 1, 0], dtype=int32)
-    """
-    return _read_all(scores, patterns, lengths, history, n_jobs).posterior.decode()
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

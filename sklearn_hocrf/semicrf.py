@@ -500,8 +500,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         batch = posterior.batch
         if threshold is not None:
             segments, probability = posterior.segment_marginals(threshold)
-            return segment_tables(batch, segments.without(outside), probability[segments.codes != outside], labels)
+            return segment_tables(
+                batch.offsets, segments.without(outside), probability[segments.codes != outside], labels
+            )
         segments = posterior.decode().without(outside)
         if not with_probability:
             return segment_lists(segments, batch.offsets, labels.tolist())
-        return segment_tables(batch, segments, posterior.segment_probabilities(segments), labels)
+        return segment_tables(batch.offsets, segments, posterior.segment_probabilities(segments), labels)

@@ -39,6 +39,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
+from . import _tagger
 from ._names_elsewhere import answer_as_tagger, refuse
 from ._tagger import Exported, Labelling, Tagger
 
@@ -46,6 +47,18 @@ __all__ = ["Tagger", "export_crfsuite", "export_tagger"]
 
 for _public in (Exported, Labelling, Tagger):
     _public.__module__ = __name__  # unless the reader is copied
+
+
+def _compiled(n_labels, structure, score, borders, pairs):
+    """Return what answers in compiled code; None without numba, and where a batch is needed."""
+    try:
+        from ._inference.one_sequence import OneSequence
+    except ImportError:
+        return None
+    return OneSequence.of_arrays(n_labels, structure, score, borders, pairs)
+
+
+_tagger.compiled = _compiled
 answer_as_tagger(Tagger)
 
 if not TYPE_CHECKING:  # type checkers know the names that exist
@@ -74,8 +87,8 @@ def export_tagger(
     dtype : {"float32", "float64"}, default="float32"
         Type of the weights. With float64 all answers are those of the estimator, up to rounding (1e-12).
     compress : bool or None, default=None
-        Whether the file is compressed, to about half its size. It takes longer to load then, and processes that map it
-        do not share its memory. None stands for files below 16 MiB, if this Python has ``lzma``.
+        Whether all but the weights is compressed, to a quarter or so. None stands for files below 16 MiB; processes
+        that map a larger file share its memory.
     X : list of sequences or None, default=None
         Data on which the answers of the file are compared with those of the model.
 

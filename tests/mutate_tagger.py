@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import json
-import lzma
 import mmap
 import random
 import sys
@@ -24,31 +23,38 @@ from sklearn_hocrf.tagger import Tagger
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 NUMBERS = [0, 1, 2, 3, 7, 63, 64, 255, 256, 4096, 65535, 65536, 2**31 - 1, 2**31, 2**32, 2**53, 2**53 + 1, 2**63, -1]
-TYPES = ["<f4", "<f8", "|u1", "<u2", "<u4", "<u8", "<i8", ">f8", "|O", "|S9", ""]
+TYPES = ["F32", "F64", "U8", "U16", "U32", "U64", "I64", "BF16", "BOOL", "O", ""]
 
 
 def changed_contents(content, n, seed):
     """Yield changed contents of a file."""
-    draw, size = random.Random(seed), int.from_bytes(content[8:16], "little")
+    draw, size = random.Random(seed), int.from_bytes(content[:8], "little")
     ways = [_bytes, _bytes, _header_text, _header_value, _header_value, _header_value, _array, _array, _array, _length]
     for _ in range(n):
         yield draw.choice(ways)(draw, content, size)
 
 
 def parts_of(content):
-    """Return the header of a file, and its body, which is not packed."""
-    size = int.from_bytes(content[8:16], "little")
-    header, body = json.loads(content[16 : 16 + size]), content[-(-(16 + size) // 64) * 64 :]
-    return header, body if header["packed"] is None else lzma.decompress(body)
+    """Return the header of a tagger, the entries of its arrays, and the arrays' bytes."""
+    size = int.from_bytes(content[:8], "little")
+    entries = json.loads(content[8 : 8 + size])
+    return json.loads(entries.pop("__metadata__")["hocrf"]), entries, content[8 + size :]
 
 
-def file_of(header, body):
-    """Return a file with a header and a body; it is packed if the header says so."""
-    text = header if isinstance(header, bytes) else json.dumps(header, separators=(",", ":")).encode()
-    if isinstance(header, dict) and header.get("packed") is not None:
-        body = lzma.compress(body)
-    head = b"HOCRF\0\0\1" + len(text).to_bytes(8, "little") + text
-    return head + bytes(-len(head) % 64) + body
+def file_of(header, entries, body):
+    """Return a file of such parts; the header may be given as text."""
+    text = header if isinstance(header, str) else dumps(header)
+    return framed(dumps({**entries, "__metadata__": {"hocrf": text}}).encode(), body)
+
+
+def framed(text, body):
+    """Return a file with the bytes of a safetensors header."""
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + body
+
+
+def dumps(content):
+    return json.dumps(content, separators=(",", ":"))
 
 
 def _bytes(draw, content, size):
@@ -64,11 +70,11 @@ def _length(draw, content, size):
 
 
 def _header_text(draw, content, size):
-    text, place = bytearray(content[16 : 16 + size]), draw.randrange(size)
+    text, place = bytearray(content[8 : 8 + size]), draw.randrange(size)
     text[place : place + draw.randrange(4)] = draw.choice(
         [b"", b"[", b"{", b'"', b"9" * 5, b"\xff", b"1e9", b"null", b"\\"]
     )
-    return content[:8] + len(text).to_bytes(8, "little") + bytes(text) + content[16 + size :]
+    return framed(bytes(text), content[8 + size :])
 
 
 def _values(node):
@@ -81,8 +87,8 @@ def _values(node):
 
 def _header_value(draw, content, size):
     """Change a value of the header."""
-    header, body = parts_of(content)
-    node, key = draw.choice(list(_values(header)))
+    header, entries, body = parts_of(content)
+    node, key = draw.choice(list(_values(draw.choice([header, entries]))))
     kind = draw.randrange(8)
     if kind == 0:
         del node[key]
@@ -97,14 +103,15 @@ def _header_value(draw, content, size):
         )
     else:
         node[key] = draw.choice([None, True, False, [], {}, [[]], 0, "", 0.5, [[0, 0]], [[0, -9], [1, 2]]])
-    return file_of(header, body)
+    return file_of(header, entries, body)
 
 
 def _array(draw, content, size):
     """Change some numbers of an array."""
-    header, body = parts_of(content)
-    kind, shape, offset = header["arrays"][draw.choice(sorted(header["arrays"]))]
-    array = np.frombuffer(body, kind, int(np.prod(shape)), offset).copy()
+    header, entries, body = parts_of(content)
+    entry = entries[draw.choice(sorted(entries))]
+    start, stop = entry["data_offsets"]
+    array = np.frombuffer(body[start:stop], module.TYPES[entry["dtype"]]).copy()
     for _ in range(draw.choice([1, 1, 2, 5]) if len(array) else 0):
         place = draw.randrange(len(array))
         if array.dtype.kind == "f":
@@ -112,7 +119,7 @@ def _array(draw, content, size):
         else:
             values = [0, 1, 2, np.iinfo(array.dtype).max, int(array[draw.randrange(len(array))]), int(array.max()) + 1]
             array[place] = min(draw.choice(values), np.iinfo(array.dtype).max)
-    return file_of(header, body[:offset] + array.tobytes() + body[offset + array.nbytes :])
+    return file_of(header, entries, body[:start] + array.tobytes() + body[stop:])
 
 
 def mapped(content, memory):

@@ -60,7 +60,7 @@ MAY_IMPORT = {
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "_tagger": set(),  # numpy alone: it may be copied elsewhere
     "_export": CORE | {"_validation", "_estimator", "_files", "_tagger"},
-    "tagger": {"_tagger", "_crfsuite", "_export", "_names_elsewhere"},
+    "tagger": {"_tagger", "_crfsuite", "_export", "_names_elsewhere", "_inference"},
     "__init__": TOOLS
     | ESTIMATORS
     | {

@@ -87,7 +87,39 @@ def test_a_call_with_one_sequence_has_the_labels_of_a_batch(name, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unknown attributes
         assert [model.predict([x])[0] for x in X] == model.predict(X)
+        assert [model.predict_segments([x])[0] for x in X] == model.predict_segments(X)
+        for x, segments in zip(X, model.predict_segments(X, with_probability=True), strict=True):
+            (alone,) = model.predict_segments([x], with_probability=True)
+            assert alone.dtype == segments.dtype
+            assert alone[["start", "stop", "label"]].tolist() == segments[["start", "stop", "label"]].tolist()
+            np.testing.assert_allclose(alone["probability"], segments["probability"], rtol=1e-9)
     assert (model._state.tables.one.search is not None) == (name in HOLDS)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@given(seed=st.integers(0, 10**6))
+def test_a_call_with_one_sequence_has_the_probabilities_of_a_batch(name, seed):
+    model, X = fitted(name, seed)
+    X = [x for x in X if x]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y, log_z = model.predict(X), [best.score - best.log_probability for (best,) in model.predict_nbest(X, 1)]
+        together, likelihoods = model.predict_marginals(X), model.log_likelihood(X, y)
+        alone = [model.predict_marginals([x])[0] for x in X]
+        alone_likelihoods = [model.log_likelihood([x], [labels]) for x, labels in zip(X, y, strict=True)]
+        for labels in ["O"], [None], [{"O", "B-P"}], [b"O"], ["new"], []:
+            answers = []
+            for asked in ([X[-2]], [labels]), ([X[-2], X[-2]], [labels, labels]):
+                try:
+                    answers.append(model.log_likelihood(*asked)[0])
+                except (TypeError, ValueError) as error:
+                    answers.append(str(error))
+            assert answers[0] == answers[1] or answers[0] == pytest.approx(answers[1], rel=1e-11, abs=1e-12)
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-14)
+    for found, expected, size in zip(alone_likelihoods, likelihoods, log_z, strict=True):
+        assert found.shape == (1,)
+        assert found[0] == pytest.approx(expected, abs=1e-13 * max(1.0, abs(size)))
 
 
 @pytest.mark.parametrize("name", sorted(HOLDS))
@@ -203,6 +235,21 @@ def test_a_batch_of_one_sequence():
 WORDS = ["a", "b", "c", "Ab", "a1", "", "-"]
 
 
+def assert_same_batches(extractor, X):
+    """Compare batches of one sequence with the parts of that of all sequences, raw columns included."""
+    together = extractor.transform([*X, []])
+    for n, x in enumerate(X):
+        alone, part = extractor.transform([x]), together[n]
+        assert alone.attribute_names is part.attribute_names
+        for name in ("offsets", "indptr", "indices"):
+            np.testing.assert_array_equal(getattr(alone, name), getattr(part, name))
+        np.testing.assert_array_equal(alone.toarray(), part.toarray())
+        assert alone.columns.keys() == part.columns.keys()
+        for field, column in alone.columns.items():
+            other = part.columns[field]
+            assert column.values[column.codes].tolist() == other.values[other.codes].tolist()
+
+
 def shout(text):
     if text == "-":
         raise ValueError("no dash")
@@ -231,6 +278,7 @@ def test_words_behind_an_extractor(name):
     together = pipe.predict([*new, []])[:-1]
     assert [pipe.predict([x])[0] for x in new] == together
     assert [Pipeline(pipe.steps).predict([x])[0] for x in new] == together
+    assert_same_batches(pipe[0], new)
     found = [predict_one(pipe[-1], [x], [pipe[0]]) for x in X]
     assert (sum(one is not None for one in found) > 25) == (name not in ("dropped borders", "hashed"))
     if name == "functions":
@@ -254,6 +302,7 @@ def test_columns_of_texts_behind_an_extractor(form):
         X = [[{**token, "z": 1} for token in x] for x in X]
     together = pipe.predict([*X, []])[:-1]
     assert [pipe.predict([x])[0] for x in X] == together
+    assert_same_batches(pipe[0], X)
     assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 25
     odd = [("a",), ("a", "N", "z"), ("a", None), ("a", 1)] if form == "tuples" else [{"w": "a"}, {"w": None, "p": "N"}]
     for token in odd:

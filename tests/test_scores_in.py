@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.scores import predict_from_scores, sequence_log_likelihood
+from sklearn_hocrf.scores import posterior, sequence_log_likelihood
 
 
 def total(scores, labels, patterns, history="tokens"):
@@ -60,7 +60,7 @@ def draw(seed, history="tokens"):
 def test_enumeration(seed, history):
     scores, y, patterns, lengths = draw(seed, history)
     found = sequence_log_likelihood(scores, y, patterns, lengths, history=history)
-    best = predict_from_scores(scores, patterns, lengths, history=history)
+    best = np.concatenate(posterior(scores, patterns, lengths=lengths, history=history).predict()).astype(int)
     bounds = np.cumsum(lengths)[:-1]
     gradient, marginals = np.zeros(len(patterns)), []
     parts = zip(*(np.split(array, bounds) for array in (scores, y, best)), strict=True)

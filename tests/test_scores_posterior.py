@@ -15,7 +15,7 @@ from scipy import sparse
 from test_tag_histories import labellings
 
 from sklearn_hocrf import Constraints, HighOrderCRF
-from sklearn_hocrf.scores import posterior, predict_from_scores, sequence_log_likelihood
+from sklearn_hocrf.scores import posterior, sequence_log_likelihood
 from sklearn_hocrf.text import extract_segments
 
 CLASSES = {
@@ -237,12 +237,12 @@ def close(a, b):
     np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
-def test_the_other_two_functions_take_the_same_scores():
+def test_the_likelihood_takes_the_same_scores():
     rng = np.random.default_rng(0)
     parts, patterns = [rng.normal(size=(n, 3)) for n in (3, 0, 2)], {(0, 1): 0.5, (1, 1, 2): -np.inf}
     flat, found = np.concatenate(parts), posterior(parts, patterns)
-    assert predict_from_scores(parts, patterns).tolist() == [y for labels in found.predict() for y in labels]
-    y = predict_from_scores(flat.astype(np.float32), patterns, [3, 0, 2])
+    y = np.concatenate(posterior(flat.astype(np.float32), patterns, lengths=[3, 0, 2]).predict()).astype(int)
+    assert y.tolist() == [label for labels in found.predict() for label in labels]
     likelihood = sequence_log_likelihood(parts, y, patterns)
     close(likelihood.log_likelihood, found.log_likelihood(np.split(y, [3, 3])))
     arrays = posterior(flat, lengths=[3, 0, 2], labels=np.array(["x", "z", "y"])).predict()

@@ -12,7 +12,7 @@ from .._data.batch import Sequences
 from .._names_elsewhere import answering
 from .._validation import refuse_metrics_of_labels
 from .fitted_model import FittedModel, Query
-from .one_call import predict_one
+from .one_call import one_call, predict_one
 from .patterns import pattern_codes
 
 __all__ = ["PredictionsMixin", "labels_of_query"]
@@ -117,6 +117,9 @@ class PredictionsMixin:
         array([[0.38, 0.  , 0.62],
                [0.64, 0.16, 0.2 ]])
         """
+        one = one_call(self, X) if known is None else None
+        if one is not None and (found := one.marginals(X)) is not None:
+            return found
         query = FittedModel(self).ask(X, known)
         return query.reshape(query.class_marginals())
 
@@ -310,6 +313,9 @@ class PredictionsMixin:
         >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
         array([-2.1, -inf])
         """
+        one = one_call(self, X) if unknown == "raise" else None
+        if one is not None and (found := one.log_likelihood(X, y)) is not None:
+            return found
         fitted = FittedModel(self)
         if unknown not in ("raise", "impossible"):
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")

@@ -14,8 +14,10 @@ from .._data.schemes import (
     segments_of_tags,
     split_tag,
 )
+from .._data.segments import Segments
 from .._settings import check, is_number
 from .fitted_model import FittedModel, Query
+from .one_call import one_call
 from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
 __all__ = ["TagSegmentsMixin", "check_threshold", "scheme_of", "segments_of_query", "tags_of_labels"]
@@ -139,6 +141,15 @@ class TagSegmentsMixin:
         check_threshold(threshold)
         fitted = FittedModel(self)
         tags = _tag_table(fitted, scheme)
+        one = one_call(fitted.estimator, X) if threshold is None and known is None else None
+        if one is not None and (codes := one.ask("decode", X)) is not None:
+            offsets = np.array([0, len(codes)])
+            segments = _segments_of(codes, offsets, tags)
+            if not with_probability:
+                return segment_lists(segments, offsets, tags.names.tolist())
+            probability = one.ask("segment_probabilities", X, segments, tags.tags)
+            if probability is not None:
+                return segment_tables(offsets, segments, probability, tags.names)
         return segments_of_query(fitted.ask(X, known), tags, threshold, with_probability)
 
     @property
@@ -150,18 +161,21 @@ class TagSegmentsMixin:
 
 def segments_of_query(query: Query, tags: SegmentTags, threshold: float | None, with_probability: bool) -> list:
     """Return what ``predict_segments`` returns."""
-    posterior, batch = query.posterior, query.posterior.batch
+    posterior, offsets = query.posterior, query.posterior.batch.offsets
     if threshold is not None:
         segments, probability = posterior.segment_marginals(threshold, tags.tags)
-        return segment_tables(batch, segments, probability, tags.names)
-    codes = posterior.decode()
-    if tags.scheme == "runs":
-        segments = segments_of_labels(codes, batch.offsets)
-    else:
-        segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
+        return segment_tables(offsets, segments, probability, tags.names)
+    segments = _segments_of(posterior.decode(), offsets, tags)
     if not with_probability:
-        return segment_lists(segments, batch.offsets, tags.names.tolist())
-    return segment_tables(batch, segments, posterior.segment_probabilities(segments, tags.tags), tags.names)
+        return segment_lists(segments, offsets, tags.names.tolist())
+    return segment_tables(offsets, segments, posterior.segment_probabilities(segments, tags.tags), tags.names)
+
+
+def _segments_of(codes: np.ndarray, offsets: np.ndarray, tags: SegmentTags) -> Segments:
+    """Return the segments that labels encode."""
+    if tags.scheme == "runs":
+        return segments_of_labels(codes, offsets)
+    return segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], offsets).without(-1)
 
 
 def _tag_table(fitted: FittedModel, scheme: str) -> SegmentTags:

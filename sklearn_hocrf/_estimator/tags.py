@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.schemes import NO_LABEL, OUTSIDE, PREFIXES, B, E, I, O, S, TagTable, goes_on, marks_ends, split_tag
 from .._data.segments import Segments
@@ -105,12 +104,12 @@ def each_its_own(labels: np.ndarray) -> SegmentTags:
 
 
 def segment_tables(
-    batch: SequenceBatch, segments: Segments, probability: np.ndarray, labels: np.ndarray
+    offsets: np.ndarray, segments: Segments, probability: np.ndarray, labels: np.ndarray
 ) -> list[np.ndarray]:
     """Return one structured array of segments and probabilities per sequence, with positions in the sequence."""
     fields = [("start", np.int64), ("stop", np.int64), ("label", labels.dtype), ("probability", np.float64)]
     table = np.empty(len(probability), dtype=fields)
-    origin = np.repeat(batch.offsets[:-1], np.diff(segments.offsets))
+    origin = np.repeat(offsets[:-1], np.diff(segments.offsets))
     table["start"], table["stop"] = segments.start - origin, segments.stop - origin
     table["label"], table["probability"] = labels[segments.codes], probability
-    return np.split(table, segments.offsets[1:-1]) if len(batch) else []
+    return np.split(table, segments.offsets[1:-1]) if len(offsets) > 1 else []

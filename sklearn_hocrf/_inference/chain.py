@@ -6,7 +6,7 @@ forward pass of each tile again (checkpointing), so that memory does not grow wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -234,10 +234,15 @@ def tag_segment_marginals(posterior: LanePosterior, threshold: float, tags: Any)
 
 def tag_segment_probabilities(posterior: LanePosterior, segments: Segments, tags: Any) -> np.ndarray:
     """Return ``segment_probabilities`` of a posterior of a chain."""
-    n_tokens = posterior.batch.n_tokens
+    run = posterior.whole.run
+    return weighed(segments, posterior.batch.n_tokens, lambda *rows: run(lambda: WeighedTagSegments(tags, *rows)))
+
+
+def weighed(segments: Segments, n_tokens: int, weigh: Callable) -> np.ndarray:
+    """Return the probabilities that ``weigh`` writes to a table, given another of the segments, both by first token."""
     table, probability = np.zeros((n_tokens, 2), np.int64), np.zeros(n_tokens)
     table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
-    posterior.whole.run(lambda: WeighedTagSegments(tags, table, probability))
+    weigh(table, probability)
     return np.minimum(probability[segments.start], 1.0)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ._jit import njit
 from ._network import resolve
 
-__all__ = ["SearchTables", "bound_pairs", "find_best"]
+__all__ = ["SearchTables", "bound_pairs", "find_best", "score_tokens"]
 
 TOLERANCE = 1e-9  # of scores, in units of the largest sum of absolute terms
 FOUND, UNDECIDED = range(2)
@@ -52,9 +52,14 @@ def bound_pairs(outgoing, source_arcs, arc_label, arc_target, fail, arc_score, b
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score_tokens(tables, ids, indptr, scores):
-    """Write the scores of labels at tokens, (T, L), and return the number of terms; ids of -1 have no weights."""
+def score_tokens(tables, ids, indptr, scores):
+    """Write the scores of labels at tokens, (T, L), and return the number of terms; ids of -1 have no weights.
+
+    Return 0 if an attribute is none of the model's: parameters of a transformer have changed.
+    """
     rank_of, starts, columns, weights = tables.rank_of, tables.starts, tables.columns, tables.weights
+    if len(ids) and ids.max() >= len(rank_of):
+        return 0
     borders, n_tokens = tables.borders, len(scores)
     n_terms = 2 * n_tokens
     scores[:] = 0.0
@@ -113,11 +118,9 @@ def find_best(tables, ids, indptr, most_kept, codes):
     ids : (nnz,) int32        indptr : (T + 1,) int32 or int64        codes : (T,) int32, out
     """
     n_tokens, n_labels = len(codes), len(tables.bounds)
-    if len(ids) and ids.max() >= len(tables.rank_of):  # parameters of a transformer have changed: a batch raises
-        return UNDECIDED
     scores, rest = np.empty((n_tokens, n_labels)), np.empty((n_tokens, n_labels))
-    n_terms = _score_tokens(tables, ids, indptr, scores)
-    if n_terms == 2 * n_tokens:  # no attribute has weights: a batch may warn
+    n_terms = score_tokens(tables, ids, indptr, scores)
+    if n_terms <= 2 * n_tokens:  # no attribute has weights: a batch may warn, or raise
         return UNDECIDED
     tolerance = TOLERANCE * (1.0 + tables.largest * n_terms)
     _bound_suffixes(tables.bounds, scores, rest)

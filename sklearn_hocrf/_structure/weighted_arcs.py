@@ -28,6 +28,7 @@ __all__ = [
     "arc_tables",
     "arcs_with_suffix",
     "compile_patterns",
+    "given_arcs",
     "arcs_of_labels",
     "bias_of_arc",
     "log_spread",
@@ -243,11 +244,38 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
     if direction is not None:
         derivative = np.append(direction[layout.first_bias :], 0.0)[biases]
         _add_suffixes(layout.compiled, derivative)
+    return _with_scores(layout.arc_structure, scores, derivative)
+
+
+def given_arcs(n_labels: int, structure: tuple, score: np.ndarray) -> WeightedArcs:
+    """Return the arcs of a given automaton; no score depends on the position.
+
+    Parameters
+    ----------
+    n_labels : int
+    structure : tuple of ndarray
+        ``state_length``, ``fail``, ``arc_source``, ``arc_label`` and ``arc_target``, as in :class:`PatternAutomaton`.
+    score : ndarray of shape (A,)
+    """
+    length, fail, *of_arcs = structure
+    order = np.argsort(of_arcs[-1], kind="stable")
+    source, label, target = (array[order] for array in of_arcs)
+    state_label, none = np.full(len(fail), -1), np.full(len(order), -1)
+    state_label[target] = label
+    arrays = state_label, length, fail, source, label, target, none, length[source] + 1, none, none[:0]
+    ranges = group_offsets(target, len(fail)), group_offsets(source, len(fail))
+    tables: Any = *freeze_all(arrays, np.int32), *ranges, freeze(np.argsort(source, kind="stable"), np.int32)
+    automaton, no_table = PatternAutomaton(n_labels, *tables), np.empty((0, 1))
+    compiled = CompiledPatterns(PatternTable(no_table, none[:0]), automaton, build_sum_network(automaton), none[:0], ())
+    return _with_scores(arc_structure(compiled, none), score[order], np.zeros(len(order)))
+
+
+def _with_scores(structure: ArcStructure, scores: np.ndarray, derivative: np.ndarray) -> WeightedArcs:
     log_shift = scores.max() if scores.max() > -np.inf else 0.0
     arc_weight = np.exp(scores - log_shift)
     arrays = scores, arc_weight, derivative, derivative * arc_weight
     scores, arc_weight, *derivatives = freeze_all(arrays, np.float64)
-    return WeightedArcs(*layout.arc_structure, scores, arc_weight, float(log_shift), *derivatives)
+    return WeightedArcs(*structure, scores, arc_weight, float(log_shift), *derivatives)
 
 
 def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:

@@ -24,7 +24,15 @@ from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._array_fields import ArrayTemplates
 from ._attributes import FittedExtractor, GivenNames, NamedAttributes
 from ._base import CountingTransformer, fit_task
-from ._columns import TokenTable, check_complete, columns_of_texts, complete_fields, is_text, without_arrays
+from ._columns import (
+    TokenTable,
+    check_complete,
+    columns_of_texts,
+    complete_fields,
+    is_text,
+    text_column,
+    without_arrays,
+)
 from ._merging import TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames, InputFeatures
 from ._string_templates import STYLES, StringTemplates, are_strings, read_template_lines
@@ -376,29 +384,32 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             return clone(self).fit_transform(X)
         if not hasattr(self, "templates_"):
             check_is_fitted(self, "templates_")  # raises the error; for a few tokens it takes longer than all else
-        if isinstance(self._vocabularies, NamedAttributes) and type(X) is list and len(X) == 1:
-            found = self.__token_ids__(X[0])  # one sequence at a time, without columns
+        if type(X) is list and len(X) == 1:
+            found = self.__token_ids__(X[0])  # one sequence at a time
             if found is not None and found[1].max(initial=-1) >= 0:
-                names, ids, indptr = found
-                return known_batch(np.array([0, len(indptr) - 1]), indptr, ids, names)
+                names, ids, indptr, columns = found
+                batch = known_batch(np.array([0, len(indptr) - 1]), indptr, ids, names)
+                batch.columns = {field: text_column(texts) for field, texts in columns.items()}
+                return batch
         maker = self._maker
         table = self._like_fitted(X, maker.read(X, _check_fields(self.fields)))
         return self._to_batch(X, table, maker.rows(self._vocabularies, table))
 
     def __token_ids__(self, tokens) -> tuple | None:
-        """Return the names of all attributes, those of one sequence of tokens, and their ranges; None: use a batch.
+        """Return the names of all attributes, those of one sequence, their ranges, and its texts by field.
 
-        This is for feature dicts, lists of names and texts of common types, of which ``transform`` would not warn.
+        None means that a batch must be used. This is for feature dicts, lists of names and texts of common types, of
+        which ``transform`` would not warn.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
-        known, found = self.__dict__.get("_vocabularies") if is_own else None, None
+        known, found, columns = self.__dict__.get("_vocabularies") if is_own else None, None, None
         if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
             found = known.vocabulary.ids_of(tokens)
         elif isinstance(known, TemplateVocabularies) and self.padding == "mark" and self.n_features is None:
             are_texts = self._text_fields.issuperset(self.fields_)  # else text may be an error, used or not
             columns = columns_of_texts(tokens, self._kind, self.fields_, self.fields is not None) if are_texts else None
             found = None if columns is None else known.ids_of_texts(columns, self.token_features_, self.bias)
-        return None if found is None else (self._attribute_names, *found)
+        return None if found is None else (self._attribute_names, *found, columns or {})
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

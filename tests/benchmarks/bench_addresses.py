@@ -4,6 +4,7 @@ What ``compare.py --tasks addresses`` measures, on the processor of one thread. 
 trained as the product does; its conversion of dicts counts, as ours does. Needs python-crfsuite and the data.
 """
 
+import importlib.util
 import json
 import sys
 import tempfile
@@ -15,8 +16,9 @@ from common import fit_quietly
 sys.path.append(str(Path(__file__).parent / "products"))
 import protocol
 import usaddress
+from sklearn.pipeline import Pipeline
 
-from sklearn_hocrf import make_pipeline
+from sklearn_hocrf import _tagger, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
@@ -25,6 +27,14 @@ MODELS = usaddress.models_of("own", all_pairs=True)
 
 def reason_to_skip():
     return protocol.absent(usaddress.FILE, modules=["pycrfsuite"])
+
+
+def copied_reader():
+    """Return the module of a copied reader, which has no compiled code."""
+    spec = importlib.util.spec_from_file_location("copied_reader", _tagger.__file__)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class Addresses:
@@ -42,33 +52,49 @@ class Addresses:
         self.segments = make_pipeline(SequenceFeatureExtractor("attributes"), borders, segments)
         fit_quietly(self.segments, self.X, y)
         export_tagger(self.chain, path + ".hocrf")
-        self.tagger = Tagger(path + ".hocrf")
+        self.tagger, self.alone = Tagger(path + ".hocrf"), copied_reader().Tagger(path + ".hocrf")
+        self.plain = Pipeline(self.chain.steps)  # scikit-learn's own
         self.sizes = [Path(file).stat().st_size for file in (path + ".hocrf", path)]
 
     def track_rates(self):
         """Return the addresses a second of each case, by name, and those of its peer."""
         peer = self._rate(lambda: [self.peer.tag(dicts) for dicts in self.X])
-        exported = self._rate(lambda: [self.tagger.predict(dicts) for dicts in self.X])
+        peer_questions = self._rate(self._ask_peer)
         return {
             "order 3, in a batch": (self._rate(lambda: self.chain.predict(self.X)), peer),
             "segments of order 3, in a batch": (self._rate(lambda: self.segments.predict(self.X)), peer),
-            "order 3, exported, one by one": (exported, peer),
             "order 3, one by one": (self._rate(lambda: [self.chain.predict([dicts]) for dicts in self.X]), peer),
-            "order 3, labels and marginals": (self._rate(self._marginals), self._rate(self._peer_marginals)),
+            "the same, scikit-learn's Pipeline": (
+                self._rate(lambda: [self.plain.predict([dicts]) for dicts in self.X]),
+                peer,
+            ),
+            "the same, Tagger": (self._rate(lambda: [self.tagger.predict(dicts) for dicts in self.X]), peer),
+            "the same, the file alone": (self._rate(lambda: [self.alone.predict(dicts) for dicts in self.X]), peer),
+            "labels, marginals, probability, in a batch": (self._rate(self._ask), peer_questions),
+            "the same, Tagger, one by one": (self._rate(lambda: self._ask_each(self.tagger)), peer_questions),
         }
 
     def track_sizes(self):
         """Return the bytes of the exported file, and of python-crfsuite's."""
         return self.sizes
 
-    def _marginals(self):
-        return self.chain.predict(self.X), self.chain.predict_marginals(self.X)
+    def _ask(self):
+        labels = self.chain.predict(self.X)
+        return self.chain.predict_marginals(self.X), self.chain.log_likelihood(self.X, labels)
 
-    def _peer_marginals(self):
-        labels = self.peer.labels()
+    def _ask_each(self, tagger):
         for dicts in self.X:
-            self.peer.tag(dicts)
-            [[self.peer.marginal(label, t) for label in labels] for t in range(len(dicts))]
+            read = tagger.read(dicts)
+            labels = tagger.predict(read)
+            tagger.predict_marginals(read)
+            tagger.log_likelihood(read, labels)
+
+    def _ask_peer(self):
+        names = self.peer.labels()
+        for dicts in self.X:
+            labels = self.peer.tag(dicts)
+            [[self.peer.marginal(name, t) for name in names] for t in range(len(dicts))]
+            self.peer.probability(labels)
 
     def _rate(self, tag):
         start = time.process_time()

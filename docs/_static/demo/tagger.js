@@ -1,11 +1,10 @@
 // A reader of the files of sklearn_hocrf.tagger.export_tagger, for browsers and node; no library, no build step.
-// docs/guide/tagger_file.md describes the format. Files must be written with compress=False: browsers cannot read .xz.
+// docs/guide/tagger_file.md describes the format. Files must be written with compress=False.
 "use strict";
 
 const HOCRF = (() => {
   const TYPES = {
-    "|u1": Uint8Array, "<u2": Uint16Array, "<u4": Uint32Array, "<u8": BigUint64Array, "<f4": Float32Array,
-    "<f8": Float64Array,
+    U8: Uint8Array, U16: Uint16Array, U32: Uint32Array, U64: BigUint64Array, F32: Float32Array, F64: Float64Array,
   };
   const PREFIXES = { bio: "BIO", bioes: "BIOES", bilou: "BIOLU", bmes: "BMOES", iob1: "BIO" };
 
@@ -63,18 +62,16 @@ const HOCRF = (() => {
   // --- the file ---------------------------------------------------------------------------------------------------
 
   function readFile(buffer) {
-    const bytes = new Uint8Array(buffer);
-    const magic = [72, 79, 67, 82, 70, 0, 0, 1];
-    require(magic.every((byte, i) => bytes[i] === byte), "This is not a file of export_tagger.");
-    const size = Number(new DataView(buffer).getBigUint64(8, true));
-    const header = JSON.parse(new TextDecoder().decode(bytes.subarray(16, 16 + size)));
-    require(header.packed === null, "The file is compressed: export the model with compress=False.");
-    const body = Math.ceil((16 + size) / 64) * 64;
-    const arrays = {};
-    for (const [name, [type, shape, offset]] of Object.entries(header.arrays)) {
-      const length = shape.reduce((a, b) => a * b, 1);
-      const values = new TYPES[type](buffer, body + offset, length);
-      arrays[name] = type === "<u8" ? Array.from(values, Number) : values;
+    const size = buffer.byteLength < 8 ? 0 : Number(new DataView(buffer).getBigUint64(0, true));
+    require(size > 0 && 8 + size <= buffer.byteLength, "This is not a file of export_tagger.");
+    const { __metadata__: metadata, ...entries } = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, size)));
+    require(metadata && metadata.hocrf, "This is not a file of export_tagger.");
+    const header = JSON.parse(metadata.hocrf), arrays = {};
+    require(header.format === 1, "This is a file of another version.");
+    require(!Object.keys(header.packed).length, "The file is compressed: export the model with compress=False.");
+    for (const [name, { dtype, shape, data_offsets: [start] }] of Object.entries(entries)) {
+      const values = new TYPES[dtype](buffer, 8 + size + start, shape.reduce((a, b) => a * b, 1));
+      arrays[name] = dtype === "U64" ? Array.from(values, Number) : values;
     }
     return [header, arrays];
   }
@@ -97,10 +94,12 @@ const HOCRF = (() => {
         const values = entry.numeric ? [true] : take(entry.values);
         return { apply: namedFunction(entry.function), numeric: entry.numeric, codes: new Map(values.map((v, i) => [v, i])) };
       });
+      const code = arrays.code.slice(); // differences, modulo the range of their type
+      for (let i = 1; i < code.length; i++) code[i] += code[i - 1];
       let place = 0, first = 0;
       this.templates = features.templates.map(({ places, attributes }) => {
-        const ids = new Map(), code = (part, i) => arrays.code[place + part * attributes + i];
-        for (let i = 0; i < attributes; i++) ids.set(places.map((_, part) => code(part, i)).join(), first + i);
+        const ids = new Map(), at = (part, i) => code[place + part * attributes + i];
+        for (let i = 0; i < attributes; i++) ids.set(places.map((_, part) => at(part, i)).join(), first + i);
         place += places.length * attributes;
         first += attributes;
         return { places, ids };
