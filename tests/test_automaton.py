@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 from cases import draw_patterns, of_history
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from internals import (
     all_patterns,
@@ -88,6 +88,7 @@ def build(n_labels, patterns, history="tokens"):
 
 
 @given(pattern_sets())
+@example((4, [(0, 1, 0), (1, 2, 0), (3, 0, 1, 2, 0)], "tokens"))  # (0, 1), which 2 does not follow, then (1,)
 def test_states_arcs_and_links(drawn):
     table, automaton, states, arcs = build(*drawn)
     naive = NaiveAutomaton(*drawn)

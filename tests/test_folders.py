@@ -349,8 +349,9 @@ import os, shutil, signal, sys
 from pathlib import Path
 
 sys.path.insert(0, sys.argv[2])  # where Python does not look for it by itself under PYTHONSAFEPATH
-from internals import folders
 from tests_of_folders import SequenceBatch, assert_nothing_left, is_same, two_batches
+
+from sklearn_hocrf._data import folders
 
 folders.SECONDS_OF_LEFTOVERS = -1  # nothing else writes
 os.fsync = lambda descriptor: None  # which is slow, and of no use here
