@@ -14,7 +14,7 @@ from scipy import sparse
 from ._data.schemes import guessed_scheme, split_tag
 from ._data.texts import pack_texts
 from ._estimator.fitted_model import FittedModel
-from ._files import new_name, output_file, replace
+from ._files import output_file, replace_content
 from ._structure.weighted_arcs import weighted_arcs
 from ._tagger import (
     ALIGNMENT,
@@ -45,12 +45,7 @@ def export(
     *transformers, _ = steps_inside(model)
     target = output_file(path)
     content, functions = _content(fitted, transformers, dtype, compress)
-    new = new_name(target)
-    try:
-        new.write_bytes(content)
-        replace(new, target)
-    finally:
-        new.unlink(missing_ok=True)
+    replace_content(target, content)
     return Exported(len(content)) if X is None else _compare(model, X, content, functions)
 
 

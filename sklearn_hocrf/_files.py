@@ -9,7 +9,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["new_name", "output_file", "replace"]
+__all__ = ["new_name", "output_file", "replace", "replace_content"]
 
 NUMBER = "[0-9a-f]{32}"  # made by :func:`new_name`
 _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
@@ -55,3 +55,13 @@ def replace(new: Path, path: Path) -> None:
         except PermissionError:
             time.sleep(pause)
     os.replace(new, path)
+
+
+def replace_content(path: Path, content: bytes) -> None:
+    """Write a file under a new name, and replace the file of a path by it."""
+    new = new_name(path)
+    try:
+        new.write_bytes(content)
+        replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)

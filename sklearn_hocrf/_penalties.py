@@ -1,8 +1,8 @@
 """Penalties on the weights: functions of a vector, independent of sequences.
 
-A penalty has a smooth part, whose value and gradient solvers use, and possibly a sum of ``strength * abs(w)``. Only a
-penalty that is smooth as a whole has ``value_gradient``. ``_estimator.fitting.Prior`` makes penalties from
-``sigma_reg`` and ``l1_reg``.
+A penalty has a smooth part, whose value and gradient solvers use, and possibly a sum of ``strength * abs(w)``. Solvers
+know penalties by the methods of :class:`Penalty` alone. ``_estimator.fitting.Prior`` makes penalties from ``sigma_reg``
+and ``l1_reg``.
 """
 
 from __future__ import annotations
@@ -10,16 +10,31 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["L2", "ElasticNet", "Penalty"]
+__all__ = ["Penalty"]
 
 
 class Penalty:
-    """Base class of penalties whose smooth part is the sum of ``precision * w**2 / 2``.   K weights."""
+    """Gaussian times Laplacian prior: the sum of ``precision * w**2 / 2 + strength * abs(w)``.   K weights.
 
-    strength: np.ndarray | None = None
+    A subclass with another smooth part, whose curvature is at least ``precision``, has its own
+    ``smooth_value_gradient``, ``free``, ``tied`` and ``prox``.
 
-    def __init__(self, precision: ArrayLike) -> None:
-        self.precision = _group_values(precision)
+    Parameters
+    ----------
+    precision : float or ndarray of shape (n_weights,)
+        ``1 / sigma**2`` of each weight, finite; 0 for a weight without a Gaussian prior.
+    strength : float or ndarray of shape (n_weights,), default=0.0
+        Weight of each absolute value, finite and >= 0.
+    """
+
+    def __init__(self, precision: ArrayLike, strength: ArrayLike = 0.0) -> None:
+        self.precision, self.strength = _group_values(precision), _group_values(strength)
+        self.is_sparse = bool(self.strength.any())  # whether some weights may be exactly 0 at the minimum
+
+    def value(self, w: np.ndarray) -> float:
+        """Return the penalty of ``w``."""
+        smooth = self.smooth_value_gradient(w)[0]
+        return smooth + float(np.sum(self.strength * np.abs(w))) if self.is_sparse else smooth
 
     def smooth_value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient of the smooth part at ``w``."""
@@ -32,7 +47,11 @@ class Penalty:
 
     def strengths(self, n_weights: int) -> np.ndarray:
         """Return the strength of the absolute value of each weight, 0 without an L1 penalty; shape (n_weights,)."""
-        return np.broadcast_to(0.0 if self.strength is None else self.strength, n_weights)
+        return np.broadcast_to(self.strength, n_weights)
+
+    def free(self, n_weights: int) -> np.ndarray:
+        """Return whether each weight has no penalty at all; shape (n_weights,), bool."""
+        return (self.precisions(n_weights) == 0) & (self.strengths(n_weights) == 0)
 
     def groups(self, n_weights: int) -> np.ndarray | None:
         """Return group ids of weights with equal penalties, from 0; shape (n_weights,), or None for one group."""
@@ -45,8 +64,10 @@ class Penalty:
                 groups = group
         return groups
 
-    def tied(self, variable: np.ndarray, root: np.ndarray) -> L2 | ElasticNet | None:
-        """Return this penalty on variables that represent equal weights, or None if it treats these differently.
+    def tied(self, variable: np.ndarray, root: np.ndarray) -> Penalty | None:
+        """Return this penalty on variables that represent equal weights, or None if there is no such penalty.
+
+        There is none if the penalty treats equal weights differently.
 
         Parameters
         ----------
@@ -55,11 +76,10 @@ class Penalty:
         root : ndarray of shape (M,)
             Square root of the number of weights of each variable; a weight is ``variable / root``.
         """
-        precision = _of_variables(self.precision, variable, len(root))
-        strength = None if self.strength is None else _of_variables(self.strength, variable, len(root))
-        if precision is None or (strength is None and self.strength is not None):
+        precision, strength = (_of_variables(v, variable, len(root)) for v in (self.precision, self.strength))
+        if precision is None or strength is None:
             return None
-        return L2(precision) if strength is None else ElasticNet(precision, root * strength)
+        return Penalty(precision, root * strength if self.is_sparse else 0.0)
 
     def prox(self, x: np.ndarray, step: float, chosen: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the minimisers u of ``penalty(u) + (u - x)**2 / (2 step)``, for each weight separately.
@@ -73,7 +93,7 @@ class Penalty:
         chosen : index
             The positions of these weights.
         """
-        if self.strength is not None:
+        if self.is_sparse:
             x = np.sign(x) * np.maximum(np.abs(x) - step * _of(self.strength, chosen), 0.0)
         return x / (1.0 + step * _of(self.precision, chosen))
 
@@ -88,44 +108,6 @@ class Penalty:
             return np.inf
         with np.errstate(over="ignore"):
             return 0.5 * float(gradient @ (gradient / self.precision))
-
-
-class L2(Penalty):
-    """Gaussian prior: the penalty is the sum of ``precision * w**2 / 2``.
-
-    Parameters
-    ----------
-    precision : float or ndarray of shape (n_weights,)
-        ``1 / sigma**2`` of each weight, finite; 0 for a weight without penalty.
-    """
-
-    def value(self, w: np.ndarray) -> float:
-        """Return the penalty of ``w``."""
-        return self.value_gradient(w)[0]
-
-    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the penalty of ``w`` and its gradient."""
-        return self.smooth_value_gradient(w)
-
-
-class ElasticNet(Penalty):
-    """Gaussian times Laplacian prior: the penalty is the sum of ``precision * w**2 / 2 + strength * abs(w)``.
-
-    Parameters
-    ----------
-    precision : float or ndarray of shape (n_weights,)
-        As in :class:`L2`.
-    strength : float or ndarray of shape (n_weights,)
-        Weight of each absolute value, finite and >= 0.
-    """
-
-    def __init__(self, precision: ArrayLike, strength: ArrayLike) -> None:
-        super().__init__(precision)
-        self.strength = _group_values(strength)
-
-    def value(self, w: np.ndarray) -> float:
-        """Return the penalty of ``w``."""
-        return self.smooth_value_gradient(w)[0] + float(np.sum(self.strength * np.abs(w)))
 
 
 def _group_values(given: ArrayLike) -> np.ndarray:

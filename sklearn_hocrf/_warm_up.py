@@ -26,13 +26,11 @@ from .crf import HighOrderCRF
 from .feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from .model_selection import PenaltySearchCV
 from .semicrf import HighOrderSemiCRF
-from .training import SGD
 
 TRAININGS: tuple[dict[str, Any], ...] = (
     {},
     {"l1_reg": 0.1},
     {"solver": "sgd"},
-    {"solver": SGD(adaptive=True), "l1_reg": 0.1},
     {"objective": "local_feature_matching"},
 )
 # lengths of sequences, number of features, orders, and orders with which features are paired

@@ -134,7 +134,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
         The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
-        after every few sequences; it requires "likelihood" and no ``l1_reg``. Instances of
+        after every few sequences; it requires "likelihood", and converges more slowly. Instances of
         :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings, and ignore
         ``max_iter``, ``tol`` and ``verbose``.
     max_iter : int, default=500

@@ -1,21 +1,23 @@
 """Scores of labels that another program computes, such as a neural network: a CRF as its last layer.
 
 ===============================  =======================================================================================
+:func:`posterior`                all answers of a model: labels, segments and their probabilities, samples, entropies
 :func:`sequence_log_likelihood`  log-likelihoods of label sequences, and their gradients
 :func:`predict_from_scores`      the best labelling
 ===============================  =======================================================================================
 
->>> from sklearn_hocrf.scores import predict_from_scores
->>> scores = [[0.5, 0.0], [0.0, 0.2], [1.0, 0.0]]
->>> predict_from_scores(scores, {(0, 1): -0.6, (0, 0, 0): -1.0}).tolist()
-[1, 1, 0]
+>>> from sklearn_hocrf.scores import posterior
+>>> logits = [[2.0, 0.5, 1.0], [0.2, 1.5, 1.0], [0.1, 0.4, 2.0]]
+>>> found = posterior(logits, labels=["B-PER", "I-PER", "O"], constraints="bio")
+>>> found.predict_segments()
+[[(0, 2, 'PER')]]
 
 User guide: docs/guide/scores.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -24,15 +26,331 @@ from numpy.typing import ArrayLike
 
 from ._data.arrays import offsets_of
 from ._data.batch import SequenceBatch
-from ._data.columns import DenseColumns
+from ._data.checks import check_choice, is_ordered_collection, short
+from ._data.columns import DenseColumns, dense_dtype
+from ._data.labels import label_codes, position_name
 from ._data.masks import Mask
+from ._data.schemes import PREFIXES
+from ._estimator.answers import check_level, check_nbest, check_samples, entropy_of, nbest, samples
+from ._estimator.constraints import Constraints, check_constraints, compile_constraints
+from ._estimator.fitted_model import Query
+from ._estimator.patterns import pattern_codes
+from ._estimator.predictions import labels_of_query
+from ._estimator.tag_segments import check_threshold, segments_of_query, tags_of_labels
+from ._estimator.tags import SEGMENT_SCHEMES, history_of_labels
 from ._inference.chain import ChainModel, ChainPosterior
-from ._settings import is_integer, is_number
+from ._inference.posterior import Evidence
+from ._settings import is_number
 from ._structure.layout import WeightLayout
 from ._structure.pairs import FeatureMap
-from ._structure.patterns import HISTORIES, SEGMENTS, TOKENS, given_patterns, has_equal_neighbours
+from ._structure.patterns import HISTORIES, SEGMENTS, TOKENS, TagHistory, given_patterns
+from ._tagger import Labelling
+from ._validation import TokenTargets
+from ._validation._known import Known, Reader, known_of, read_given
+from ._validation._targets import check_classes
 
-__all__ = ["predict_from_scores", "sequence_log_likelihood"]
+__all__ = ["posterior", "predict_from_scores", "sequence_log_likelihood"]
+
+
+class ScoredPosterior:
+    """The labellings of sequences whose label scores are given: what :func:`posterior` returns.
+
+    Its methods have the names and the parameters of :class:`~sklearn_hocrf.HighOrderCRF` without X, and return the
+    same: a list with an element for each sequence, or an array of shape (n_sequences,). ``known`` are known labels as
+    in :meth:`HighOrderCRF.predict <sklearn_hocrf.HighOrderCRF.predict>`, a list of labels for each sequence: None for
+    any, a set for one of its members.
+    """
+
+    def __init__(self, query: Query, scheme: str, constraints: Any) -> None:
+        self._query, self._scheme, self._constraints = query, scheme, constraints
+
+    def predict(self, *, known: Any = None) -> list[Any]:
+        """Return the most probable label sequence of each sequence; ties go to the label of the first column.
+
+        Parameters
+        ----------
+        known : list of label sequences, default=None
+            Known labels.
+
+        Returns
+        -------
+        labels : list of lists, or list of arrays of shape (n_tokens,)
+            Arrays if ``labels`` of :func:`posterior` is one.
+        """
+        return labels_of_query(self._ask(known))
+
+    def predict_marginals(self, *, known: Any = None) -> list[np.ndarray]:
+        """Return the probability of each label at each token, given the whole sequence.
+
+        Parameters
+        ----------
+        known : list of label sequences, default=None
+            Known labels.
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_labels), float64
+            Columns as in the scores; rows sum to 1.
+        """
+        query = self._ask(known)
+        return query.reshape(query.class_marginals())
+
+    def pattern_marginals(self, patterns: Iterable[tuple], *, known: Any = None) -> list[np.ndarray]:
+        """Return the probability that an occurrence of a label pattern ends at a token.
+
+        Parameters
+        ----------
+        patterns : iterable of tuples of labels
+            Patterns of any length, with or without a weight.
+        known : list of label sequences, default=None
+            Known labels.
+
+        Returns
+        -------
+        marginals : list of arrays of shape (n_tokens, n_patterns), float64
+            Columns as in ``patterns``.
+        """
+        query = self._ask(known)
+        codes = pattern_codes(patterns, query.targets.labels, query.posterior.model.layout.patterns.history)
+        return query.reshape(query.posterior.pattern_marginals(codes))
+
+    def predict_segments(
+        self, *, threshold: float | None = None, known: Any = None, with_probability: bool = False
+    ) -> list:
+        """Return the segments of the best labelling, or all segments whose probability reaches a threshold.
+
+        Parameters
+        ----------
+        threshold : float or None, default=None
+            None returns the segments of :meth:`predict`. A number in [0, 1] returns all segments that are at least as
+            probable, with their probabilities; below 0.5 they may overlap.
+        known : list of label sequences, default=None
+            Known labels.
+        with_probability : bool, default=False
+            Whether to include the probabilities of the segments of the best labelling.
+
+        Returns
+        -------
+        segments : list of lists of (int, int, label), or list of structured arrays of shape (n_segments,)
+            (start, stop, label) of each segment, or with probabilities the fields ``start``, ``stop``, ``label`` and
+            ``probability``, as of :meth:`HighOrderCRF.predict_segments
+            <sklearn_hocrf.HighOrderCRF.predict_segments>`.
+        """
+        check_threshold(threshold)
+        tags = tags_of_labels(self._query.targets.labels, self._scheme, self._constraints)
+        return segments_of_query(self._ask(known), tags, threshold, with_probability)
+
+    def predict_nbest(
+        self, n: int = 10, *, known: Any = None, accept: Callable[[Any], bool] | None = None, max_candidates: int = 1000
+    ) -> list[list[Labelling]]:
+        """Return the n most probable labellings of each sequence, best first.
+
+        Parameters
+        ----------
+        n : int, default=10
+            Number of labellings; fewer for a sequence that has fewer.
+        known : list of label sequences, default=None
+            Known labels.
+        accept : callable or None, default=None
+            Which labellings to accept: called with ``labels``, it returns a bool.
+        max_candidates : int, default=1000
+            Maximum number of labellings of a sequence to check with ``accept``.
+
+        Returns
+        -------
+        candidates : list of lists of Labelling
+            Named tuples ``(labels, score, log_probability)``.
+        """
+        check_nbest(n, accept, max_candidates)
+        return nbest(self._ask(known), n, accept, max_candidates)
+
+    def sample(
+        self, n_samples: int = 1, *, known: Any = None, random_state: int | np.random.RandomState | None = None
+    ) -> list[list[Any]]:
+        """Draw labellings of each sequence from their exact distribution.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of independent labellings of each sequence.
+        known : list of label sequences, default=None
+            Known labels.
+        random_state : int, RandomState instance or None, default=None
+            An int gives the same samples in each call.
+
+        Returns
+        -------
+        samples : list of lists
+            ``n_samples`` labellings for each sequence, each as returned by :meth:`predict`.
+        """
+        seed = check_samples(n_samples, random_state)
+        return samples(self._ask(known), n_samples, seed)
+
+    def entropy(self, *, level: str = "sequence", known: Any = None) -> Any:
+        """Return the entropy of the labels, in nats.
+
+        Parameters
+        ----------
+        level : {"sequence", "token"}, default="sequence"
+            Whether to return one entropy per sequence, of the whole labelling, or one per token.
+        known : list of label sequences, default=None
+            Known labels.
+
+        Returns
+        -------
+        entropy : ndarray of shape (n_sequences,), or list of arrays of shape (n_tokens,)
+        """
+        check_level(level)
+        return entropy_of(self._ask(known), level)
+
+    def log_likelihood(self, y: Any) -> np.ndarray:
+        """Return the log-probability of the labels of each sequence.
+
+        Parameters
+        ----------
+        y : list of label sequences
+            Labels may be missing, as in ``known``; the result is then the log-probability that the labelling agrees
+            with those that are there.
+
+        Returns
+        -------
+        log_likelihood : ndarray of shape (n_sequences,), float64
+            0 for empty sequences, -inf for labels that scores, patterns or constraints forbid.
+        """
+        return self._query.labelled(self._known(y, "y")).log_likelihood(self._query.posterior.model)
+
+    def _ask(self, known: Any) -> Query:
+        """Return the query, given known labels."""
+        if known is None:
+            return self._query
+        free, evidence = self._query.posterior, Evidence(self._known(known, "known").mask)
+        return self._query._replace(posterior=free.model.given(free.batch, free.support, free.n_jobs, evidence))
+
+    def _known(self, labels: Any, what: str) -> Known:
+        """Return what labels, called ``what`` in messages, say."""
+        lengths = self._query.posterior.batch.lengths
+        if is_ordered_collection(labels):
+            if len(labels) != len(lengths):
+                raise ValueError(f"{what} must have the labels of {len(lengths)} sequences, got {len(labels)}")
+            for n, (part, length) in enumerate(zip(labels, lengths.tolist(), strict=True)):
+                if hasattr(part, "__len__") and len(part) != length:
+                    raise ValueError(f"sequence {n} has {length} tokens in scores, but {len(part)} labels in {what}")
+        given = read_given(labels, lengths, "sequences", "posterior", "tokens", what)
+        return known_of(given, Reader(self._query.targets.labels, among="the labels of the scores"), "tokens")
+
+
+def posterior(
+    scores: ArrayLike | list[ArrayLike],
+    patterns: Mapping[tuple, float] | None = None,
+    *,
+    labels: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+    constraints: str | Constraints | None = None,
+    scheme: str | None = None,
+    history: str = TOKENS,
+    n_jobs: int | None = None,
+) -> ScoredPosterior:
+    """Return the distribution of the labellings of sequences, given scores that another program computes.
+
+    The probability of a labelling is proportional to exp of the sum of its scores and of the weights of the label
+    patterns that occur in it, if constraints allow it. All answers are exact, among them the probability that a span of
+    tokens is a segment, which is neither the mean nor the product of probabilities of tokens.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_tokens, n_labels), or list of such arrays
+        The score of each label at each token, such as the logits of a token classifier: of all sequences one after the
+        other, or an array for each sequence. Without patterns and constraints, the labels of tokens are independent,
+        with the softmax of the scores as probabilities. -inf means that the token cannot have the label. float32 and
+        float64 are not copied, and must not change while the result is used; tensors on the CPU are read as arrays.
+        For padded scores of shape (n_sequences, length, n_labels) and a boolean mask of the tokens, they are
+        ``scores[mask]``, with ``lengths=mask.sum(1)``.
+    patterns : mapping from tuples of labels to float, default=None
+        The weight of each label pattern, such as ``{("B-PER", "O"): 0.3}``; None means none. A pattern of two or more
+        labels of weight -inf is forbidden.
+    labels : array-like of shape (n_labels,), default=None
+        The label of each column of ``scores``, such as ``[*model.config.id2label.values()]``; None means 0 to
+        ``n_labels - 1``. Patterns, constraints, known labels and all answers have these labels.
+    lengths : array-like of shape (n_sequences,), int, default=None
+        The numbers of tokens of the sequences, if they are one after the other; None means one sequence.
+    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
+        Which labels may follow each other: the rules of a scheme of tags, or others, as in
+        :class:`~sklearn_hocrf.HighOrderCRF`.
+    scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default=None
+        How labels encode segments, for ``predict_segments``. None and "auto" mean the scheme that ``constraints`` name,
+        otherwise that of the labels if all look like tags, and else "runs" of equal labels.
+    history : {"tokens", "segments"}, default="tokens"
+        Whether patterns run over the labels of consecutive tokens or segments. If ``constraints`` name a scheme, the
+        segments are those of the tags, and patterns have their labels, such as ``("PER", "O", "LOC")``; otherwise, they
+        are the runs of equal labels. In both cases as in :class:`~sklearn_hocrf.HighOrderCRF`.
+    n_jobs : int or None, default=None
+        Number of threads; results do not depend on it.
+
+    Returns
+    -------
+    found : ScoredPosterior
+        Its methods are those of :class:`~sklearn_hocrf.HighOrderCRF` without X; the results are lists with an element
+        for each sequence, also for one sequence.
+
+        =====================================================  =======================================================
+        ``predict()``                                          the best labelling
+        ``predict_marginals()``                                probabilities of the labels of each token
+        ``pattern_marginals(patterns)``                        probabilities that a pattern ends at each token
+        ``predict_segments(threshold=, with_probability=)``    segments, with their probabilities
+        ``predict_nbest(n, accept=)``                          the n best labellings
+        ``sample(n_samples, random_state=)``                   labellings drawn from their distribution
+        ``entropy(level=)``                                    how uncertain a sequence or a token is, in nats
+        ``log_likelihood(y)``                                  log-probability of labels, some of which may be missing
+        =====================================================  =======================================================
+
+        All but the last one take ``known=``, known labels, on which the answer is conditional.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a score is nan or inf, a token has no possible label, shapes or lengths do not match, labels are not tags of
+        the scheme, and patterns or constraints have other labels. The methods raise one if all labellings of a
+        sequence are forbidden.
+
+    See Also
+    --------
+    sequence_log_likelihood : Gradients with respect to scores and weights, for training.
+    sklearn_hocrf.HighOrderCRF : A model that learns its weights.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.scores import posterior
+    >>> logits = [[2.0, 0.5, 1.0], [0.2, 1.5, 1.0], [0.1, 0.4, 2.0]]
+    >>> found = posterior(logits, labels=["B-PER", "I-PER", "O"], constraints="bio")
+    >>> found.predict()
+    [['B-PER', 'I-PER', 'O']]
+    >>> for start, stop, label, p in found.predict_segments(threshold=0.2)[0].tolist():
+    ...     print(start, stop, label, round(p, 2))
+    0 1 PER 0.38
+    0 2 PER 0.41
+
+    The probability that the first token begins a name and the last one is in none; the best labelling if the second
+    token is known to be outside:
+
+    >>> found.log_likelihood([["B-PER", None, "O"]]).round(2)
+    array([-0.4])
+    >>> found.predict(known=[[None, "O", None]])
+    [['B-PER', 'O', 'O']]
+
+    Patterns of labels have weights, and there are two sequences, of two tokens and of one:
+
+    >>> found = posterior(logits, {(0, 1): -1.0, (1, 1): 0.7}, lengths=[2, 1])
+    >>> [labels for labels, _, _ in found.predict_nbest(2)[0]]
+    [[0, 2], [1, 1]]
+    """
+    problem = _read_all(scores, {} if patterns is None else patterns, lengths, history, n_jobs, labels, constraints)
+    targets = TokenTargets(np.empty(0, np.int32), problem.labels, not isinstance(labels, np.ndarray))
+    if scheme is not None:
+        check_choice("scheme", scheme, SEGMENT_SCHEMES)
+        tags_of_labels(problem.labels, scheme, constraints)  # which refuses labels that are not tags
+        if history == SEGMENTS and scheme in PREFIXES and not isinstance(constraints, str):
+            raise ValueError(f'history="segments" has segments of tags only with constraints="{scheme}", else runs')
+    return ScoredPosterior(Query(problem.posterior, targets), scheme or "auto", constraints)
 
 
 class ScoredLikelihood(NamedTuple):
@@ -44,7 +362,7 @@ class ScoredLikelihood(NamedTuple):
 
 
 def sequence_log_likelihood(
-    scores: ArrayLike,
+    scores: ArrayLike | list[ArrayLike],
     y: ArrayLike,
     patterns: Mapping[tuple[int, ...], float],
     lengths: ArrayLike | None = None,
@@ -61,9 +379,9 @@ def sequence_log_likelihood(
 
     Parameters
     ----------
-    scores : array-like of shape (n_tokens, n_labels)
-        The score of each label at each token of all sequences, one after the other. -inf means that the token cannot
-        have the label.
+    scores : array-like of shape (n_tokens, n_labels), or list of such arrays
+        The score of each label at each token of all sequences, one after the other, or an array for each sequence. -inf
+        means that the token cannot have the label.
     y : array-like of shape (n_tokens,), int
         The labels of the tokens, from 0 to ``n_labels - 1``.
     patterns : mapping from tuples of int to float
@@ -75,7 +393,8 @@ def sequence_log_likelihood(
     history : {"tokens", "segments"}, default="tokens"
         Whether patterns run over the labels of consecutive tokens, or of consecutive segments, the runs of equal
         labels. A pattern of segments counts at the first token of its last segment, and a pair of equal labels at each
-        token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`, which alone has segments of tags.
+        token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`. Segments of tags are for
+        :func:`posterior` only.
     sequence_weight : array-like of shape (n_sequences,), default=None
         Weights of the sequences in the gradients: with c, these are the gradients of the sum of c_n log P(y_n).
     n_jobs : int or None, default=None
@@ -92,12 +411,13 @@ def sequence_log_likelihood(
     Raises
     ------
     TypeError, ValueError
-        If shapes do not match, if a score is nan or inf, if a label is out of range, or if the labels of a sequence are
-        forbidden.
+        If shapes do not match, if a score is nan or inf, if a token has no possible label, if a label is out of range,
+        or if the labels of a sequence are forbidden.
 
     See Also
     --------
-    predict_from_scores : The best labelling for such scores.
+    posterior : All other answers for such scores.
+    predict_from_scores : The best labelling.
 
     References
     ----------
@@ -116,7 +436,7 @@ def sequence_log_likelihood(
            [-0.423,  0.423],
            [ 0.281, -0.281]])
     """
-    problem = _read_patterns(scores, patterns, lengths, history, n_jobs)
+    problem = _read_all(scores, patterns, lengths, history, n_jobs)
     posterior, batch = problem.posterior, problem.posterior.batch
     codes = _checked_codes(y, problem)
     weight = _checked_weight(sequence_weight, len(batch))
@@ -136,7 +456,7 @@ def sequence_log_likelihood(
 
 
 def predict_from_scores(
-    scores: ArrayLike,
+    scores: ArrayLike | list[ArrayLike],
     patterns: Mapping[tuple[int, ...], float],
     lengths: ArrayLike | None = None,
     *,
@@ -147,7 +467,7 @@ def predict_from_scores(
 
     Parameters
     ----------
-    scores : array-like of shape (n_tokens, n_labels)
+    scores : array-like of shape (n_tokens, n_labels), or list of such arrays
         As in :func:`sequence_log_likelihood`.
     patterns : mapping from tuples of int to float
         As in :func:`sequence_log_likelihood`.
@@ -176,87 +496,138 @@ def predict_from_scores(
     ... )
     array([1, 1, 0], dtype=int32)
     """
-    return _read_patterns(scores, patterns, lengths, history, n_jobs).posterior.decode()
+    return _read_all(scores, patterns, lengths, history, n_jobs).posterior.decode()
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 class _Scored(NamedTuple):
-    """Scores of labels as a batch, whose dense features they are.   N tokens, L labels, P patterns."""
+    """Scores of labels as a batch, whose dense features they are.   L labels, P patterns."""
 
     posterior: ChainPosterior
+    labels: np.ndarray  # (L,)   those of the columns
     bias_id: np.ndarray  # (P,)   where the weight of each pattern is; arbitrary for forbidden ones
     is_forbidden: np.ndarray  # (P,) bool
 
 
-def _read_patterns(scores, patterns, lengths, history, n_jobs) -> _Scored:
-    if history not in HISTORIES:
-        raise ValueError(f"history must be one of {HISTORIES}, got {history!r:.60}")
-    table = np.asarray(scores, dtype=np.float64)
-    if table.ndim != 2 or table.shape[1] < 1:
-        raise ValueError(f"scores must have the shape (n_tokens, n_labels), got {table.shape}")
-    if not (table < np.inf).all():
-        token, label = np.argwhere(~(table < np.inf))[0].tolist()
-        raise ValueError(f"scores must be finite or -inf, got {table[token, label]} for label {label} at token {token}")
-    n_tokens, n_labels = table.shape
-    keys, weights = _checked_patterns(patterns, n_labels, history)
+def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, constraints=None) -> _Scored:
+    check_choice("history", history, HISTORIES)
+    if constraints is not None and not isinstance(constraints, Constraints):
+        check_choice("constraints", constraints, tuple(PREFIXES))
+    check_constraints(constraints)
+    table, offsets, is_copy = _read_scores(scores, lengths)
+    labels = _read_labels(given_labels, table.shape[1])
+    history = history_of_labels(history, constraints, labels)
+    rules = compile_constraints(constraints, labels, history)
+    keys, weights = _read_patterns(patterns, labels, history)
     is_forbidden = weights == -np.inf
-    layout = _layout(tuple(keys), tuple(is_forbidden.tolist()), n_labels, history)
+    layout = _layout(tuple(keys), tuple(is_forbidden.tolist()), rules.forbidden, len(labels), history)
     row_of = {pattern: row for row, pattern in enumerate(layout.patterns.tuples())}
     bias_id = layout.first_bias + np.array([row_of.get(key, 0) for key in keys], dtype=np.int64)
     vector = np.zeros(layout.n_weights)
-    vector[:n_labels] = 1.0  # the weight of the label's own score
+    vector[: len(labels)] = 1.0  # the weight of the label's own score
     np.add.at(vector, bias_id[~is_forbidden], weights[~is_forbidden])
-    allowed = table > -np.inf
-    mask = None if allowed.all() else Mask(allowed, np.zeros(n_tokens, np.int8))
-    values = DenseColumns(np.arange(n_labels, dtype=np.int32), np.where(allowed, table, 0.0))
-    offsets = offsets_of(_checked_lengths(lengths, n_tokens))
-    nothing = np.zeros(n_tokens + 1, np.int64), np.zeros(0, np.int32)
-    batch = SequenceBatch(offsets, *nothing, None, n_labels, dense=values)
-    return _Scored(ChainModel(layout, vector).given(batch, mask, n_jobs), bias_id, is_forbidden)
+    borders = np.ones((2, len(labels)), bool) if rules.borders is None else rules.borders
+    mask = Mask.of_borders(offsets, borders)
+    is_impossible = table == -np.inf
+    if is_impossible.any():
+        empty = np.flatnonzero(is_impossible.all(axis=1))
+        if len(empty):
+            raise ValueError(f"scores leave no label possible at {position_name(offsets, empty[0])}: all are -inf")
+        mask.allowed[is_impossible] = False
+        table = table if is_copy else table.copy()
+        table[is_impossible] = 0.0  # kernels multiply by the numbers of all columns
+    dense = DenseColumns(np.arange(len(labels), dtype=np.int32), table)
+    nothing = np.zeros(len(table) + 1, np.int64), np.zeros(0, np.int32)
+    batch = SequenceBatch(offsets, *nothing, None, len(labels), dense=dense)
+    support = None if mask.allowed.all() else mask
+    return _Scored(ChainModel(layout, vector).given(batch, support, n_jobs), labels, bias_id, is_forbidden)
 
 
 @lru_cache(maxsize=8)  # training asks again with other weights of the same patterns
-def _layout(keys: tuple, is_forbidden: tuple, n_labels: int, history: str) -> WeightLayout:
+def _layout(keys: tuple, is_forbidden: tuple, rules: tuple, n_labels: int, history: str | TagHistory) -> WeightLayout:
     """Return the layout of a weight for each label's score, and for each pattern."""
     pairs = list(zip(keys, is_forbidden, strict=True))
     table = given_patterns([key for key, forbidden in pairs if not forbidden], n_labels, history)
     labels = np.arange(n_labels)
     features = FeatureMap.of_tokens(labels)
-    forbidden = [key for key, is_one in pairs if is_one]
+    forbidden = [*rules, *(key for key, is_one in pairs if is_one)]
     return WeightLayout(table, features, labels, labels, np.arange(len(table.lengths)), forbidden=forbidden)
 
 
-def _checked_patterns(patterns: Any, n_labels: int, history: str) -> tuple[list[tuple[int, ...]], np.ndarray]:
+def _read_scores(scores, lengths) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return the scores of all tokens, float32 or float64, the offsets of sequences, and whether they are a copy."""
+    is_list = isinstance(scores, (list, tuple)) and any(np.ndim(part) > 1 for part in scores)
+    if is_list:
+        if lengths is not None:
+            raise ValueError("lengths must be None, because scores is a list with an array for each sequence")
+        parts = [np.asarray(part) for part in scores]
+        for n, part in enumerate(parts):
+            if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
+                raise ValueError(
+                    f"scores[{n}] (sequence {n}) has the shape {part.shape}, but all must have (n_tokens, n_labels)"
+                )
+        lengths = list(map(len, parts))
+    given = np.concatenate(parts) if is_list else np.asarray(scores)
+    if given.ndim != 2 or given.shape[1] < 1:
+        padded = "; without padding: scores[mask], lengths=mask.sum(1)" if given.ndim == 3 else ""
+        raise ValueError(f"scores must have the shape (n_tokens, n_labels), got {given.shape}{padded}")
+    if given.dtype.kind not in "biufO":
+        raise TypeError(f"scores must be numbers, got the type {given.dtype}")
+    table: np.ndarray = np.asarray(given, dense_dtype(given.dtype), order="C")
+    offsets = offsets_of(_checked_lengths(lengths, len(table)))
+    wrong = np.argwhere(~(table < np.inf))
+    if len(wrong):
+        token, column = wrong[0].tolist()
+        where = f"column {column} ({position_name(offsets, token)})"
+        raise ValueError(f"scores must be finite or -inf, got {table[token, column]} in {where}")
+    return table, offsets, is_list or table is not given
+
+
+def _read_labels(labels, n_labels) -> np.ndarray:
+    """Return the labels of the columns."""
+    if labels is None:
+        return np.arange(n_labels)
+    distinct = check_classes(labels, 1, "labels")
+    named = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if not len(named) == len(distinct) == n_labels:
+        raise ValueError(f"labels must be {n_labels} distinct ones, one for each column of scores, got {short(named)}")
+    code_of = label_codes(distinct)
+    return distinct[[code_of[label] for label in named]]
+
+
+def _read_patterns(patterns, labels, history) -> tuple[list[tuple[int, ...]], np.ndarray]:
+    """Return patterns as tuples of codes, and their weights."""
     if not isinstance(patterns, Mapping):
         raise TypeError(f"patterns must be a mapping from tuples of labels to weights, got {type(patterns).__name__}")
-    keys = []
-    for pattern, weight in patterns.items():
-        is_pattern = isinstance(pattern, tuple) and len(pattern) and all(map(is_integer, pattern))
-        if not is_pattern or not all(0 <= label < n_labels for label in pattern):
-            raise ValueError(f"patterns: {pattern!r:.80} is not a tuple of labels from 0 to {n_labels - 1}")
-        if history == SEGMENTS and has_equal_neighbours(pattern):
-            raise ValueError(f"patterns: {pattern!r:.80} has equal neighbours, which segments have not")
-        if not is_number(weight) or not (abs(weight) < np.inf or (weight == -np.inf and len(pattern) > 1)):
+    keys = pattern_codes(patterns, labels, history)
+    for (pattern, weight), key in zip(patterns.items(), keys, strict=True):
+        can_be_forbidden = len(key) > 1 and key[0] < len(labels)
+        if not is_number(weight) or not (abs(weight) < np.inf or (weight == -np.inf and can_be_forbidden)):
             raise ValueError(
-                f"patterns: the weight of {pattern!r:.80} must be a finite number, or -inf for two or more labels, got "
-                f"{weight!r:.80}"
+                f"patterns: the weight of {short(pattern)} must be a finite number, or -inf for two or more tokens or "
+                f"runs, got {short(weight)}"
             )
-        keys.append(tuple(map(int, pattern)))
     return keys, np.array(list(patterns.values()), dtype=np.float64)
 
 
 def _checked_lengths(lengths, n_tokens) -> np.ndarray:
-    if lengths is None:
-        return np.array([n_tokens])
-    given = np.asarray(lengths)
-    good = given.ndim == 1 and (given.dtype.kind in "iu" or not given.size) and (given >= 0).all()
-    if not good or given.sum() != n_tokens:
-        raise ValueError(f"lengths must be numbers of tokens that sum to {n_tokens}, the rows of scores")
+    given = np.asarray([n_tokens] if lengths is None else lengths)
+    if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
+        raise ValueError(f"lengths must be integers, a number of tokens for each sequence, got {short(lengths)}")
+    if (given < 0).any():
+        raise ValueError(f"lengths[{np.argmax(given < 0)}] is {given[given < 0][0]}, which is no number of tokens")
+    if given.sum() != n_tokens:
+        raise ValueError(
+            f"lengths must be numbers of tokens that sum to {n_tokens}, the rows of scores, not {given.sum()}"
+        )
     return given.astype(np.int64)
 
 
 def _checked_codes(y, problem) -> np.ndarray:
     """Return the labels of all tokens."""
-    codes, n_labels = np.asarray(y), problem.posterior.model.layout.automaton.n_labels
+    codes, n_labels = np.asarray(y), len(problem.labels)
     if codes.shape != (problem.posterior.batch.n_tokens,) or (codes.size and codes.dtype.kind not in "iu"):
         raise ValueError(f"y must be {problem.posterior.batch.n_tokens} integers, one for each row of scores")
     wrong = np.flatnonzero((codes < 0) | (codes >= n_labels))

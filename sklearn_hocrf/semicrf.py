@@ -157,7 +157,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
         The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
-        after every few sequences; it requires "likelihood" and no ``l1_reg``. Instances of
+        after every few sequences; it requires "likelihood", and converges more slowly. Instances of
         :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings, and ignore
         ``max_iter``, ``tol`` and ``verbose``.
     max_iter : int, default=500
@@ -496,7 +496,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         check_threshold(threshold)
         fitted = FittedModel(self)
         labels, outside = fitted.labels, fitted.targets.outside
-        posterior, _ = fitted.ask(X, known)
+        posterior = fitted.ask(X, known).posterior
         batch = posterior.batch
         if threshold is not None:
             segments, probability = posterior.segment_marginals(threshold)

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ._names_elsewhere import answer_as_tagger, refuse
 from ._tagger import Exported, Labelling, Tagger
 
-__all__ = ["Tagger", "export_tagger"]
+__all__ = ["Tagger", "export_crfsuite", "export_tagger"]
 
 for _public in (Exported, Labelling, Tagger):
     _public.__module__ = __name__  # unless the reader is copied
@@ -112,3 +112,63 @@ def export_tagger(
     from ._export import export  # it needs all that reading does not
 
     return export(model, path, dtype, compress, X)
+
+
+def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = None) -> None:
+    """Write a fitted model of order 1 as a model file of CRFsuite.
+
+    python-crfsuite and all other programs that read such files tag with it: a product keeps its dependencies and its
+    code, and only the training changes. Labels and probabilities are those of the model.
+
+    Parameters
+    ----------
+    model : HighOrderCRF, or pipeline or search with one
+        With ``max_order=1`` and features that have names. Transformers of a pipeline are not in the file: whoever tags
+        gives the attributes that they make, by the names in ``feature_names_in_`` of the model. Those of feature dicts
+        and lists of names are the same as in python-crfsuite.
+    path : str or path
+        A file of that name is replaced atomically.
+    bias : str or None, default=None
+        Name of an attribute that each token has whenever the file is used, with the value 1: its weights are the
+        model's intercepts, added to those that an attribute of this name has already. Needed only with
+        ``fit_intercept=True``.
+
+    Raises
+    ------
+    ValueError
+        If the format cannot hold what the model has: whole segments, a history of segments, patterns of three or more
+        labels, ``feature_order``, ``label_parts``, ``constraints``, ``pruning``, intercepts without `bias`, attributes
+        without names (arrays, hashed features), or names with null characters or halves of surrogate pairs; or if the
+        file would be larger than 4 GiB.
+    TypeError
+        If some labels or names are not str, or for calibrated, conformal and stacked models.
+
+    See Also
+    --------
+    sklearn_hocrf.HighOrderCRF.from_crfsuite : Reads these files.
+    export_tagger : Files for all orders, read with numpy alone.
+
+    Notes
+    -----
+    Labels have the order of ``classes_``. As in files of CRFsuite, weights that are 0 and attributes without any other
+    weight are left out.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.tagger import export_crfsuite
+    >>> X, y = (
+    ...     [[["the"], ["old"], ["man"]], [["the"], ["man"]]],
+    ...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
+    ... )
+    >>> crf = HighOrderCRF(max_order=1, fit_intercept=False).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export_crfsuite(crf, os.path.join(folder, "tags.crfsuite"))
+    ...     again = HighOrderCRF.from_crfsuite(os.path.join(folder, "tags.crfsuite"))
+    >>> again.predict([[["the"], ["old"], ["house"]]])
+    [['DET', 'ADJ', 'NOUN']]
+    """
+    from ._crfsuite import write_crfsuite_file
+
+    write_crfsuite_file(model, path, bias)

@@ -61,9 +61,9 @@ from sklearn_hocrf._inference.schedule import Schedule, SharedWork, Workspace, _
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
 from sklearn_hocrf._inference.segment_ages import AgedModel, AgedPass
 from sklearn_hocrf._kernels import _wide, chain, rounded, segment, segment_scores, token_scores
-from sklearn_hocrf._kernels._vectors import LANES, STEP, add_folded, empty_table, load, load_step, store, store_step
+from sklearn_hocrf._kernels._vectors import LANES, STEP, add_folded, load, load_step, store, store_step
 from sklearn_hocrf._objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
-from sklearn_hocrf._penalties import L2, ElasticNet
+from sklearn_hocrf._penalties import Penalty
 from sklearn_hocrf._pipeline import _questions
 from sklearn_hocrf._solvers import (
     LBFGS,
@@ -78,6 +78,7 @@ from sklearn_hocrf._solvers import (
 )
 from sklearn_hocrf._solvers._common import reached_tolerance
 from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
+from sklearn_hocrf._solvers._stochastic import _run_epoch
 from sklearn_hocrf._structure.automaton import build_automaton
 from sklearn_hocrf._structure.label_parts import LabelParts
 from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout

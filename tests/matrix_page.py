@@ -14,7 +14,6 @@ import numpy as np
 from internals import CIRCUMSTANCES, OBJECTIVES, REFUSALS
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.training import SGD
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "matrix.md"
 
@@ -25,16 +24,13 @@ GIVEN = {
     "segment history": {"history": "segments"},
     "features of several labels": {"feature_order": 1},
     "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
-    "L1": {"l1_reg": 0.1},
     "no penalty": {"sigma_reg": {("patterns", 1): np.inf, None: 1.0}},
     "frequent features": {"min_count": 2},
     **{name.replace("_", " "): {"objective": name} for name, kind in OBJECTIVES.items() if kind.excludes},
-    "a stochastic solver": {"solver": SGD(adaptive=True)},
-    "a stochastic solver of steps that do not adapt": {"solver": "sgd"},
+    "a stochastic solver": {"solver": "sgd"},
 }
 MAIN = list(GIVEN)
 ALSO = {  # features that go with one of the main ones
-    "a stochastic solver of steps that do not adapt": ["a stochastic solver"],
     "stream": ["a stochastic solver"],
 }
 # the questions behind circumstances
@@ -52,7 +48,7 @@ model for each cell, with and without a number.
 
 ## Two options
 
-The numbers of the columns are those of the rows: column 4 is row 4, L1. Each pair is in the table once, above the
+The numbers of the columns are those of the rows: column 4 is row 4, parts. Each pair is in the table once, above the
 diagonal.
 """
 USES = """## Options and uses

@@ -27,7 +27,7 @@ from sklearn_hocrf.training import SGD
 
 LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
 SCHEMES = ["runs", "bio", "bioes", "bilou", "segments"]
-STREAMS = {"sgd": SGD(random_state=0), "adaptive": SGD(random_state=0, adaptive=True)}  # ways to train on streams
+STREAM = SGD(random_state=0)  # trains on streams
 
 # --- segments and what y has for them -------------------------------------------------------------------------------
 

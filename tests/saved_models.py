@@ -55,7 +55,6 @@ def estimators():
         "elastic net": {"l1_reg": 0.1, "solver": training.LBFGS(max_iter=3)},
         "matching": {"objective": "local_feature_matching"},
         "sgd": {"solver": training.SGD(random_state=0)},
-        "adaptive": {"solver": training.SGD(random_state=0, adaptive=True)},
         "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}},
         "constraints": {"constraints": Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},

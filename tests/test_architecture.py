@@ -50,9 +50,9 @@ MAY_IMPORT = {
     "text": {"_data"},
     "inspection": CORE | {"_validation", "_display", "_estimator"},
     "training": {"_estimator", "_solvers"},
-    "scores": CORE - {"_kernels"} | {"_settings"},
+    "scores": CORE - {"_kernels"} | {"_settings", "_validation", "_estimator", "_tagger"},
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_tagger", "_names_elsewhere"},
-    "_crfsuite": CORE | {"_validation", "_estimator"},
+    "_crfsuite": CORE | {"_validation", "_estimator", "_files"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "_crfsuite"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "metrics", "text"},
@@ -61,7 +61,7 @@ MAY_IMPORT = {
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "_tagger": set(),  # numpy alone: it may be copied elsewhere
     "_export": CORE | {"_validation", "_estimator", "_files", "_tagger"},
-    "tagger": {"_tagger", "_export", "_names_elsewhere"},
+    "tagger": {"_tagger", "_crfsuite", "_export", "_names_elsewhere"},
     "__init__": TOOLS
     | ESTIMATORS
     | {

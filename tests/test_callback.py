@@ -46,7 +46,7 @@ ONE_STAGE = {
     "owlqn": ({"l1_reg": 0.5}, Y),
     "sgd": ({"solver": "sgd", "random_state": 0}, Y),
     "validated sgd": ({"solver": SGD(validation_fraction=0.2, random_state=0)}, Y),
-    "adaptive sgd": ({"solver": SGD(random_state=0, adaptive=True), "l1_reg": 0.1}, Y),
+    "sgd and l1": ({"solver": SGD(random_state=0), "l1_reg": 0.1}, Y),
 }
 STAGES = {
     "local": ({"objective": "local_feature_matching"}, Y),

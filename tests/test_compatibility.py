@@ -10,7 +10,6 @@ from matrix_page import GIVEN, MAIN, PAGE, excludes, page, reasons
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import SGD
 
 X = [[["a"], ["b"], ["c"]], [["b"], ["c"]], [["a"], ["c"], ["a"]], [["c"], ["a"]]] * 2
 Y = [["A", "B", "C"], ["B", "C"], ["A", "C", "A"], ["C", "A"]] * 2
@@ -26,7 +25,7 @@ def fit_with_missing_labels(model):
 
 def stream(model):
     if model.solver == "auto":
-        model.set_params(solver=SGD(adaptive=True))
+        model.set_params(solver="sgd")
     model.partial_fit(X, Y)
 
 

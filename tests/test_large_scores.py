@@ -58,7 +58,7 @@ def shifted(layout, weights):
 def terms(model, X, labels):
     """Return the scores of tokens or segments of a labelling of one sequence."""
     fitted = FittedModel(model)
-    posterior, form = fitted.ask(X)
+    posterior, _, form = fitted.ask(X)
     return posterior.model.log_scores(posterior.batch, fitted.read_truth([labels], posterior.batch, form))[0].tolist()
 
 

@@ -11,7 +11,7 @@ import registry
 import skops.io
 from fuzz import definitions
 from internals import LocalFeatureMatching, NegativeLogLikelihood
-from registry import GROUPS, KINDS, NEW, STREAMS, asked, fitted, labellings, problem_of
+from registry import GROUPS, KINDS, NEW, STREAM, asked, fitted, labellings, problem_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
@@ -423,7 +423,7 @@ def test_empty_training_sequences_change_nothing(name):
         same = clone(kind.estimator).fit(kind.X(), kind.y(), weight[full])
     assert_same_model(weighted, same, kind.X(NEW))
     if "stream" not in kind.without:
-        one, other = (clone(kind.estimator).set_params(solver=STREAMS["adaptive"]) for _ in range(2))
+        one, other = (clone(kind.estimator).set_params(solver=STREAM) for _ in range(2))
         for _ in range(2):
             one.partial_fit(kind.X(words), y, sample_weight=weight)
             other.partial_fit(kind.X(), kind.y(), sample_weight=weight[full])
@@ -435,16 +435,11 @@ def test_empty_training_sequences_change_nothing(name):
 
 
 @kinds("stream")
-@pytest.mark.parametrize("way", STREAMS)
-def test_streams(name, way):
+def test_streams(name):
     """One batch is one epoch of a fit; a stored stream goes on; sequences of weight 0 and threads change nothing."""
     kind = KINDS[name]
     X, y = kind.X(), kind.y()
-    crf = clone(kind.estimator).set_params(solver=STREAMS[way])
-    if way == "sgd" and registry.has_l1(crf):
-        with pytest.raises(ValueError, match="adaptive=True"):
-            crf.partial_fit(X, y)
-        return
+    crf = clone(kind.estimator).set_params(solver=STREAM)
     epoch = clone(crf)
     epoch.solver.max_iter = 1
     with warnings.catch_warnings(action="ignore"):

@@ -9,7 +9,7 @@ import segment_oracle as so
 from cases import build_layout, cases, chain_case, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import CHAIN, L2, LBFGS, NegativeLogLikelihood, Problem, given_patterns
+from internals import CHAIN, LBFGS, NegativeLogLikelihood, Penalty, Problem, given_patterns
 from segment_cases import spread
 
 SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
@@ -147,11 +147,11 @@ def precision_of(layout, sigma_by_order):
 @pytest.mark.parametrize("sigma_by_order", [(1.0, 1.0, 1.0), (3.0, 0.5, 0.1)])
 def test_lbfgs_reaches_the_certified_gap(sigma_by_order):
     layout, objective = prepare(training_case(lengths=(8,) * 12))
-    penalty = L2(precision_of(layout, sigma_by_order))
+    penalty = Penalty(precision_of(layout, sigma_by_order))
     start = np.zeros(layout.n_weights)
 
     def total(w):
-        (f, g), (p, h) = objective.value_gradient(w), penalty.value_gradient(w)
+        (f, g), (p, h) = objective.value_gradient(w), penalty.smooth_value_gradient(w)
         return f + p, g + h
 
     best = total(LBFGS(tol=1e-9, max_iter=5000).solve(objective, penalty, start).w)[0]
@@ -175,7 +175,7 @@ def test_lbfgs_says_when_it_has_not_converged():
     layout, objective = prepare(training_case())
     calls = []
     solver = LBFGS(tol=1e-8, max_iter=2, callback=lambda *args: calls.append(args))
-    report = solver.solve(objective, L2(np.ones(layout.n_weights)), np.zeros(layout.n_weights))
+    report = solver.solve(objective, Penalty(np.ones(layout.n_weights)), np.zeros(layout.n_weights))
     assert not report.converged
     assert report.n_iter == 2
     assert len(report.history) == 3
@@ -186,7 +186,7 @@ def test_lbfgs_says_when_it_has_not_converged():
 def test_lbfgs_refuses_what_overflows():
     layout, objective = prepare(training_case())
     start = np.full(layout.n_weights, 1e200)
-    for penalty in L2(np.full(layout.n_weights, 1e200)), L2(np.ones(layout.n_weights)):
+    for penalty in Penalty(np.full(layout.n_weights, 1e200)), Penalty(np.ones(layout.n_weights)):
         with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
             LBFGS().solve(objective, penalty, start)
 

@@ -33,8 +33,7 @@ def labels_of(words):
 Y = [labels_of(words) for words in WORDS]
 CLASSES = ["L", "M", "R"]
 ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
-ADAPTIVE = SGD(random_state=0, adaptive=True)
-SOLVERS = ["sgd", ADAPTIVE]
+SOLVER = SGD(random_state=0)
 
 
 @pytest.fixture(params=ESTIMATORS)
@@ -42,9 +41,9 @@ def estimator(request):
     return request.param
 
 
-@pytest.fixture(params=SOLVERS)
-def crf(request, estimator):
-    crf = estimator(max_order=2, solver=request.param, random_state=0, sigma_reg=2.0)
+@pytest.fixture
+def crf(estimator):
+    crf = estimator(max_order=2, solver="sgd", random_state=0, sigma_reg=2.0)
     return crf.set_params(segment_length=9) if estimator is HighOrderSemiCRF else crf
 
 
@@ -62,13 +61,6 @@ def stream(crf, size=20, **first):
 def quietly(crf, X, Y):
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return crf.fit(X, Y)
-
-
-def max_iter_of(crf, max_iter):
-    """Return the parameters of a model with another number of iterations."""
-    if crf.solver == "sgd":
-        return {"max_iter": max_iter}
-    return {"solver": SGD(max_iter=max_iter, random_state=0, adaptive=True)}
 
 
 def snapshot(crf):
@@ -97,13 +89,12 @@ def test_verbose_streams_write_a_line_a_call(capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adaptive", [False, True])
-def test_many_rounds_through_a_stream_come_to_the_optimum(estimator, adaptive):
+def test_many_rounds_through_a_stream_come_to_the_optimum(estimator):
     settings = {"max_order": 1}
     if estimator is HighOrderSemiCRF:
         settings["segment_length"] = 9
     best = estimator(**settings).fit(X, Y)
-    crf = estimator(**settings, solver=SGD(n_sequences=len(X), random_state=0, adaptive=adaptive))
+    crf = estimator(**settings, solver=SGD(n_sequences=len(X), random_state=0))
     for _ in range(25):
         stream(crf, 60)
 
@@ -118,7 +109,7 @@ def test_many_rounds_through_a_stream_come_to_the_optimum(estimator, adaptive):
 
 def test_steps_fall_when_the_number_of_sequences_is_given():
     """m goes on from call to call: the last call moves the weights less than the first ones."""
-    crf = HighOrderCRF(solver=SGD(n_sequences=120, average=False, random_state=0, step_size=0.3))
+    crf = HighOrderCRF(solver=SGD(n_sequences=120, random_state=0, step_size=0.3))
     moved = []
     for _ in range(12):
         before = crf.pattern_coef_ if hasattr(crf, "pattern_coef_") else 0
@@ -143,10 +134,9 @@ def test_new_features_get_weights_as_they_come(crf):
     assert before.any()
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_growing_changes_nothing_for_the_other_weights(solver):
+def test_growing_changes_nothing_for_the_other_weights():
     """A stream whose second batch brings features that no other batch has, against one that knew of them."""
-    base = HighOrderCRF(max_order=2, solver=solver, random_state=0)
+    base = HighOrderCRF(max_order=2, solver=SOLVER)
     first, second = (X[:40], Y[:40]), (X[40:80], Y[40:80])
     strange = [[["zzz"], ["aaa"]]], [["L", "M"]]
     grown = clone(base).partial_fit(*first).partial_fit(second[0] + strange[0], second[1] + strange[1])
@@ -168,7 +158,7 @@ def test_growing_changes_nothing_for_the_other_weights(solver):
 
 def test_numeric_features():
     X, y = datasets.make_digit_words(40, random_state=0)
-    crf = HighOrderCRF(solver=ADAPTIVE)
+    crf = HighOrderCRF(solver=SOLVER)
     for _ in range(5):
         crf.partial_fit(X[:20], y[:20], classes=np.arange(10)).partial_fit(X[20:], y[20:])
     assert crf.score(X, y) > 0.8
@@ -181,7 +171,7 @@ def test_features_of_segments():
     extractor = SegmentFeatureExtractor(identity=True, length="indicator", max_length=9)
     words = WORDS[:60]
     batch = extractor.fit(words, Y[:60]).transform(words)
-    crf = HighOrderSemiCRF(solver=ADAPTIVE, segment_length=9)
+    crf = HighOrderSemiCRF(solver=SOLVER, segment_length=9)
     for start in range(0, 60, 20):
         crf.partial_fit(batch[start : start + 20], Y[start : start + 20], classes=CLASSES)
     assert crf.score(batch, Y[:60]) > 0.8
@@ -260,7 +250,7 @@ TOKENS = [[["x", tag.lower()] for tag in tags] for tags in TAGS]
 
 
 def test_tags():
-    crf = HighOrderSemiCRF(scheme="bio", solver=ADAPTIVE)
+    crf = HighOrderSemiCRF(scheme="bio", solver=SOLVER)
     classes = ["O", "B-P", "I-P", "B-Q", "I-Q"]
     crf.partial_fit(TOKENS[:2], TAGS[:2], classes=classes)
     crf.partial_fit(TOKENS[2:], TAGS[2:])
@@ -275,7 +265,7 @@ def test_tags():
 
 
 def test_segments_that_become_longer():
-    crf = HighOrderSemiCRF(solver=ADAPTIVE)
+    crf = HighOrderSemiCRF(solver=SOLVER)
     crf.partial_fit([[["a"], ["b"]]], [["A", "B"]])
     with pytest.raises(ValueError, match="has 2 tokens, but segment_length allows 1.*None means the longest"):
         crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
@@ -292,7 +282,7 @@ def test_segments_that_become_longer():
 
 
 def test_fit_starts_anew(crf):
-    crf = crf.set_params(**max_iter_of(crf, 2))
+    crf = crf.set_params(max_iter=2)
     fitted = quietly(clone(crf), X, Y)
     again = quietly(stream(clone(crf)), X, Y)
     np.testing.assert_array_equal(fitted.coef_.toarray(), again.coef_.toarray())
@@ -303,14 +293,14 @@ def test_fit_starts_anew(crf):
 def test_partial_fit_goes_on_from_fit(estimator, l1_reg):
     crf = estimator(max_order=2, l1_reg=l1_reg).fit(X[:60], Y[:60])
     before = crf.log_likelihood(X, Y).sum()
-    crf.set_params(solver=SGD(random_state=0, step_size=0.05, n_sequences=len(X), adaptive=True))
+    crf.set_params(solver=SGD(random_state=0, step_size=0.05, n_sequences=len(X)))
     crf.partial_fit(X, Y)
     assert crf.log_likelihood(X, Y).sum() > before
     assert crf.objective_history_[0] < 2 * -before + 100  # from the fitted weights
 
 
 def test_l1_gives_zeros(estimator):
-    crf = estimator(l1_reg=8.0, solver=ADAPTIVE)
+    crf = estimator(l1_reg=8.0, solver=SOLVER)
     stream(crf)
     zeros = np.count_nonzero(stream(clone(crf).set_params(l1_reg=0.0)).coef_.toarray()) - crf.coef_.nnz
     assert zeros > 3
@@ -412,7 +402,7 @@ def test_hashed_features_are_appended():
 def test_a_stream_of_raw_tokens(estimator):
     """Neither the extractor nor the estimator has seen the tokens of later batches."""
     extractor = SequenceFeatureExtractor([(("w", 0),), (("w", -1), ("w", 0))], n_features=2**10)
-    crf = estimator(solver=ADAPTIVE)
+    crf = estimator(solver=SOLVER)
     if estimator is HighOrderSemiCRF:
         crf.set_params(segment_length=9)
     for words, y in batches(30, WORDS):

@@ -15,7 +15,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 PROGRAMS = ["usaddress", "unparseable", "anystyle", "grobid"]
-OTHERS = ["chinese_addresses"]  # longer: the features are theirs
+OTHERS = ["chinese_addresses", "conformal", "spans"]  # longer: the features are theirs; of several sets
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def load(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.syspath_prepend(str(BENCHMARKS / "products"))
     yield importlib.import_module
-    for name in ["common", "protocol", *PROGRAMS, *OTHERS]:
+    for name in ["common", "protocol", "defaults", *PROGRAMS, *OTHERS]:
         sys.modules.pop(name, None)
 
 
@@ -77,6 +77,18 @@ def invent_documents(folder, rng):
     write(folder / "grobid_zones" / "segmentation.template", "U00:%x[-1,0]\nU01:%x[0,0]\n\nB\n")
 
 
+def invent_names(folder, rng):
+    for part in "train", "testa", "testb":
+        blocks = []
+        for _ in range(300):
+            words = [(rng.choice(["en", "de", "Ana"]), "O"), (rng.choice(["Ana", "Luz", "Paz"]), "B-PER")]
+            words += [(rng.choice(["Gil", "Ruiz"]), "I-PER")] * (rng.random() < 0.5) + [
+                (rng.choice(["es", "Gil"]), "O")
+            ]
+            blocks.append("\n".join(f"{word} X {tag}" for word, tag in words))
+        write(folder / "conll2002" / f"esp.{part}.gz", "\n\n".join(blocks) + "\n")
+
+
 def invent_chinese_addresses(folder, rng):
     for part in "train", "dev", "test":
         blocks = []
@@ -98,6 +110,8 @@ def invent_chinese_addresses(folder, rng):
         ("usaddress", invent_addresses, ["python-crfsuite", "chosen, more features"]),
         ("anystyle", invent_references, ["Wapiti", "order 3", "chosen"]),
         ("grobid", invent_documents, ["order 3", "chosen", "F1 of zones", "MiB"]),
+        ("conformal", invent_addresses, ["skipped: conll2002", "AddressNumber", "to 3 tokens", "strata are off"]),
+        ("spans", invent_names, ["running fold", "exact, pairs fitted", "tokens, exact", "log loss"]),
         ("chinese_addresses", invent_chinese_addresses, ["dev", "published", "mean of both, p >= ", "50 of 50"]),
     ],
 )

@@ -16,10 +16,10 @@ from sklearn_hocrf.training import LBFGS, SGD
         ("LBFGS(tol=0.001)", LBFGS(np.float64(1e-3), np.int64(500))),
         ("LBFGS(callback=print)", LBFGS(callback=print)),
         ("LBFGS(tol=0, max_iter=7)", LBFGS(tol=0, max_iter=7)),
-        ("SGD(random_state=0, batch_size=4, average=False)", SGD(batch_size=4, random_state=0, average=False)),
+        ("SGD(random_state=0, batch_size=4)", SGD(batch_size=4, random_state=0)),
         (
-            "SGD(step_size=0.5, adaptive=True, n_sequences=1000)",
-            SGD(step_size=0.5, adaptive=True, n_sequences=1000),
+            "SGD(step_size=0.5, n_sequences=1000)",
+            SGD(step_size=0.5, n_sequences=1000),
         ),
     ],
 )

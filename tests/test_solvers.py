@@ -9,12 +9,11 @@ from itertools import chain
 import numpy as np
 import pytest
 from internals import (
-    L2,
     LBFGS,
     OWLQN,
-    ElasticNet,
     LBFGSMemory,
     Objective,
+    Penalty,
     Point,
     SearchEnd,
     minimize_in_box,
@@ -81,19 +80,19 @@ def gradient_of_smooth_part(objective, penalty, w):
 def test_values_of_penalties():
     w = np.array([1.0, -2.0, 5.0])
     precision, strength = np.array([1.0, 4.0, 0.0]), np.array([0.5, 0.0, 2.0])
-    assert L2(precision).value(w) == 8.5
-    assert ElasticNet(precision, strength).value(w) == 8.5 + 0.5 + 10
-    value, gradient = ElasticNet(precision, strength).smooth_value_gradient(w)
+    assert Penalty(precision).value(w) == 8.5
+    assert Penalty(precision, strength).value(w) == 8.5 + 0.5 + 10
+    value, gradient = Penalty(precision, strength).smooth_value_gradient(w)
     assert value == 8.5
     np.testing.assert_array_equal(gradient, [1.0, -8.0, 0.0])
 
 
 def test_gap_needs_a_precision_everywhere():
     gradient = np.array([4.0, 3.0])
-    assert ElasticNet(np.array([2.0, 0.5]), np.ones(2)).gap(gradient) == 4.0 + 9.0
-    assert L2(0.5).gap(gradient) == 25.0
-    assert ElasticNet(np.array([2.0, 0.0]), np.ones(2)).gap(gradient) == np.inf
-    assert L2(np.array([1e-300, 1.0])).gap(1e30 * gradient) == np.inf  # rather than a warning
+    assert Penalty(np.array([2.0, 0.5]), np.ones(2)).gap(gradient) == 4.0 + 9.0
+    assert Penalty(0.5).gap(gradient) == 25.0
+    assert Penalty(np.array([2.0, 0.0]), np.ones(2)).gap(gradient) == np.inf
+    assert Penalty(np.array([1e-300, 1.0])).gap(1e30 * gradient) == np.inf  # rather than a warning
 
 
 def test_shortest_subgradient_by_hand():
@@ -120,7 +119,7 @@ def test_drawn_quadratics_end_where_coordinate_descent_does(seed, fits, monkeypa
     if not fits:
         monkeypatch.setattr(OWLQN, "pair_bytes", 0)
         monkeypatch.setattr(OWLQN, "pairs", (2, 100))
-    objective, penalty = Quadratic(matrix, centre), ElasticNet(np.full(n, precision), strength)
+    objective, penalty = Quadratic(matrix, centre), Penalty(np.full(n, precision), strength)
     report = OWLQN(tol=1e-9, max_iter=5000).solve(objective, penalty, rng.normal(size=n) * rng.integers(2))
     w, pull = np.zeros(n), matrix @ centre
     for _ in range(20_000):
@@ -138,7 +137,7 @@ def test_drawn_quadratics_end_where_coordinate_descent_does(seed, fits, monkeypa
 @pytest.mark.parametrize("precision", [0.0, 1e-3])
 def test_weights_that_nothing_bends_become_zero(precision):
     """Few weights, of which some are in no term, far from 0: the gradient may not change for those that are left."""
-    two = OWLQN(tol=1e-8).solve(Quadratic(np.diag([1.0, 0.0]), np.zeros(2)), ElasticNet(precision, 1.0), [0.1, 10.0])
+    two = OWLQN(tol=1e-8).solve(Quadratic(np.diag([1.0, 0.0]), np.zeros(2)), Penalty(precision, 1.0), [0.1, 10.0])
     assert two.converged
     assert not two.w.any()
     for seed in range(200):
@@ -147,7 +146,7 @@ def test_weights_that_nothing_bends_become_zero(precision):
         rows = rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.4)
         rows[:, rng.random(n) < 0.4] = 0.0
         objective, strength = Quadratic(rows.T @ rows, rng.normal(size=n)), rng.choice([0.3, 1.0, 3.0], size=n)
-        penalty, start = ElasticNet(precision, strength), rng.normal(size=n) * rng.choice([0.0, 0.1, 10.0], size=n)
+        penalty, start = Penalty(precision, strength), rng.normal(size=n) * rng.choice([0.0, 0.1, 10.0], size=n)
         report = OWLQN(tol=1e-8, max_iter=200).solve(objective, penalty, start)
         assert report.converged
         gradient = gradient_of_smooth_part(objective, penalty, report.w)
@@ -156,7 +155,7 @@ def test_weights_that_nothing_bends_become_zero(precision):
 
 @pytest.mark.parametrize("strength", [1.5, 2.0, 8.0])
 def test_steps_of_the_gradient_alone_reach_zeros(strength):
-    objective, penalty = logistic(), ElasticNet(0.1, strength)
+    objective, penalty = logistic(), Penalty(0.1, strength)
     expected = OWLQN(tol=1e-8).solve(objective, penalty, np.zeros(30)).w
     w = np.random.default_rng(0).normal(size=30)
     for _ in range(2000):
@@ -174,7 +173,7 @@ def test_steps_of_the_gradient_alone_reach_zeros(strength):
 def test_conditions_of_karush_kuhn_and_tucker(strength, sigma):
     objective = logistic()
     # the last weights are not to be sparse
-    penalty = ElasticNet(np.full(30, sigma**-2), np.where(np.arange(30) < 25, strength, 0.0))
+    penalty = Penalty(np.full(30, sigma**-2), np.where(np.arange(30) < 25, strength, 0.0))
     report = OWLQN(tol=1e-7, max_iter=2000).solve(objective, penalty, np.zeros(30))
     gradient = gradient_of_smooth_part(objective, penalty, report.w)
     zero = report.w == 0
@@ -186,7 +185,7 @@ def test_conditions_of_karush_kuhn_and_tucker(strength, sigma):
 
 @pytest.mark.parametrize("tol", [1e-1, 1e-3])
 def test_it_stops_where_it_says_and_the_gap_is_a_bound(tol):
-    objective, penalty, start = logistic(1), ElasticNet(np.full(30, 0.2), np.ones(30)), np.zeros(30)
+    objective, penalty, start = logistic(1), Penalty(np.full(30, 0.2), np.ones(30)), np.zeros(30)
     best = OWLQN(tol=1e-9, max_iter=5000).solve(objective, penalty, start).history[-1]
     calls = []
     report = OWLQN(tol=tol, callback=calls.append).solve(objective, penalty, start)
@@ -211,7 +210,7 @@ def test_it_stops_where_it_says_and_the_gap_is_a_bound(tol):
 
 
 def test_a_good_start_is_the_end():
-    objective, penalty = logistic(), ElasticNet(np.ones(30), np.ones(30))
+    objective, penalty = logistic(), Penalty(np.ones(30), np.ones(30))
     report = OWLQN(tol=1e-6).solve(objective, penalty, np.zeros(30))
     again = OWLQN(tol=1e-6).solve(objective, penalty, report.w)
     assert again.converged
@@ -221,7 +220,7 @@ def test_a_good_start_is_the_end():
 
 def test_strong_penalties_leave_nothing():
     report = OWLQN().solve(
-        logistic(), ElasticNet(np.zeros(30), np.full(30, 1e4)), np.random.default_rng(0).normal(size=30)
+        logistic(), Penalty(np.zeros(30), np.full(30, 1e4)), np.random.default_rng(0).normal(size=30)
     )
     assert report.converged
     assert not report.w.any()
@@ -230,7 +229,7 @@ def test_strong_penalties_leave_nothing():
 
 @pytest.mark.parametrize("max_iter", [0, 2])
 def test_it_says_when_it_has_not_converged(max_iter):
-    report = OWLQN(tol=1e-9, max_iter=max_iter).solve(logistic(), ElasticNet(np.ones(30), np.ones(30)), np.zeros(30))
+    report = OWLQN(tol=1e-9, max_iter=max_iter).solve(logistic(), Penalty(np.ones(30), np.ones(30)), np.zeros(30))
     assert not report.converged
     assert report.n_iter == max_iter
     assert len(report.history) == max_iter + 1
@@ -238,7 +237,7 @@ def test_it_says_when_it_has_not_converged(max_iter):
 
 
 def test_it_ends_where_rounding_errors_hide_the_way():
-    report = OWLQN(tol=0, max_iter=10_000).solve(logistic(), ElasticNet(np.ones(30), np.ones(30)), np.zeros(30))
+    report = OWLQN(tol=0, max_iter=10_000).solve(logistic(), Penalty(np.ones(30), np.ones(30)), np.zeros(30))
     assert not report.converged
     assert report.n_iter < 10_000
     assert report.message == "no step decreases the function"
@@ -246,7 +245,7 @@ def test_it_ends_where_rounding_errors_hide_the_way():
 
 
 def test_overflow_is_refused():
-    penalty = ElasticNet(np.ones(30), np.ones(30))
+    penalty = Penalty(np.ones(30), np.ones(30))
     with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
         OWLQN().solve(logistic(), penalty, np.full(30, 1e200))
 
@@ -257,9 +256,9 @@ def test_overflow_is_refused():
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e3, 1e6])
 def test_lbfgs_on_rows_of_any_scale(scale):
     objective = logistic(n_weights=3)
-    expected = LBFGS(tol=1e-9, max_iter=5000).solve(objective, L2(0.0), np.zeros(3)).history[-1]
+    expected = LBFGS(tol=1e-9, max_iter=5000).solve(objective, Penalty(0.0), np.zeros(3)).history[-1]
     scaled = Logistic(scale * objective.signed, np.ones(len(objective.signed)))
-    found = LBFGS(tol=0, max_iter=5000).solve(scaled, L2(0.0), np.zeros(3))
+    found = LBFGS(tol=0, max_iter=5000).solve(scaled, Penalty(0.0), np.zeros(3))
     assert found.history[-1] == pytest.approx(expected, rel=1e-8)
 
 
@@ -276,7 +275,7 @@ class Rosenbrock(Objective):
 @pytest.mark.parametrize("start", [-1.2, 0.0, 3.0])
 def test_lbfgs_in_the_valley_of_rosenbrock(n_weights, start):
     w0 = np.where(np.arange(n_weights) % 2, 1.0, start)
-    report = LBFGS(tol=1e-8, max_iter=2000).solve(Rosenbrock(), L2(0.0), w0)
+    report = LBFGS(tol=1e-8, max_iter=2000).solve(Rosenbrock(), Penalty(0.0), w0)
     peer = minimize(rosen, w0, jac=rosen_der, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 0, "maxiter": 2000})
     assert report.converged
     assert (np.diff(report.history) < 0).all()
@@ -287,10 +286,10 @@ def test_lbfgs_in_the_valley_of_rosenbrock(n_weights, start):
 @pytest.mark.parametrize("precision", [1e-3, 1.0])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_lbfgs_finds_the_minimum_of_scipy(seed, precision):
-    objective, penalty = logistic(seed), L2(precision)
+    objective, penalty = logistic(seed), Penalty(precision)
 
     def function(w):
-        (value, gradient), (more, slope) = objective.value_gradient(w), penalty.value_gradient(w)
+        (value, gradient), (more, slope) = objective.value_gradient(w), penalty.smooth_value_gradient(w)
         return value + more, gradient + slope
 
     peer = minimize(function, np.zeros(30), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 0})
@@ -314,7 +313,7 @@ class Steep(Objective):
         return float((steep - w).sum()), 1e4 * steep - 1
 
 
-@pytest.mark.parametrize(("solver", "penalty"), [(LBFGS, L2(0.0)), (OWLQN, ElasticNet(0.0, 0.0))])
+@pytest.mark.parametrize(("solver", "penalty"), [(LBFGS, Penalty(0.0)), (OWLQN, Penalty(0.0, 0.0))])
 def test_steps_that_overflow_are_shortened(solver, penalty):
     objective = Steep()
     report = solver(tol=1e-6).solve(objective, penalty, np.full(3, -1.0))
@@ -338,7 +337,7 @@ class Scripted(Objective):
 def test_the_lowest_point_with_sufficient_decrease_is_kept():
     # the second point is low but steep; the third, flat enough to stop at, is higher
     objective = Scripted((10.0, -1.0), (8.0, -0.95), (9.5, 0.1), (9.5, 0.1))
-    report = LBFGS(tol=0, max_iter=1).solve(objective, L2(0.0), np.zeros(1))
+    report = LBFGS(tol=0, max_iter=1).solve(objective, Penalty(0.0), np.zeros(1))
     assert report.w.tolist() == [objective.asked[1]]
     assert report.history.tolist() == [10.0, 8.0]
 
@@ -385,7 +384,7 @@ def test_16_bits_find_the_minima_of_drawn_functions(seed):
         def memory(self, n_weights):
             return LBFGSMemory(int(rng.integers(2, 60)), n_weights, is_rounded=True)
 
-    report = Low(1e-7, 5000).solve(Quadratic(A.T @ A, centre), L2(precision), np.zeros(n_weights))
+    report = Low(1e-7, 5000).solve(Quadratic(A.T @ A, centre), Penalty(precision), np.zeros(n_weights))
     expected = np.linalg.solve(A.T @ A + np.diag(precision), A.T @ A @ centre)
     assert report.converged
     assert_allclose(report.w, expected, atol=1e-5)
@@ -460,7 +459,7 @@ def test_first_weights_are_not_kept():
             return super().value_gradient(w)
 
     for solver in LBFGS, OWLQN:
-        solver().solve(Watched(np.diag(np.arange(1.0, 6.0)), 0.0), L2(1.0), first_weights())
+        solver().solve(Watched(np.diag(np.arange(1.0, 6.0)), 0.0), Penalty(1.0), first_weights())
         assert len(alive) > 1
         assert not any(alive[1:])
         given.clear(), alive.clear()
@@ -570,7 +569,7 @@ def test_curvature_of_a_wall(power, sees_wall):
 
     ends, curvature = [], LBFGSMemory(5, 1)
     curvature.add(at([0.0], [0.0]), at([1.0], [1.0]))
-    Watched(max_iter=1).solve(Steep(), L2(0.0), np.zeros(1), curvature)
+    Watched(max_iter=1).solve(Steep(), Penalty(0.0), np.zeros(1), curvature)
     assert 0 < ends[0].w[0] < 1  # the step to 1 is too long
     step, change = (np.ones(1), np.array([float(power)])) if sees_wall else (ends[0].w, ends[0].gradient + 1)
     assert_allclose(curvature.solve(change), step)
@@ -590,7 +589,7 @@ def test_steep_walls_cost_no_passes():
                 values = np.exp(A @ w)
                 return float(values.sum()), A.T @ values
 
-        report = LBFGS(1e-4, 2000).solve(Exponential(), L2(1.0), np.zeros(20))
+        report = LBFGS(1e-4, 2000).solve(Exponential(), Penalty(1.0), np.zeros(20))
         assert report.converged
         passes += report.n_passes
     assert passes < 700
@@ -609,7 +608,7 @@ def test_frequent_features_take_few_passes(solver, monkeypatch):
             return np.logaddexp(0, -margin).sum(), -X.T @ (y / (1 + np.exp(margin)))
 
     def reports():
-        penalty = L2(1.0) if solver is LBFGS else ElasticNet(1.0, 0.3)
+        penalty = Penalty(1.0) if solver is LBFGS else Penalty(1.0, 0.3)
         return solver(1e-6, 2000).solve(Logistic(), penalty, np.zeros(400))
 
     scaled = reports()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from cases import by_order
-from internals import L2, LBFGS, OWLQN, ElasticNet, LBFGSMemory, Point, RowBlock, WeightLayout, reached_tolerance
+from internals import LBFGS, OWLQN, LBFGSMemory, Penalty, Point, RowBlock, WeightLayout, reached_tolerance
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -78,14 +78,14 @@ def test_training_ends_near_the_optimum_without_a_gaussian_penalty(sigma):
 def test_the_shortest_subgradient_ends_training_of_convex_objectives_only():
     convex, other = SimpleNamespace(is_convex=True), SimpleNamespace(is_convex=False)
     w, gradient = np.array([3.0, -4.0]), np.array([0.06, 0.08])
-    lasso, both = ElasticNet(0.0, 1.0), ElasticNet(1.0, 1.0)
+    lasso, both = Penalty(0.0, 1.0), Penalty(1.0, 1.0)
     assert reached_tolerance(convex, lasso, w, 10.0, gradient) == pytest.approx(2 * 0.1 * 5 / 10)
     assert reached_tolerance(other, lasso, w, 10.0, gradient) == pytest.approx(0.1 / 5)
-    assert reached_tolerance(convex, L2(0.0), w, 10.0, gradient) == pytest.approx(0.1 / 5)
+    assert reached_tolerance(convex, Penalty(0.0), w, 10.0, gradient) == pytest.approx(0.1 / 5)
     for objective in convex, other:  # the bound of the Gaussian penalty is the smaller one here
         assert reached_tolerance(objective, both, w, 10.0, gradient) == pytest.approx((0.005 / 10) ** 0.5)
-    assert reached_tolerance(convex, ElasticNet(1e-9, 1.0), w, 10.0, gradient) == pytest.approx(0.1)
-    assert reached_tolerance(other, ElasticNet(1e-9, 1.0), w, 10.0, gradient) > 100
+    assert reached_tolerance(convex, Penalty(1e-9, 1.0), w, 10.0, gradient) == pytest.approx(0.1)
+    assert reached_tolerance(other, Penalty(1e-9, 1.0), w, 10.0, gradient) > 100
     for penalty in lasso, both:
         assert reached_tolerance(convex, penalty, w, 0.0, gradient) == np.inf
         assert reached_tolerance(convex, penalty, w, 0.0, 0 * gradient) == 0

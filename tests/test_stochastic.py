@@ -1,11 +1,9 @@
 """Stochastic training: minibatches and what they touch, proximal steps, SGD, and the estimators."""
 
-import pickle
 import re
 import time
 import tracemalloc
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,18 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
     CHAIN,
-    L2,
     LBFGS,
     OWLQN,
     SEGMENTS,
     SGD,
-    ElasticNet,
-    Mask,
     NegativeLogLikelihood,
     Objective,
+    Penalty,
     Problem,
-    Schedule,
     SequenceBatch,
+    _run_epoch,
     observed_patterns,
     shortest_subgradient,
     shuffled_minibatches,
@@ -44,9 +40,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-
-ADAPTIVE = partial(SGD, adaptive=True)
 
 # --------------------------------------------------------------------------------------------------------- minibatches
 
@@ -199,10 +192,10 @@ def test_each_sequence_is_in_one_minibatch(n_sequences, batch_size):
 # ------------------------------------------------------------------------------------------------------ proximal steps
 
 PENALTIES = {
-    "l2": L2(np.array([2.0, 0.0, 0.5])),
-    "l2 of all": L2(0.7),
-    "l1": ElasticNet(0.0, 0.3),
-    "both": ElasticNet(np.array([2.0, 0.0, 0.5]), np.array([0.2, 0.4, 0.0])),
+    "l2": Penalty(np.array([2.0, 0.0, 0.5])),
+    "l2 of all": Penalty(0.7),
+    "l1": Penalty(0.0, 0.3),
+    "both": Penalty(np.array([2.0, 0.0, 0.5]), np.array([0.2, 0.4, 0.0])),
 }
 
 
@@ -250,20 +243,7 @@ class LogisticLoss(Objective):
     def minibatches(self, batch_size, rng):
         order = rng.permutation(self.n_sequences) if self.order is None else self.order
         starts = range(0, len(order), batch_size)
-        return OneByOne(MinibatchOfRows(self.part(order[start : start + batch_size])) for start in starts)
-
-
-class OneByOne:
-    """Minibatches whose steps are all taken by the solver."""
-
-    def __init__(self, minibatches):
-        self.left = iter(minibatches)
-
-    def __iter__(self):
-        return self.left
-
-    def descend(self, course):
-        return next(self.left, None)
+        return (MinibatchOfRows(self.part(order[start : start + batch_size])) for start in starts)
 
 
 class MinibatchOfRows:
@@ -288,123 +268,6 @@ def rows(n=60, n_weights=25, seed=0, order=False):
 PRECISION = np.where(np.arange(25) % 3 == 0, 0.5, np.where(np.arange(25) % 3 == 1, 40.0, 0.0))
 
 
-@pytest.mark.parametrize("precision", [0.5, PRECISION], ids=["one", "several"])
-@pytest.mark.parametrize("average", [False, True])
-def test_sgd_step_by_step(precision, average):
-    """The same steps on all weights, without any of the shortcuts."""
-    objective, n, step_size, batch_size = rows(order=True), 60, 0.3, 7
-    precision = np.broadcast_to(precision, 25)
-    w, weighted, mass, m = np.ones(25), np.zeros(25), 0.0, 0
-    for _ in range(3):
-        for minibatch in objective.minibatches(batch_size, None):
-            smallest = precision[precision > 0].min() / n  # lambda
-            alpha = 1 / (smallest * (1 / (smallest * step_size) + m))
-            gradient = minibatch.rows.value_gradient(w)[1]
-            w = (w - alpha * gradient) / (1 + alpha * minibatch.n_sequences * precision / n)
-            m += minibatch.n_sequences
-            weighted, mass = weighted + m * w, mass + m
-    solver = SGD(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size, average=average)
-    report = solver.solve(objective, L2(precision.copy()), np.ones(25))
-    np.testing.assert_allclose(report.w, weighted / mass if average else w, rtol=1e-10, atol=1e-12)
-
-
-def test_tiny_scales_are_multiplied_in():
-    objective = rows(order=True)
-    precision = np.where(np.arange(25) % 2, 1e30, 1e-9)
-    report = SGD(tol=0, max_iter=2, batch_size=5, step_size=0.5).solve(objective, L2(precision), np.ones(25))
-    assert np.isfinite(report.w).all()
-    assert np.abs(report.w[1::2]).max() < 1e-20
-
-
-class SingleSteps:
-    """An objective whose steps are all taken by the solver."""
-
-    def __init__(self, objective):
-        self._objective, self.n_sequences = objective, objective.n_sequences
-        self.value, self.value_gradient, self.is_convex = objective.value, objective.value_gradient, objective.is_convex
-
-    def minibatches(self, batch_size, rng):
-        return OneByOne(self._objective.minibatches(batch_size, rng))
-
-
-def all_of(steps):
-    """Say whether each call took all steps that were left."""
-    return all(n_taken == n_left for n_taken, n_left in steps)
-
-
-def assert_whole_epochs_are_their_steps(objective, w0, precision, batch_size, average=True, n_done=all_of):
-    solver = SGD(tol=0, max_iter=3, batch_size=batch_size, step_size=0.1, average=average, random_state=0)
-    penalty = L2(np.broadcast_to(precision, len(w0)).astype(float))
-    steps, descend = [], objective.problem.minibatches.descend
-
-    def counted(batches, course):
-        steps.append((descend(batches, course), len(batches)))
-        return steps[-1][0]
-
-    objective.problem.minibatches.descend = counted
-    whole, single = (solver.solve(which, penalty, w0) for which in (objective, SingleSteps(objective)))
-    scale = np.abs(single.w).max()
-    np.testing.assert_allclose(whole.w, single.w, rtol=1e-9, atol=1e-11 * scale)
-    np.testing.assert_allclose(whole.history, single.history, rtol=1e-9)
-    assert n_done(steps)
-
-
-@pytest.mark.parametrize("batch_size", [1, 5, 30])
-@pytest.mark.parametrize(
-    ("max_order", "orders"), [(0, [(0,)] * 3), (1, [(0,)] * 3), (2, [(0,), (0, 1), (2,), (0,)]), (3, [(0,)] * 4)]
-)
-def test_whole_epochs_of_sgd_are_their_steps(max_order, orders, batch_size):
-    rng = np.random.default_rng(max_order)
-    lengths = rng.integers(0, 9, 40)
-    case = random_case(rng, 4, lengths, max_order, 12 if max_order else 0, 0.5, orders)
-    mask = Mask(rng.random((lengths.sum(), 4)) < 0.7, np.zeros(lengths.sum(), np.int8))
-    mask.allowed[np.arange(len(mask.allowed)), to_codes(case.labels)] = True
-    weight = np.where(rng.random(40) < 0.2, 0.0, rng.uniform(0.5, 2, 40))
-    objective, w = chain_objective(case, sequence_weight=weight, support=mask if batch_size == 5 else None)
-    is_bias = np.arange(len(w)) >= objective.problem.layout.n_pairs
-    precision = np.where(is_bias, rng.choice([0.2, 3.0], len(w)), 1.0)
-    assert_whole_epochs_are_their_steps(objective, w, precision, batch_size, average=batch_size > 1)
-
-
-def test_whole_epochs_of_sgd_with_dense_features_that_know_some_labels():
-    rng = np.random.default_rng(0)
-    X = [[{f"a{rng.integers(3)}": 1.0, f"b{rng.integers(30)}": 0.5} for _ in range(n)] for n in (9, 4, 12, 7) * 5]
-    y = [["uvwxyz"[int(min(row)[1:]) + 3 * (rng.random() < 0.2)] for row in rows] for rows in X]
-    batch = SequenceFeatureExtractor("attributes").fit_transform(X)
-    codes = np.array([ord(label) - ord("u") for labels in y for label in labels], np.int32)
-    layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 6, 1))
-    assert 0 < layout.pairs.n_dense < len(layout.pairs.starts) - 1
-    objective = NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, codes))
-    assert_whole_epochs_are_their_steps(objective, np.zeros(layout.n_weights), 1.0, 6)
-
-
-def test_steps_that_scaled_passes_cannot_do_are_done_singly():
-    objective, w = some_objective("chain", lengths=(9, 4, 7) * 5)
-    some = np.where(np.arange(len(w)) % 7 == 0, 1000 * w, w)
-    assert_whole_epochs_are_their_steps(objective, some, 0.5, 4, n_done=lambda steps: any(n < of for n, of in steps))
-
-
-def test_tiny_factors_are_multiplied_in_between_whole_steps():
-    objective, w = some_objective("chain", lengths=(3, 4) * 30)
-    precision = np.where(np.arange(len(w)) < objective.problem.layout.n_pairs, 1e-9, 1e30)
-    assert_whole_epochs_are_their_steps(objective, w, precision, 2, n_done=lambda steps: any(n < of for n, of in steps))
-
-
-@pytest.mark.parametrize("kind", ["missing labels", "groups of pairs", "long", "segments"])
-def test_what_is_done_step_by_step(kind):
-    schedule = Schedule(cut_size=2000) if kind == "long" else None
-    objective, w = some_objective("segments" if kind == "segments" else "chain", schedule=schedule)
-    precision = np.where(np.arange(len(w)) % 2, 1.0, 2.0) if kind == "groups of pairs" else np.ones(len(w))
-    if kind == "missing labels":
-        problem = objective.problem
-        known = Mask.free(problem.batch.n_tokens, 6)
-        truth = problem.truth.copy()
-        truth[3] = -1
-        data = problem.family, problem.layout, problem.batch, truth
-        objective = NegativeLogLikelihood().bind(Problem(*data, known=known))
-    assert_whole_epochs_are_their_steps(objective, w, precision, 4, n_done=lambda steps: steps[0][0] < steps[0][1])
-
-
 def minimiser(linear, pulls, centres, precision, strength):
     """Return the w that minimise ``linear w + sum of pulls (w - centres)^2 / 2 + precision w^2 / 2 + strength |w|``."""
     slope = linear - (pulls * centres).sum(axis=0)
@@ -412,7 +275,7 @@ def minimiser(linear, pulls, centres, precision, strength):
 
 
 @pytest.mark.parametrize("strength", [0.0, 2.0])
-def test_adaptive_steps_one_by_one(strength):
+def test_steps_one_by_one(strength):
     """The same steps from the definition: all gradients and all weights so far."""
     objective, n, step_size, batch_size = rows(order=True), 60, 0.5, 6
     start = np.where(np.arange(25) % 2, 1.0, 0.0)
@@ -428,8 +291,8 @@ def test_adaptive_steps_one_by_one(strength):
             m += minibatch.n_sequences
             share = m / n
             w = minimiser(np.sum(gradients, axis=0), np.array(pulls), centres, share * PRECISION, share * strength)
-    penalty = ElasticNet(PRECISION, strength) if strength else L2(PRECISION)
-    solver = ADAPTIVE(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size)
+    penalty = Penalty(PRECISION, strength) if strength else Penalty(PRECISION)
+    solver = SGD(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size)
     report = solver.solve(objective, penalty, start)
     np.testing.assert_allclose(report.w, w, rtol=1e-9, atol=1e-11)
     if strength:
@@ -437,18 +300,10 @@ def test_adaptive_steps_one_by_one(strength):
         np.testing.assert_array_equal(report.w == 0, w == 0)
 
 
-SOLVERS = {
-    "sgd": SGD(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4),
-    "last weights": SGD(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4, average=False),
-    "adaptive": ADAPTIVE(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4),
-}
-
-
-@pytest.mark.parametrize("name", SOLVERS)
-def test_solvers_reach_the_minimum(name):
-    objective, penalty = rows(100), L2(0.5)
+def test_the_minimum_is_reached():
+    objective, penalty = rows(100), Penalty(0.5)
     best = LBFGS(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = SOLVERS[name].solve(objective, penalty, np.zeros(25))
+    report = SGD(max_iter=40, n_iter_no_change=99, random_state=0, batch_size=4).solve(objective, penalty, np.zeros(25))
     assert best.history[-1] <= report.history[-1] < 1.002 * best.history[-1]
     assert report.history[-1] == pytest.approx(objective.value(report.w) + penalty.value(report.w), rel=1e-12)
     assert report.history[0] == pytest.approx(100 * np.log(2))
@@ -459,10 +314,10 @@ def test_solvers_reach_the_minimum(name):
     assert not report.converged
 
 
-def test_adaptive_steps_make_weights_zero_where_the_optimum_has_zeros():
-    objective, penalty = rows(200), ElasticNet(0.1, 2.0)
+def test_steps_make_weights_zero_where_the_optimum_has_zeros():
+    objective, penalty = rows(200), Penalty(0.1, 2.0)
     best = OWLQN(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = ADAPTIVE(max_iter=60, n_iter_no_change=99, random_state=0).solve(objective, penalty, np.zeros(25))
+    report = SGD(max_iter=60, n_iter_no_change=99, random_state=0).solve(objective, penalty, np.zeros(25))
     assert 3 < np.count_nonzero(best.w == 0) < 22
     assert np.mean((best.w == 0) == (report.w == 0)) > 0.9
     assert report.history[-1] == pytest.approx(best.history[-1], rel=1e-3)
@@ -470,12 +325,11 @@ def test_adaptive_steps_make_weights_zero_where_the_optimum_has_zeros():
     assert report.gradient_norm == pytest.approx(np.linalg.norm(shortest_subgradient(report.w, gradient, 2.0)))
 
 
-@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
-def test_the_end_is_never_worse_than_the_start(solver):
+def test_the_end_is_never_worse_than_the_start():
     """Far too long steps: the weights go to and fro."""
-    objective, penalty, start = rows(), L2(0.5), np.full(25, 1e-9)
+    objective, penalty, start = rows(), Penalty(0.5), np.full(25, 1e-9)
     objective.signed = 1e6 * objective.signed
-    report = solver(step_size=1e6, random_state=0).solve(objective, penalty, start)
+    report = SGD(step_size=1e6, random_state=0).solve(objective, penalty, start)
     value = objective.value(report.w) + penalty.value(report.w)
     assert not report.converged
     assert report.message == "no epoch decreased the function"
@@ -483,31 +337,20 @@ def test_the_end_is_never_worse_than_the_start(solver):
     np.testing.assert_array_equal(report.w, start)
     np.testing.assert_array_equal(report.history, np.full(6, report.history[0]))
     assert report.history[0] == pytest.approx(value, rel=1e-12)
-    held_out = solver(step_size=1e6, random_state=0, validation_fraction=0.3).solve(objective, penalty, start)
+    held_out = SGD(step_size=1e6, random_state=0, validation_fraction=0.3).solve(objective, penalty, start)
     np.testing.assert_array_equal(held_out.w, start)
     assert (held_out.n_iter, held_out.converged) == (0, False)
 
 
-@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
-def test_it_says_when_it_ends_far_from_the_minimum(solver):
+def test_it_says_when_it_ends_far_from_the_minimum():
     objective = rows()
     objective.signed = objective.signed @ sparse.diags_array(np.where(np.arange(25) % 2, 1e4, 1.0))
-    best = LBFGS(tol=1e-8, max_iter=5000).solve(objective, L2(0.5), np.zeros(25)).history[-1]
-    report = solver(tol=3e-2, random_state=0).solve(objective, L2(0.5), np.zeros(25))
+    best = LBFGS(tol=1e-8, max_iter=5000).solve(objective, Penalty(0.5), np.zeros(25)).history[-1]
+    report = SGD(tol=3e-2, random_state=0).solve(objective, Penalty(0.5), np.zeros(25))
     assert report.n_iter < 100
     assert not report.converged
     assert re.fullmatch(r"the function hardly decreases any more, but can decrease by \d+\.\d% or more", report.message)
     assert 1.05 * best < report.history[-1] <= best + report.gap
-
-
-@pytest.mark.parametrize(("max_order", "text", "labels"), [(0, "aaabbb", "AABBCC"), (1, "abcdabcd", "ABBAABBA")])
-def test_steps_on_all_sequences_are_shortened_until_they_pay(max_order, text, labels):
-    """The step size that is best for one step was too long for the next ones, to the end of patience: 2.57 for 1.81."""
-    X, y = [[[letter, "x"] for letter in text]], [list(labels)]
-    best = HighOrderCRF(max_order, sigma_reg=3.0).fit(X, y)
-    crf = HighOrderCRF(max_order, sigma_reg=3.0, solver=SGD(random_state=0)).fit(X, y)  # no warning
-    assert crf.objective_history_[-1] < 1.02 * best.objective_history_[-1]
-    assert (np.diff(crf.objective_history_) <= 0).all()
 
 
 SOME, OTHERS = ["plain", "segments"], ["sample weights", "l1", "weak penalty"]
@@ -526,58 +369,52 @@ def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
         make = HighOrderSemiCRF if kind == "segments" else HighOrderCRF
         crf = make(l1_reg=0.3 * (kind == "l1"), sigma_reg=10.0 if kind == "weak penalty" else 1.0, random_state=0)
         best = clone(crf).set_params(tol=1e-7, max_iter=5000).fit(X, y, sample_weight=weight).objective_history_[-1]
-        adaptive = ADAPTIVE(random_state=0)
-        for solver in [adaptive] if kind == "l1" else ["sgd", adaptive]:
-            with warnings.catch_warnings(record=True, action="always") as caught:
-                end = clone(crf).set_params(solver=solver).fit(X, y, sample_weight=weight)
-            value = end.objective_history_[-1]
-            assert value <= best + end.optimality_gap_
-            if value > 1.06 * best:
-                assert [warning.category for warning in caught] == [ConvergenceWarning]
-                n_far += 1
-            elif value < 1.03 * best and end.n_iter_ < getattr(solver, "max_iter", crf.max_iter):
-                assert not caught
-    assert n_far > 3
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            end = clone(crf).set_params(solver="sgd").fit(X, y, sample_weight=weight)
+        value = end.objective_history_[-1]
+        assert value <= best + end.optimality_gap_
+        if value > 1.06 * best:
+            assert [warning.category for warning in caught] == [ConvergenceWarning]
+            n_far += 1
+        elif value < 1.03 * best and end.n_iter_ < crf.max_iter:
+            assert not caught
+    assert n_far > 1
 
 
-@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
-def test_an_optimal_start_has_converged(solver):
-    objective, penalty = rows(), L2(0.5)
+def test_an_optimal_start_has_converged():
+    objective, penalty = rows(), Penalty(0.5)
     best = LBFGS(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = solver(random_state=0).solve(objective, penalty, best.w)
+    report = SGD(random_state=0).solve(objective, penalty, best.w)
     assert report.converged
     assert report.history[-1] <= best.history[-1] * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
-def test_overflow_at_the_start_is_refused_as_by_others(solver):
+def test_overflow_at_the_start_is_refused_as_by_others():
     objective = rows()
     objective.signed = objective.signed * 1e160
-    for refuses in solver(), LBFGS():
+    for refuses in SGD(), LBFGS():
         with pytest.raises(ValueError, match="its gradient inf, which floating point numbers cannot represent"):
-            refuses.solve(objective, L2(0.5), np.zeros(25))
+            refuses.solve(objective, Penalty(0.5), np.zeros(25))
 
 
-@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
-def test_same_seed_same_weights(solver):
+def test_same_seed_same_weights():
     def weights(seed):
-        return solver(max_iter=3, random_state=seed).solve(rows(), L2(0.5), np.zeros(25)).w
+        return SGD(max_iter=3, random_state=seed).solve(rows(), Penalty(0.5), np.zeros(25)).w
 
     np.testing.assert_array_equal(weights(0), weights(0))
     np.testing.assert_array_equal(weights(3), weights(np.random.RandomState(3)))
     assert (weights(0) != weights(1)).any()
 
 
-@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
-def test_calibrated_step_is_the_best_of_its_neighbours(solver):
-    objective, penalty = rows(300), L2(0.5)
-    started = solver()._start(objective, penalty, np.zeros(25), 300, np.random.RandomState(0))
+def test_calibrated_step_is_the_best_of_its_neighbours():
+    objective, penalty = rows(300), Penalty(0.5)
+    started = SGD()._start(objective, penalty, np.zeros(25), 300, np.random.RandomState(0))
     state, n_visited = started
 
     def after_one_pass(step):
         tried = state.copy()
         tried.step = step
-        solver()._epoch(objective.minibatches(8, tried.rng), penalty, tried, 300, constant=True)
+        _run_epoch(objective.minibatches(8, tried.rng), penalty, tried, 300)
         return objective.value(tried.w) + penalty.value(tried.w)
 
     best, less, more = (after_one_pass(factor * state.step) for factor in (1.0, 0.5, 2.0))
@@ -590,16 +427,15 @@ def test_calibrated_step_is_the_best_of_its_neighbours(solver):
 def test_calibration_takes_a_sample_and_finds_small_steps():
     objective = rows(1010)
     objective.signed = objective.signed * 100  # where only small steps are any good
-    state, n_visited = SGD(batch_size=64)._start(objective, L2(1.0), np.zeros(25), 1010, np.random.RandomState(0))
+    state, n_visited = SGD(batch_size=64)._start(objective, Penalty(1.0), np.zeros(25), 1010, np.random.RandomState(0))
     assert state.step < 0.02
     assert n_visited % 2000 == 0
 
 
-@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
-def test_they_stop_when_the_objective_no_longer_falls(solver):
+def test_they_stop_when_the_objective_no_longer_falls():
     calls = []
-    report = solver(tol=1e-3, max_iter=500, random_state=0, n_iter_no_change=4, callback=calls.append).solve(
-        rows(200), L2(0.5), np.zeros(25)
+    report = SGD(tol=1e-3, max_iter=500, random_state=0, n_iter_no_change=4, callback=calls.append).solve(
+        rows(200), Penalty(0.5), np.zeros(25)
     )
     history = report.history
     assert report.converged
@@ -611,13 +447,12 @@ def test_they_stop_when_the_objective_no_longer_falls(solver):
     np.testing.assert_array_equal([p.value for p in calls], history[1:])
 
 
-@pytest.mark.parametrize("solver", [SGD, ADAPTIVE], ids=["SGD", "adaptive"])
-def test_validation_sequences_choose_the_epoch(solver):
+def test_validation_sequences_choose_the_epoch():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 200)) * (rng.random((80, 200)) < 0.3)
     objective = LogisticLoss(X, np.where(X[:, 0] + 2 * rng.normal(size=80) > 0, 1.0, -1.0))  # to be overfitted
-    setting = solver(tol=0, max_iter=60, random_state=0, validation_fraction=0.25, step_size=0.3)
-    report = setting.solve(objective, L2(1e-3), np.zeros(200))
+    setting = SGD(tol=0, max_iter=60, random_state=0, validation_fraction=0.25, step_size=0.3)
+    report = setting.solve(objective, Penalty(1e-3), np.zeros(200))
     train, held_out = setting._split(objective, np.random.RandomState(0))
     assert (train.n_sequences, held_out.n_sequences) == (60, 20)
     assert report.converged
@@ -626,13 +461,13 @@ def test_validation_sequences_choose_the_epoch(solver):
     assert len(report.history) == report.n_iter + 1
     # the history is that of the training sequences
     assert report.history[-1] == pytest.approx(train.value(report.w) + 1e-3 * report.w @ report.w / 2)
-    longer = solver(tol=0, max_iter=60, random_state=0, step_size=0.3).solve(train, L2(1e-3), np.zeros(200))
+    longer = SGD(tol=0, max_iter=60, random_state=0, step_size=0.3).solve(train, Penalty(1e-3), np.zeros(200))
     assert held_out.value(report.w) < held_out.value(longer.w)
     assert train.value(longer.w) < train.value(report.w)
 
 
 def test_passes_are_counted():
-    objective, penalty = rows(200), L2(0.5)
+    objective, penalty = rows(200), Penalty(0.5)
     report = SGD(tol=0, max_iter=4, step_size=0.1).solve(objective, penalty, np.zeros(25))
     assert report.n_passes == 1 + 4 * 2 + 1  # start, epochs and values after them, last gradient
     report = SGD(tol=0, max_iter=4, step_size=0.1, validation_fraction=0.2).solve(objective, penalty, np.zeros(25))
@@ -643,7 +478,7 @@ def test_passes_are_counted():
 
 def test_what_does_not_go_together():
     with pytest.raises(ValueError, match="smaller step_size"), np.errstate(all="ignore"):
-        ADAPTIVE(step_size=1e308).solve(rows(), L2(0.0), np.zeros(25))
+        SGD(step_size=1e308).solve(rows(), Penalty(0.0), np.zeros(25))
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators
@@ -664,11 +499,10 @@ ESTIMATORS = [HighOrderCRF(max_order=2), HighOrderSemiCRF(max_order=2)]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("crf", ESTIMATORS, ids=lambda crf: type(crf).__name__)
-@pytest.mark.parametrize("adaptive", [False, True])
-def test_estimators_come_close_to_the_optimum(crf, adaptive, words):
+def test_estimators_come_close_to_the_optimum(crf, words):
     X, y = words
     best = clone(crf).fit(X, y).objective_history_[-1]
-    crf = quietly(clone(crf).set_params(solver=SGD(tol=0, random_state=0, adaptive=adaptive)), X, y)
+    crf = quietly(clone(crf).set_params(solver=SGD(tol=0, random_state=0)), X, y)
     assert best <= crf.objective_history_[-1] < 1.01 * best
     assert crf.n_iter_ <= 100
     assert crf.n_passes_ > crf.n_iter_
@@ -678,7 +512,7 @@ def test_estimators_come_close_to_the_optimum(crf, adaptive, words):
 def test_exact_zeros_leave_the_model(crf, words):
     crf = clone(crf).set_params(l1_reg=0.5, sigma_reg=10.0)
     best = clone(crf).fit(*words)
-    crf = quietly(crf.set_params(solver=ADAPTIVE(max_iter=120, random_state=0)), *words)
+    crf = quietly(crf.set_params(solver=SGD(max_iter=120, random_state=0)), *words)
     assert (crf.coef_.data != 0).all()
     assert crf.objective_history_[-1] == pytest.approx(best.objective_history_[-1], rel=0.02)
     n_all = quietly(clone(crf).set_params(l1_reg=0.0, max_iter=1), *words).coef_.nnz
@@ -697,26 +531,7 @@ def test_instances_with_settings(words):
 
 def test_estimators_say_what_does_not_fit(words):
     for solver in "sgd", SGD():
-        with pytest.raises(
-            ValueError, match=r"l1_reg=0.1 does not go with .* use solver='lbfgs' or solver=SGD.adaptive=True."
-        ):
-            HighOrderCRF(solver=solver, l1_reg=0.1).fit(*words)
-    for solver in "sgd", ADAPTIVE():
         with pytest.raises(ValueError, match="takes a few sequences at a time: use solver=.lbfgs"):
             HighOrderCRF(solver=solver, objective="local_feature_matching").fit(*words)
-    with pytest.raises(ValueError, match="a finite value of sigma_reg"):
-        HighOrderCRF(solver="sgd", sigma_reg=np.inf).fit(*words)
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
         HighOrderCRF(solver="sgd", max_iter=1, random_state=0).fit(*words)
-
-
-@pytest.mark.parametrize("solvers", [(SGD, ADAPTIVE), (ADAPTIVE, SGD)])
-def test_a_solver_does_not_take_over_the_state_of_another_kind(words, solvers):
-    X, y = words
-    first, second = (solver(random_state=0, step_size=0.01) for solver in solvers)
-    streamed = HighOrderCRF(solver=first).partial_fit(X, y)
-    alone = pickle.loads(pickle.dumps(streamed))
-    alone._state = alone._state._replace(stream=None)  # its weights alone
-    histories = [crf.set_params(solver=second).partial_fit(X, y).objective_history_ for crf in (streamed, alone)]
-    np.testing.assert_array_equal(*histories)
-    assert histories[0][1] < histories[0][0]

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import LANES, BufferPool, Schedule, SharedWork, Workspace, empty_aligned, empty_table, freeze
-from numba import njit
+from internals import LANES, BufferPool, Schedule, SharedWork, Workspace, empty_aligned, freeze
 from numpy.testing import assert_array_equal
 
 N_CHUNKS = 12
@@ -116,11 +115,6 @@ def test_memory_that_anything_refers_to_is_not_lent_again(derived):
     assert not np.asarray(memoryview(user)).any()
 
 
-@njit
-def table_of_kernel(n_rows):  # a function within kernels cannot be called from here
-    return empty_table(n_rows)
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -128,7 +122,6 @@ def table_of_kernel(n_rows):  # a function within kernels cannot be called from 
         lambda *shape: BufferPool().empty(*shape),
         lambda *shape: BufferPool().zeros(*shape),
         lambda *shape: Workspace()("scores", *shape),
-        lambda n_rows, _: table_of_kernel(n_rows),
     ],
 )
 def test_tables_begin_at_cache_lines(make):

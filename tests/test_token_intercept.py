@@ -15,7 +15,6 @@ from sklearn_hocrf.datasets import make_references
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import PenaltySearchCV
-from sklearn_hocrf.training import SGD
 
 LONGEST = {"a": 5, "b": 3, "d": 4}
 
@@ -47,7 +46,6 @@ TRAINERS = {
     "order 2": {"max_order": 2, "tol": 1e-9},
     "owlqn": {"l1_reg": 0.1, "tol": 1e-9},
     "sgd": {"solver": "sgd", "max_iter": 5},
-    "adaptive sgd": {"solver": SGD(max_iter=5, random_state=0, adaptive=True)},
     "local feature matching": {"objective": "local_feature_matching", "tol": 1e-9},
 }
 

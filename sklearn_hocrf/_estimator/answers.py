@@ -11,13 +11,12 @@ from sklearn.utils import check_random_state
 
 from .._data.batch import Sequences
 from .._inference.answers import BestLabellings
-from .._inference.posterior import Posterior
 from .._settings import check, is_integer
 from .._tagger import Labelling
 from .._validation import warn_user
-from .fitted_model import FittedModel
+from .fitted_model import FittedModel, Query
 
-__all__ = ["AnswersMixin"]
+__all__ = ["AnswersMixin", "check_level", "check_nbest", "check_samples", "entropy_of", "nbest", "samples"]
 
 _MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths
 
@@ -90,33 +89,8 @@ class AnswersMixin:
         ['DET', 'NOUN'] 2.32 -0.97
         ['NOUN', 'NOUN'] 1.42 -1.87
         """
-        check(is_integer(n) and n >= 1, "n", "an integer of at least 1", n)
-        check(accept is None or callable(accept), "accept", "a callable or None", accept)
-        least = n if accept is None else max_candidates
-        check(
-            is_integer(max_candidates) and max_candidates >= 1, "max_candidates", "a positive integer", max_candidates
-        )
-        fitted = FittedModel(self)
-        posterior, _ = fitted.ask(X, known)
-        posterior, log_z = posterior.with_log_z()
-        batch = posterior.batch
-        found: list[list[Labelling]] = [[] for _ in range(len(batch))]
-        asked, waiting = n, np.arange(len(batch))
-        while len(waiting):
-            short = []
-            for chosen in _portions(waiting, batch.lengths, asked):
-                part = posterior if len(chosen) == len(batch) else posterior.part(chosen)
-                candidates = _candidates(fitted, part, part.best_labellings(asked), log_z[chosen])
-                for slot, sequence in enumerate(chosen.tolist()):
-                    accepted = [c for c in candidates[slot] if accept is None or accept(c.labels)]
-                    found[sequence] = accepted[:n]
-                    if len(accepted) < n and len(candidates[slot]) == asked:
-                        short.append(sequence)
-            if asked >= least:
-                _warn_of_short(short, n, found, asked)
-                break
-            asked, waiting = min(4 * asked, max_candidates), np.array(short, dtype=np.int64)
-        return found
+        check_nbest(n, accept, max_candidates)
+        return nbest(FittedModel(self).ask(X, known), n, accept, max_candidates)
 
     def sample(
         self,
@@ -156,13 +130,8 @@ class AnswersMixin:
         >>> float(crf.log_likelihood(X[1:], y[1:]).round(2)[0])  # exp(-1.05) = 0.35
         -1.05
         """
-        check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
-        seed = int(check_random_state(random_state).randint(2**31))
-        fitted = FittedModel(self)
-        posterior, _ = fitted.ask(X, known)
-        samples = _labellings(fitted, posterior, *(table.T for table in posterior.draw(n_samples, seed)))
-        n_sequences = len(posterior.batch)
-        return [samples[first::n_sequences] for first in range(n_sequences)]
+        seed = check_samples(n_samples, random_state)
+        return samples(FittedModel(self).ask(X, known), n_samples, seed)
 
     @overload
     def entropy(self, X: Any, *, level: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
@@ -200,12 +169,63 @@ class AnswersMixin:
         >>> crf.entropy(X, level="token")[1].round(2)
         array([0.96, 0.96])
         """
-        check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
-        fitted = FittedModel(self)
-        posterior, form = fitted.ask(X, known)
-        if level == "sequence":
-            return posterior.entropy()
-        return fitted.reshape(_entropy_of_rows(fitted.class_marginals(posterior)), posterior.batch, form)
+        check_level(level)
+        return entropy_of(FittedModel(self).ask(X, known), level)
+
+
+def check_nbest(n: Any, accept: Any, max_candidates: Any) -> None:
+    """Raise a ValueError for invalid arguments of ``predict_nbest``."""
+    check(is_integer(n) and n >= 1, "n", "an integer of at least 1", n)
+    check(accept is None or callable(accept), "accept", "a callable or None", accept)
+    check(is_integer(max_candidates) and max_candidates >= 1, "max_candidates", "a positive integer", max_candidates)
+
+
+def check_samples(n_samples: Any, random_state: Any) -> int:
+    """Return the seed of samples, or raise a ValueError for invalid arguments of ``sample``."""
+    check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
+    return int(check_random_state(random_state).randint(2**31))
+
+
+def check_level(level: Any) -> None:
+    """Raise a ValueError for an invalid ``level`` of entropies."""
+    check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
+
+
+def nbest(query: Query, n: int, accept: Callable[[Any], bool] | None, max_candidates: int) -> list[list[Labelling]]:
+    """Return what ``predict_nbest`` returns."""
+    posterior, log_z = query.posterior.with_log_z()
+    batch, least = posterior.batch, n if accept is None else max_candidates
+    found: list[list[Labelling]] = [[] for _ in range(len(batch))]
+    asked, waiting = n, np.arange(len(batch))
+    while len(waiting):
+        short = []
+        for chosen in _portions(waiting, batch.lengths, asked):
+            part = posterior if len(chosen) == len(batch) else posterior.part(chosen)
+            candidates = _candidates(query._replace(posterior=part), part.best_labellings(asked), log_z[chosen])
+            for slot, sequence in enumerate(chosen.tolist()):
+                accepted = [c for c in candidates[slot] if accept is None or accept(c.labels)]
+                found[sequence] = accepted[:n]
+                if len(accepted) < n and len(candidates[slot]) == asked:
+                    short.append(sequence)
+        if asked >= least:
+            _warn_of_short(short, n, found, asked)
+            break
+        asked, waiting = min(4 * asked, max_candidates), np.array(short, dtype=np.int64)
+    return found
+
+
+def samples(query: Query, n_samples: int, seed: int) -> list[list[Any]]:
+    """Return what ``sample`` returns."""
+    drawn = _labellings(query, *(table.T for table in query.posterior.draw(n_samples, seed)))
+    n_sequences = len(query.posterior.batch)
+    return [drawn[first::n_sequences] for first in range(n_sequences)]
+
+
+def entropy_of(query: Query, level: str) -> Any:
+    """Return what ``entropy`` returns."""
+    if level == "sequence":
+        return query.posterior.entropy()
+    return query.reshape(_entropy_of_rows(query.class_marginals()))
 
 
 def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[np.ndarray]:
@@ -215,23 +235,21 @@ def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[n
     return np.split(sequences, firsts[1:])
 
 
-def _candidates(
-    fitted: FittedModel, posterior: Posterior, best: BestLabellings, log_z: np.ndarray
-) -> list[list[Labelling]]:
+def _candidates(query: Query, best: BestLabellings, log_z: np.ndarray) -> list[list[Labelling]]:
     """Return the best labellings of each sequence for users."""
-    n_sequences, score = len(log_z), best.score - best.regret + posterior.reduction
+    n_sequences, score = len(log_z), best.score - best.regret + query.posterior.reduction
     log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded alike for all
-    labellings = _labellings(fitted, posterior, best.codes, best.lengths)
+    labellings = _labellings(query, best.codes, best.lengths)
     rows = list(map(Labelling, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
     n_found = (best.regret < np.inf).sum(axis=0).tolist()
     return [rows[first::n_sequences][:n] for first, n in enumerate(n_found)]
 
 
-def _labellings(fitted: FittedModel, posterior: Posterior, codes: np.ndarray, lengths: np.ndarray) -> list:
+def _labellings(query: Query, codes: np.ndarray, lengths: np.ndarray) -> list:
     """Return labellings of all sequences, shape (n, N), one after the other, as :meth:`predict` returns them."""
-    offsets = posterior.batch.offsets
+    posterior, offsets = query.posterior, query.posterior.batch.offsets
     every = np.append((offsets[:-1] + offsets[-1] * np.arange(len(codes))[:, None]).ravel(), codes.size)
-    return fitted.targets.as_predicted(posterior.model.labelling(every, codes.ravel(), lengths.ravel()), every)
+    return query.targets.as_predicted(posterior.model.labelling(every, codes.ravel(), lengths.ravel()), every)
 
 
 def _warn_of_short(short: list[int], n: int, found: list[list[Labelling]], asked: int) -> None:

@@ -73,17 +73,12 @@ FEATURES: dict[str, tuple[Callable[[FitRequest], Any], str]] = {  # whether it i
         "feature_order={request.feature_order}",
     ),
     "parts": (lambda request: request["label_parts"] is not None, "label_parts"),
-    "L1": (lambda request: has_l1(request["l1_reg"]), "l1_reg={l1_reg!r}"),
     "no penalty": (lambda request: bool(np.isinf(_values(request["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
     "frequent features": (
         lambda request: request["min_count"] > 1 and not request["all_pairs"],
         "min_count={min_count!r}",
     ),
     "a stochastic solver": (lambda request: request.is_stochastic, "solver={solver!r}"),
-    "a stochastic solver of steps that do not adapt": (
-        lambda request: request.is_stochastic and not getattr(request["solver"], "adaptive", False),
-        "solver={solver!r}",
-    ),
 }
 FEATURES |= {
     name.replace("_", " "): (_trains_by(name), "objective={objective!r}")
@@ -133,11 +128,6 @@ REFUSALS = (
         "score features by label",
     ),
     Refusal("pruning", "segment history", "{name} does not go with {other_name}: its lattices are of labels of tokens"),
-    Refusal(
-        "L1",
-        "a stochastic solver of steps that do not adapt",
-        "{name} does not go with {other_name}: use solver='lbfgs' or solver=SGD(adaptive=True)",
-    ),
     Refusal("pruning", "stream", _ALL_DATA),
     Refusal("frequent features", "stream", _ALL_DATA),
     Refusal("pruning", "a stochastic solver", _ALL_AT_ONCE),

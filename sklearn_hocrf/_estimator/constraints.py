@@ -172,7 +172,7 @@ def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
     unknown = [label for label in named if not isinstance(label, Hashable) or label not in code_of]
     if unknown:
         distinct = [label for i, label in enumerate(unknown) if label not in unknown[:i]]
-        raise ValueError(f"constraints name labels that the training data do not have: {short(distinct)}")
+        raise ValueError(f"constraints name labels that the model does not have: {short(distinct)}")
     codes = [tuple(code_of[label] for label in run) for run in runs]
     borders = np.ones((2, len(labels)), dtype=bool)
     for row, ends in zip(borders, given, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,7 +25,45 @@ from .._validation import FeatureSpace, TrainingData, check_sequence_weight, rea
 from .fitted_state import FittedState
 from .patterns import pattern_labels
 
-__all__ = ["FittedModel", "warn_of_unlimited_lengths"]
+__all__ = ["FittedModel", "Query", "warn_of_unlimited_lengths"]
+
+
+class Query(NamedTuple):
+    """Sequences about which a model is asked, and the form of its answers.   N tokens."""
+
+    posterior: Any  # Posterior
+    targets: Any  # TokenTargets or SegmentTargets
+    form: str = "sequences"  # of X
+
+    def class_marginals(self) -> np.ndarray:
+        """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
+        channels = self.targets.tag_channels()
+        if channels is None:
+            return self.posterior.marginals()
+        table = self.posterior.tag_marginals(channels)
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+
+    def reshape(self, rows: np.ndarray) -> Any:
+        """Reshape one row per token to the form of X."""
+        if self.form == "table":
+            return rows
+        batch = self.posterior.batch
+        if self.form == "grid":
+            length = int(batch.lengths[0]) if len(batch) else 0
+            return rows.reshape(len(batch), length, *rows.shape[1:])
+        return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
+
+    def labelled(self, known: Any) -> LabelledBatch:
+        """Return the sequences with labels, which are a :class:`Known`."""
+        posterior, plan, support = self.posterior, self.posterior.plan, self.posterior.support
+        if not known.is_complete:
+            event = plan.masked(both(support, known.mask), may_be_impossible=True)
+            return LabelledBatch(plan, None, event, known.is_impossible)
+        truth = self.targets.labelling_of(known)
+        is_impossible = np.zeros(len(posterior.batch), dtype=bool)
+        if support is not None:
+            is_impossible = ~_are_possible(support, posterior.batch.offsets, posterior.model.label_codes(truth))
+        return LabelledBatch(plan, truth, None, is_impossible)
 
 
 class FittedModel:
@@ -95,10 +133,10 @@ class FittedModel:
         """Return X as a batch, and its form."""
         return read_sequences(self.estimator, X)
 
-    def ask(self, X: Any, known: Any = None) -> tuple[Posterior, str]:
-        """Return the posterior of X, given the constraints and known labels, and the form of X."""
+    def ask(self, X: Any, known: Any = None) -> Query:
+        """Return the posterior of X, given the constraints and known labels, and the form of answers."""
         batch, form = self.read(X)
-        return self.given(batch, form, known), form
+        return Query(self.given(batch, form, known), self.targets, form)
 
     def read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str = "raise") -> Any:
         """Return labels of a batch as a labelling; unknown labels are an error, or with "ignore" coded as -1."""
@@ -112,17 +150,8 @@ class FittedModel:
 
     def read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
         """Return sequences with their labels, some of which may be missing; ``unknown`` as for :meth:`read_truth`."""
-        posterior, form = self.ask(X)
-        batch, plan, support = posterior.batch, posterior.plan, posterior.support
-        known = self.targets.read_known(y, batch, form, self.name, "y", unknown)
-        if not known.is_complete:
-            event = plan.masked(both(support, known.mask), may_be_impossible=True)
-            return LabelledBatch(plan, None, event, known.is_impossible)
-        truth = self.targets.labelling_of(known)
-        is_impossible = np.zeros(len(batch), dtype=bool)
-        if support is not None:
-            is_impossible = ~_are_possible(support, batch.offsets, posterior.model.label_codes(truth))
-        return LabelledBatch(plan, truth, None, is_impossible)
+        query = self.ask(X)
+        return query.labelled(self.targets.read_known(y, query.posterior.batch, query.form, self.name, "y", unknown))
 
     def count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
         """Return the weighted number of correctly predicted tokens, and of all tokens."""
@@ -139,15 +168,6 @@ class FittedModel:
         """Return the mask of the labellings that agree with ``known``, called ``what`` in messages."""
         return self.targets.read_known(known, batch, form, self.name, what).mask
 
-    def reshape(self, rows: np.ndarray, batch: SequenceBatch, form: str) -> Any:
-        """Reshape one row per token to the form of X."""
-        if form == "table":
-            return rows
-        if form == "grid":
-            length = int(batch.lengths[0]) if len(batch) else 0
-            return rows.reshape(len(batch), length, *rows.shape[1:])
-        return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
-
     # --- questions ----------------------------------------------------------------------------------------------------
 
     def model(self) -> Model:
@@ -162,14 +182,6 @@ class FittedModel:
         borders = self.state.borders
         mask = None if borders is None else Mask.of_borders(batch.offsets, borders)
         return self.model().given(batch, mask, self.n_jobs, evidence)
-
-    def class_marginals(self, posterior: Posterior) -> np.ndarray:
-        """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
-        channels = self.targets.tag_channels()
-        if channels is None:
-            return posterior.marginals()
-        table = posterior.tag_marginals(channels)
-        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     # --- training -----------------------------------------------------------------------------------------------------
 

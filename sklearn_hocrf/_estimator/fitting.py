@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._data.checks import short
 from .._objectives import OBJECTIVES, Objective, Problem, Tied
-from .._penalties import L2, ElasticNet, Penalty
+from .._penalties import Penalty
 from .._solvers import LBFGS, OWLQN, SGD, Progress, Solver, SolverReport, TrainingState, one_blas_thread
 from .._structure.layout import WeightLayout
 from .._structure.tied_weights import Ties, tie_weights
@@ -66,7 +66,7 @@ class Prior(NamedTuple):
             return np.array([given], dtype=np.float64)
 
         precision = (1.0 / of_weights("sigma_reg")) ** 2
-        return ElasticNet(precision, of_weights("l1_reg")) if self.has_l1 else L2(precision)
+        return Penalty(precision, of_weights("l1_reg") if self.has_l1 else 0.0)
 
     def warn_of_unused_prefixes(self, names: Any) -> None:
         """Warn of prefixes in mappings with which no feature name begins."""
@@ -184,9 +184,7 @@ class Training(NamedTuple):
 
 def without_zeros(penalty: Any, layout: WeightLayout, weights: np.ndarray) -> tuple[WeightLayout, np.ndarray]:
     """Return the layout and the weights of the fitted model; a sparse penalty removes the weights that are 0."""
-    if penalty.strength is None:
-        return layout, weights
-    return layout.pruned(weights)
+    return layout.pruned(weights) if penalty.is_sparse else (layout, weights)
 
 
 def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray, solver: Any) -> SolverReport:
@@ -219,7 +217,7 @@ def _minimise_tied(
     if tied is None or len(ties.root) > _WORTH_TYING * len(start):
         return None
     # without a penalty, weights that start unequal stay unequal
-    if not tied.precision.all() and not np.allclose(ties.widen(ties.narrow(start)), start):
+    if not tied.precisions(len(ties.root)).all() and not np.allclose(ties.widen(ties.narrow(start)), start):
         return None
     narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
     report = _widening(solver, ties).solve(narrow, tied, ties.narrow(start))
@@ -251,7 +249,7 @@ def with_callback(solver: Any, callback: Callable[[Progress], Any] | None) -> An
 
 def _lacks_optimum(objective: Any, penalty: Any, problem: Problem, w: np.ndarray) -> bool:
     """Return whether the objective is known to decrease without end as the unpenalised weights grow."""
-    is_free = (penalty.precisions(len(w)) == 0) & (penalty.strengths(len(w)) == 0)
+    is_free = penalty.free(len(w))
     return bool(is_free.any()) and objective.bind(problem).separates(np.where(is_free, w, 0.0))
 
 

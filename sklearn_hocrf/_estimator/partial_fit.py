@@ -53,8 +53,7 @@ class PartialFitMixin:
         This method is available if the solver is "sgd" or an instance of :class:`~sklearn_hocrf.training.SGD`. The
         state of the solver (the number of sequences seen, sums of squared gradients, ...) is carried over from call to
         call. On a fitted estimator, training continues from its weights, regardless of the solver that found them.
-        After a change of ``adaptive`` of SGD, the weights are kept and the state is reset. :meth:`fit` starts from
-        scratch.
+        :meth:`fit` starts from scratch.
 
         Parameters
         ----------
@@ -124,7 +123,7 @@ class PartialFitMixin:
         before = FittedModel(self) if hasattr(self, "_state") else None
         if before is not None:
             data, layout, new_ids = _read_next(steps, before, X, y, classes, patterns, sample_weight)
-            start, state = _last_point(before.state, training.solver, layout, new_ids)
+            start, state = _last_point(before.state, layout, new_ids)
         else:
             fixed = None if classes is None else steps.targets.check_classes(self, classes)
             data = steps.read(X, y, sample_weight, fixed)
@@ -140,17 +139,15 @@ class PartialFitMixin:
 
 
 def _last_point(
-    last: FittedState, solver: SGD, layout: WeightLayout, new_ids: np.ndarray | None
+    last: FittedState, layout: WeightLayout, new_ids: np.ndarray | None
 ) -> tuple[np.ndarray, TrainingState | None]:
     """Return the starting weights under a layout, and the state of the solver for it, or None."""
     state = last.stream
-    if state is not None and state.is_adaptive != bool(solver.adaptive):  # steps of another kind cannot use it
-        state = None
     if new_ids is None:
         return last.weights.copy(), state
     start = np.zeros(layout.n_weights)
     start[new_ids] = last.weights
-    return start, None if state is None else state.moved(new_ids, layout.n_weights)
+    return start, state and state.moved(new_ids, layout.n_weights)
 
 
 def _read_next(

@@ -150,7 +150,7 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str | TagHist
         for label in pattern:
             if not isinstance(label, Hashable) or label not in code_of:
                 raise ValueError(
-                    f"pattern {short(pattern)} has the label {short(label)}, which is not in the training data"
+                    f"pattern {short(pattern)} has the label {short(label)}, which the model does not have"
                 )
         if history == SEGMENTS:
             refuse_equal_neighbours("pattern", pattern)

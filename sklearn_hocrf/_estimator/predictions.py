@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from .._data.batch import Sequences
 from .._names_elsewhere import answering
 from .._validation import refuse_metrics_of_labels
-from .fitted_model import FittedModel
+from .fitted_model import FittedModel, Query
 from .one_call import predict_one
 from .patterns import pattern_codes
 
-__all__ = ["PredictionsMixin"]
+__all__ = ["PredictionsMixin", "labels_of_query"]
 
 
 class PredictionsMixin:
@@ -71,15 +71,7 @@ class PredictionsMixin:
         """
         if known is None and (found := predict_one(self, X)) is not None:
             return found
-        fitted = FittedModel(self)
-        posterior, form = fitted.ask(X, known)
-        targets, has_lists = fitted.targets, form == "sequences" or fitted.targets.scheme == "segments"
-        if targets.as_lists and has_lists:
-            refuse_metrics_of_labels()
-        batch, labelling = posterior.batch, posterior.decode()
-        if has_lists:
-            return targets.as_predicted(labelling, batch.offsets)
-        return fitted.reshape(targets.classes[targets.token_codes(labelling)], batch, form)
+        return labels_of_query(FittedModel(self).ask(X, known))
 
     @overload
     def predict_marginals(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
@@ -125,9 +117,8 @@ class PredictionsMixin:
         array([[0.38, 0.  , 0.62],
                [0.64, 0.16, 0.2 ]])
         """
-        fitted = FittedModel(self)
-        posterior, form = fitted.ask(X, known)
-        return fitted.reshape(fitted.class_marginals(posterior), posterior.batch, form)
+        query = FittedModel(self).ask(X, known)
+        return query.reshape(query.class_marginals())
 
     @overload
     def predict_proba(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
@@ -209,8 +200,8 @@ class PredictionsMixin:
         """
         fitted = FittedModel(self)
         codes = pattern_codes(list(patterns), fitted.labels, fitted.state.layout.patterns.history)
-        posterior, form = fitted.ask(X, known)
-        return fitted.reshape(posterior.pattern_marginals(codes), posterior.batch, form)
+        query = fitted.ask(X, known)
+        return query.reshape(query.posterior.pattern_marginals(codes))
 
     # --- quality ------------------------------------------------------------------------------------------------------
 
@@ -324,3 +315,14 @@ class PredictionsMixin:
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
         labelled = fitted.read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
         return labelled.log_likelihood(fitted.model())
+
+
+def labels_of_query(query: Query) -> Any:
+    """Return the labels of the best labellings, in the form of X."""
+    targets, has_lists = query.targets, query.form == "sequences" or query.targets.scheme == "segments"
+    if targets.as_lists and has_lists:
+        refuse_metrics_of_labels()
+    labelling = query.posterior.decode()
+    if has_lists:
+        return targets.as_predicted(labelling, query.posterior.batch.offsets)
+    return query.reshape(targets.classes[targets.token_codes(labelling)])

@@ -15,10 +15,10 @@ from .._data.schemes import (
     split_tag,
 )
 from .._settings import check, is_number
-from .fitted_model import FittedModel
+from .fitted_model import FittedModel, Query
 from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
 
-__all__ = ["TagSegmentsMixin", "check_threshold"]
+__all__ = ["TagSegmentsMixin", "check_threshold", "scheme_of", "segments_of_query", "tags_of_labels"]
 
 
 def check_threshold(threshold: Any) -> None:
@@ -139,26 +139,29 @@ class TagSegmentsMixin:
         check_threshold(threshold)
         fitted = FittedModel(self)
         tags = _tag_table(fitted, scheme)
-        posterior, _ = fitted.ask(X, known)
-        batch = posterior.batch
-        if threshold is not None:
-            segments, probability = posterior.segment_marginals(threshold, tags.tags)
-            return segment_tables(batch, segments, probability, tags.names)
-        codes = posterior.decode()
-        if tags.scheme == "runs":
-            segments = segments_of_labels(codes, batch.offsets)
-        else:
-            segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
-        if not with_probability:
-            return segment_lists(segments, batch.offsets, tags.names.tolist())
-        return segment_tables(batch, segments, posterior.segment_probabilities(segments, tags.tags), tags.names)
+        return segments_of_query(fitted.ask(X, known), tags, threshold, with_probability)
 
     @property
     def scheme_(self) -> str:
         """How labels encode segments: the scheme of the constraints, or guessed from the labels."""
         fitted: Any = self
-        constraints = fitted._state.trained_with.get("constraints")
-        return constraints if isinstance(constraints, str) else guessed_scheme(fitted.classes_.tolist())
+        return scheme_of(fitted._state.trained_with.get("constraints"), fitted.classes_)
+
+
+def segments_of_query(query: Query, tags: SegmentTags, threshold: float | None, with_probability: bool) -> list:
+    """Return what ``predict_segments`` returns."""
+    posterior, batch = query.posterior, query.posterior.batch
+    if threshold is not None:
+        segments, probability = posterior.segment_marginals(threshold, tags.tags)
+        return segment_tables(batch, segments, probability, tags.names)
+    codes = posterior.decode()
+    if tags.scheme == "runs":
+        segments = segments_of_labels(codes, batch.offsets)
+    else:
+        segments = segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], batch.offsets).without(-1)
+    if not with_probability:
+        return segment_lists(segments, batch.offsets, tags.names.tolist())
+    return segment_tables(batch, segments, posterior.segment_probabilities(segments, tags.tags), tags.names)
 
 
 def _tag_table(fitted: FittedModel, scheme: str) -> SegmentTags:
@@ -166,15 +169,21 @@ def _tag_table(fitted: FittedModel, scheme: str) -> SegmentTags:
     check_choice("scheme", scheme, SEGMENT_SCHEMES)
     tables: Any = fitted.state.tables
     if scheme not in tables.tags:
-        tables.tags[scheme] = _read_tags(fitted, scheme)
+        tables.tags[scheme] = tags_of_labels(fitted.labels, scheme, fitted.state.trained_with.get("constraints"))
     return tables.tags[scheme]
 
 
-def _read_tags(fitted: FittedModel, scheme: str) -> SegmentTags:
+def tags_of_labels(labels: np.ndarray, scheme: str, constraints: Any) -> SegmentTags:
+    """Return the labels of a model with some constraints as tags of segments."""
     if scheme == "auto":
-        scheme = fitted.scheme
-        _refuse_mixture(fitted.labels.tolist(), scheme)
-    return each_its_own(fitted.labels) if scheme == "runs" else read_segment_tags(fitted.labels, scheme, "scheme")
+        scheme = scheme_of(constraints, labels)
+        _refuse_mixture(labels.tolist(), scheme)
+    return each_its_own(labels) if scheme == "runs" else read_segment_tags(labels, scheme, "scheme")
+
+
+def scheme_of(constraints: Any, labels: np.ndarray) -> str:
+    """Return the scheme that constraints name, or else the one that labels look like."""
+    return constraints if isinstance(constraints, str) else guessed_scheme(labels.tolist())
 
 
 def _refuse_mixture(labels: list, scheme: str) -> None:

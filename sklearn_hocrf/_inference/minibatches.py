@@ -8,22 +8,20 @@ their state before it.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import allocator, freeze, offsets_of
+from .._data.arrays import allocator, freeze
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
 from .._data.segment_features import segment_features
 from .._data.segments import Labelling, Segments
-from .._kernels import descent, minibatches
+from .._kernels import minibatches
 from .._structure.label_parts import endings
 from .._structure.layout import WeightLayout
-from .._structure.weighted_arcs import arc_order, arcs_of_labels
+from .._structure.weighted_arcs import arcs_of_labels
 from .model import Model
-from .schedule import TOKENS_PER_CALL
 
 __all__ = [
     "ChainMinibatches",
@@ -88,7 +86,7 @@ class Minibatches(metaclass=ABCMeta):
         partial: PartlyLabelled | None = None,
     ) -> None:
         self._model_class, self.layout, self.sequence_weight = model_class, plan.layout, sequence_weight
-        self._whole_plan, self._plan, self._partial = plan, plan.without_dense_table(), partial
+        self._plan, self._partial = plan.without_dense_table(), partial
         if partial is not None:
             self._agreeing, self._less = partial.plan.without_dense_table(), -sequence_weight
         self._truth_arcs = self._arcs_of(truth)
@@ -163,20 +161,6 @@ class Minibatches(metaclass=ABCMeta):
         self._plan.add_length_counts(counts[1], self._gradient)
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
-    def descend(self, batches: list[np.ndarray], course: Any) -> int:
-        """Take the steps of SGD for the first minibatches, as far as kernels support them; return their number.
-
-        Only chains have such kernels.
-
-        Parameters
-        ----------
-        batches : list of ndarray of int
-            The sequences of each minibatch, by length.
-        course : Any
-            The weights during an epoch, as :class:`SGD` keeps them; in and out.
-        """
-        return 0
-
     @abstractmethod
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
@@ -184,65 +168,6 @@ class Minibatches(metaclass=ABCMeta):
 
 class ChainMinibatches(Minibatches):
     """Minibatches of sequences with one label per token."""
-
-    def descend(self, batches: list[np.ndarray], course: Any) -> int:
-        layout, given = self.layout, course.group_of_weight
-        groups = np.zeros(layout.n_weights, np.int64) if given is None else given
-        pair_groups = groups[: layout.n_pairs]
-        if not self._can_descend or (pair_groups != pair_groups[:1]).any():
-            return 0
-        pair_group, bias_groups = int(pair_groups[0]) if len(pair_groups) else 0, groups[layout.n_pairs :]
-        rule = descent.Rule(*[*course.rule, pair_group, freeze(bias_groups, np.int64), course.is_averaged])
-        tables = [layout.dense_table(array) for array in (course.w, course.sums, np.ones(layout.n_weights))]
-        moving = descent.Descending(*[course.w, course.sums, *tables, course.factor, course.area, course.counts])
-        n_done, fixed = 0, (*self._fixed(), rule, moving)
-        for first, stop in self._calls(batches):
-            n_steps = descent.descend(self._tiled(batches[first:stop]), *fixed)
-            n_done += n_steps
-            if n_steps < stop - first:
-                break
-        if len(tables[0]):
-            cells = layout.dense_cells
-            course.w[: len(cells[0])], course.sums[: len(cells[0])] = tables[0][cells], tables[1][cells]
-        return n_done
-
-    @property
-    def _can_descend(self) -> bool:
-        """Whether kernels can take steps at all.
-
-        They do not support parts of labels: with these, there are so many labels that Python's overhead per step is
-        small.
-        """
-        return self._partial is None and not self.layout.parts.n_parts and self.layout.slots_are_distinct
-
-    def _fixed(self) -> tuple:
-        """Return what all steps share: the labels, the arcs whose scores move, features and structure."""
-        layout, n_arcs, mask = self.layout, self.layout.automaton.n_arcs, self._plan.mask
-        allowed = np.empty((0, layout.automaton.n_labels)) if mask is None else mask.allowed
-        data = descent.Labelled(freeze(self._truth_arcs.ids, np.int32), freeze(allowed, np.bool_))
-        arcs = descent.ArcWeights(np.empty(n_arcs), np.empty(n_arcs), *arc_order(layout))
-        looking = {"arc_score": freeze(arcs.scores, np.float64), "arc_weight": freeze(arcs.weights, np.float64)}
-        without_weights = self._model_class(layout, np.zeros(layout.n_weights), self._no_table).weighted_arcs
-        weighted_arcs = without_weights._replace(log_shift=0.0, **looking)
-        return data, weighted_arcs, (self._whole_plan.token_features, layout.pairs, layout.arc_columns), arcs
-
-    def _calls(self, batches: list[np.ndarray]) -> Iterable[tuple[int, int]]:
-        """Return runs of minibatches for one kernel call each, up to one whose tables are large."""
-        lengths, schedule = self._plan.lengths, self._plan.schedule
-        n_rows = np.array([lengths[sequences[:: -descent.LANES]].sum() for sequences in batches])
-        most = min(schedule.cut_size, schedule.single_sequence_size)
-        large = np.flatnonzero(n_rows * descent.LANES * self._plan.row_size > most)
-        stop = int(large[0]) if len(large) else len(batches)
-        rows = np.cumsum(n_rows[:stop]) * descent.LANES
-        cuts = [0, *(np.flatnonzero(np.diff(rows // TOKENS_PER_CALL)) + 1).tolist(), stop]
-        return zip(cuts[:-1], cuts[1:], strict=True) if stop else []
-
-    def _tiled(self, batches: list[np.ndarray]) -> descent.TiledBatches:
-        """Return minibatches in the form that kernels use."""
-        sequences, starts = np.concatenate(batches), offsets_of([len(batch) for batch in batches])
-        block_starts, in_lanes, tiles = self._plan.tiles_of(sequences, starts)
-        weight = np.where(in_lanes >= 0, self.sequence_weight[in_lanes], 0.0)
-        return descent.TiledBatches(sequences, starts, block_starts, tiles, weight)
 
     def _arcs_of(self, truth: np.ndarray) -> _Entries:
         offsets = self._plan.offsets

@@ -60,7 +60,6 @@ __all__ = [
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
 _TOKENS_OF_THREAD = 20_000  # fewer are read in 5 ms
 _LONE_SIZE = 1 << 26  # sequences run alone if a block of them would take more than 512 MiB
-TOKENS_PER_CALL = 1 << 14  # of kernels that run whole epochs: Python handles an interrupt (Ctrl-C) between calls
 
 
 @dataclass(frozen=True)
@@ -429,33 +428,6 @@ class Plan(SharedWork, metaclass=ABCMeta):
             tables = (rows, first + start, in_tile, np.where(ends, length - 1 - start, -1))
             tiles.append(Tile(*freeze_all(tables, np.int64)))
         return Task(sequences, tiles)
-
-    def tiles_of(self, sequences: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, Tile]:
-        """Return a tile for each minibatch, a range of sequences sorted by length.   m minibatches.
-
-        All together have B blocks.
-
-        Returns
-        -------
-        block_starts : ndarray of shape (m + 1,), int64
-            Range of each minibatch's blocks.
-        sequences : ndarray of shape (B, chain.LANES)
-            -1 for an empty lane.
-        tiles : Tile
-            The arrays of all blocks; the rows of minibatch i begin at ``block_starts[i] + i``, with 0.
-        """
-        sizes = np.diff(starts)
-        block_starts = offsets_of(-(-sizes // chain.LANES))
-        in_lanes = np.full(block_starts[-1] * chain.LANES, -1)
-        last_lane = np.repeat(block_starts[:-1] * chain.LANES + starts[1:] - 1, sizes)
-        in_lanes[last_lane - np.arange(len(sequences))] = sequences  # longest first
-        in_lanes = in_lanes.reshape(-1, chain.LANES)
-        filled = in_lanes >= 0
-        first, length = np.where(filled, self.offsets[in_lanes], 0), np.where(filled, self.lengths[in_lanes], 0)
-        rows, batch = offsets_of(length[:, 0]), np.repeat(np.arange(len(sizes)), np.diff(block_starts) + 1)
-        rows = rows[np.arange(len(batch)) - batch] - rows[block_starts[batch]]
-        tiles = Tile(*freeze_all((rows, first, length, length - 1), np.int64))
-        return block_starts, in_lanes, tiles
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add the contributions of segment lengths to the counts of pairs; chains have none."""

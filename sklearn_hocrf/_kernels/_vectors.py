@@ -25,7 +25,6 @@ from numba.core import cgutils, typing
 from numba.extending import intrinsic, models, register_model
 from numba.np.arrayobj import make_array
 
-from ._jit import njit
 from ._wide import add_wide, exceeds_wide, exp_wide, invert_wide, log_wide, multiply_wide, narrow, widen
 
 LANES = 16  # measured: docs/develop/design.md
@@ -464,14 +463,6 @@ def _log(context, builder, x):
 exp = intrinsic(_of_one(_exp))
 invert = intrinsic(_of_one(_invert))
 log = intrinsic(_of_one(_log))
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def empty_table(n_rows):
-    """Return a table of lanes with any numbers; it begins at a cache line, so that no vector lies across two."""
-    memory = np.empty(n_rows * LANES + CACHE_LINE // 8 - 1)
-    first = -memory.ctypes.data % CACHE_LINE // 8
-    return memory[first : first + n_rows * LANES].reshape(n_rows, LANES)
 
 
 def _pointer_to_step(context, builder, signature, args):

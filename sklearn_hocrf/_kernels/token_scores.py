@@ -28,7 +28,7 @@ import numpy as np
 
 from ._jit import njit
 from ._network import first_at_least
-from ._vectors import STEP, add_scaled, load_step, multiply, store_step
+from ._vectors import STEP, add_scaled, load_step, store_step
 
 FEW = 4  # pairs: entries of features with more are not cut, because rows take memory for each part
 BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # most positions, and about how many numbers, of the buffer
@@ -246,50 +246,6 @@ def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
                         else:
                             for pair in range(first, first + n_pairs):
                                 gradient[pair] += value * buffer[at + pairs.columns[pair]]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def move_rows(features, pairs, tile, marginals, weight, area, moving):
-    """Add the expected counts of ``add_expectations`` to the weights of pairs, and -area times them to their sums.
-
-    marginals : (R * C, W)        weight : (B, W)
-    moving : w and sums (K,), of pairs that the dense tables do not have; dense, dense_sums and dense_cells (H, D), the
-        last 1 where there is a pair, else 0
-    """
-    w, sums, n_columns, n_lanes = moving.w, moving.sums, pairs.n_columns, tile.length.shape[1]
-    row_length = moving.dense.shape[1]
-    row_size = max(n_columns, row_length)
-    dense, dense_sums = moving.dense.reshape(-1), moving.dense_sums.reshape(-1)
-    cells, buffer = moving.dense_cells.reshape(-1), np.zeros(row_size)
-    for block in range(len(tile.length)):
-        for lane in range(n_lanes):
-            if weight[block, lane] == 0.0:
-                continue
-            for position in range(tile.length[block, lane]):  # (14)
-                token, row = tile.first_token[block, lane] + position, (tile.rows[block] + position) * n_columns
-                for column in range(n_columns):
-                    buffer[column] = marginals[row + column, lane] * weight[block, lane]
-                dense_start, dense_stop = features.row_indptr[token], features.row_indptr[token + 1]
-                start, ranges, stop = features.indptr[token], features.ranges[token], features.indptr[token + 1]
-                for column in range(0, row_length, STEP):
-                    step = load_step(buffer, column)
-                    for entry in range(dense_start, dense_stop):
-                        value = _value(features.values, entry + start)
-                        cell = np.int64(_item(features.rows, entry)) * row_length + column
-                        change = multiply(load_step(cells, cell), step)
-                        store_step(dense, cell, add_scaled(load_step(dense, cell), value, change))
-                        store_step(dense_sums, cell, add_scaled(load_step(dense_sums, cell), -area * value, change))
-                for entry in range(start, ranges):
-                    value = _value(features.values, entry + dense_stop)
-                    change = value * buffer[_item(features.other, entry)]
-                    w[_item(features.pair, entry)] += change
-                    sums[_item(features.pair, entry)] -= area * change
-                for entry in range(ranges, stop):
-                    value = _value(features.values, entry + dense_stop)
-                    for pair in range(np.int64(_item(features.pair, entry)), np.int64(_item(features.other, entry))):
-                        change = value * buffer[pairs.columns[pair]]
-                        w[pair] += change
-                        sums[pair] -= area * change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from ._problem import Objective
 __all__ = [
     "LocalFeatureMatching",
     "Minibatch",
-    "MinibatchEpoch",
     "NegativeLogLikelihood",
 ]
 
@@ -33,36 +32,6 @@ class Minibatch(NamedTuple):
         """Return the value and the derivatives for the M weights, the only elements of ``w`` (K,) that are read."""
         value, gradient = self.source.value_gradient(w, self.sequences, self.weights)
         return max(value, 0.0), gradient
-
-
-class MinibatchEpoch(Iterator):
-    """The minibatches of an epoch.
-
-    Parameters
-    ----------
-    source : Minibatches
-    batches : list of ndarray of int
-        The sequences of each.
-    """
-
-    def __init__(self, source: Minibatches, batches: list[np.ndarray]) -> None:
-        self._source, self._batches, self._n_done = source, batches, 0
-
-    def __next__(self) -> Minibatch:
-        if self._n_done == len(self._batches):
-            raise StopIteration
-        self._n_done += 1
-        sequences = self._batches[self._n_done - 1]
-        return Minibatch(self._source, sequences, self._source.weights(sequences))
-
-    def descend(self, course: Any) -> Minibatch | None:
-        """Take the steps of SGD for the next minibatches, and return the first one that this function cannot process.
-
-        ``course`` contains the weights during an epoch, as :class:`SGD` keeps them. If all steps have been taken, the
-        result is None.
-        """
-        self._n_done += self._source.descend(self._batches[self._n_done :], course)
-        return next(self, None)
 
 
 class NegativeLogLikelihood(Objective):
@@ -120,8 +89,8 @@ class NegativeLogLikelihood(Objective):
         """Return the objective of some sequences only; ``sequences`` is an array of indices."""
         return self.bind(self.problem.part(sequences))
 
-    def minibatches(self, batch_size: int, rng: np.random.RandomState) -> MinibatchEpoch:
-        """Return an iterator over all sequences, in random order and at most ``batch_size`` at a time.
+    def minibatches(self, batch_size: int, rng: np.random.RandomState) -> Iterator[Minibatch]:
+        """Yield all sequences, in random order and at most ``batch_size`` at a time.
 
         Parameters
         ----------
@@ -130,8 +99,9 @@ class NegativeLogLikelihood(Objective):
         rng : numpy.random.RandomState
             Draws the order.
         """
-        batches = shuffled_minibatches(self.problem.batch.lengths, batch_size, rng)
-        return MinibatchEpoch(self.problem.minibatches, batches)
+        source = self.problem.minibatches
+        for sequences in shuffled_minibatches(self.problem.batch.lengths, batch_size, rng):
+            yield Minibatch(source, sequences, source.weights(sequences))
 
     def _value(self, log_z, w, agreeing=0.0):
         # rounding errors of huge scores may be larger than the difference

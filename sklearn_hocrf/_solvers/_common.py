@@ -134,7 +134,7 @@ def reached_tolerance(objective: Any, penalty: Any, w: np.ndarray, value: float,
     gap, norm, length = penalty.gap(gradient), float(np.linalg.norm(gradient)), max(1.0, float(np.linalg.norm(w)))
     if norm == 0:
         return 0.0
-    has_bound, is_sparse = np.isfinite(gap), objective.is_convex and penalty.strengths(len(w)).any()
+    has_bound, is_sparse = np.isfinite(gap), objective.is_convex and penalty.is_sparse
     if not has_bound and not is_sparse:
         return norm / length
     if value == 0:

@@ -73,7 +73,7 @@ class LBFGS(QuasiNewton):
 
     def _function(self, objective, penalty, n_weights):
         def evaluate(w):
-            value, gradient = add_values(objective.value_gradient(w), penalty.value_gradient(w))
+            value, gradient = add_values(objective.value_gradient(w), penalty.smooth_value_gradient(w))
             return Point(w, value, gradient, gradient)
 
         return evaluate

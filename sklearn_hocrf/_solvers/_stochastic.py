@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -35,7 +35,6 @@ _FIRST_TRIED = 0.1
 _MOST_TRIED = 100
 _FAR = 0.05  # distance from the minimum, relative to the value, above which there is a warning
 _PROBE = 100  # most iterations to determine it if the bound does not; for chunking, that is 0.01 to 0.3 at 0.003
-_SMALLEST_SCALE = 1e-100
 _SMALLEST_ROOT = 1e-8  # of a sum of squared gradients
 _REMEDY = "give a smaller step_size, or rescale numeric features, sample weights or the penalty"
 _REMEDY_OF_FLAT = "Use solver='lbfgs', or rescale numeric features or sample weights"
@@ -47,13 +46,12 @@ class TrainingState:
     """State of training between two epochs.   K weights."""
 
     w: np.ndarray  # (K,)
-    sums: np.ndarray  # (K,)   of weights times sequences seen; adaptive: of gradients, less the pull to old weights
-    squares: np.ndarray  # (K,)   adaptive: sums of squared gradients
+    sums: np.ndarray  # (K,)   of gradients, less the pull to old weights
+    squares: np.ndarray  # (K,)   sums of squared gradients
     step: float  # step size
     rng: np.random.RandomState
     n_seen: int = 0  # sequences
-    mass: float = 0.0  # of the weights in ``sums``; adaptive: shares of the penalty so far, 1 for a whole one
-    is_adaptive: bool = False
+    mass: float = 0.0  # shares of the penalty so far, 1 for a whole one
 
     def check(self, n_weights):
         """Raise a ValueError unless this is a state of ``n_weights`` weights, with values that training can reach."""
@@ -83,17 +81,8 @@ class TrainingState:
 class SGD(Solver):
     """Stochastic gradient descent: many cheap steps, each on a few sequences.
 
-    By default, steps decrease as 1 / (number of sequences seen), for L2 penalties. With N sequences, precision
-    1 / sigma^2 and lambda = 1 / (N sigma^2), the function is N times the mean over sequences of f_n(w) + lambda / 2
-    norm(w)^2. After m sequences, a step is alpha_m = 1 / (lambda (m_0 + m)) times the gradients of its sequences. Here
-    m_0 = 1 / (lambda alpha), and alpha is the best constant step size for one pass over a sample of up to 1000
-    sequences. If precisions differ, the smallest positive one determines lambda. The penalty is applied implicitly,
-    which is stable for any precision. It shrinks all weights of equal precision by a common factor, which is stored
-    separately.
-
-    With ``adaptive=True``, each weight has a step size of its own [4]_, and there may be L1 penalties [5]_, or none.
-    Without a penalty, the step size of a weight is step_size / sqrt(G), where G is the sum of its squared gradients g
-    so far. With a penalty, the weights of step t minimise
+    Each weight has a step size of its own [2]_: step_size / sqrt(G), where G is the sum of its squared gradients g so
+    far. There may be L2 and L1 penalties [3]_, or none. With a penalty, the weights of step t minimise
 
         sum of g_s w + sigma_s / 2 (w - w_s)^2 over s < t, plus the penalty's shares so far,
 
@@ -121,19 +110,14 @@ class SGD(Solver):
         Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
         the same data.
     step_size : float or None, default=None
-        The alpha above, or the step size of the adaptive steps. None selects the best one for one pass over a sample.
-    average : bool, default=True
-        Whether the weights are the mean over all steps, weighted by the number of sequences seen at each step [3]_.
-        Adaptive steps are never averaged.
-    adaptive : bool, default=False
-        Whether each weight has a step size of its own. A pass then takes longer, and fewer passes are needed.
+        The step size above. None selects the best one for one pass over a sample of up to 1000 sequences.
     validation_fraction : float, default=0.0
         Fraction of the sequences to hold out. The result is the weights after the epoch that is best on them.
     n_iter_no_change : int, default=5
         Number of epochs without progress, see ``tol``.
     n_sequences : float or None, default=None
         Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
-        seen so far, including the current call. Step sizes decrease if it is given, and stay about constant otherwise.
+        seen so far, including the current call.
 
     Raises
     ------
@@ -147,21 +131,12 @@ class SGD(Solver):
     at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
     hundred iterations of L-BFGS estimate the distance. They do not change the weights.
 
-    If each step uses all sequences, as there are at most ``batch_size``, and the function ends higher than it was,
-    training continues from its lowest value with half the step size; not with ``validation_fraction`` or ``adaptive``.
-
-    Epochs of steps that do not adapt are compiled as a whole for :class:`~sklearn_hocrf.HighOrderCRF`, if no labels are
-    missing and all weights of features have one penalty; all other steps are taken one by one.
-
     References
     ----------
-    .. [1] Bottou, "Stochastic gradient descent tricks", Neural Networks: Tricks of the Trade, 2012.
-    .. [2] Sutton and McCallum, "An introduction to conditional random fields", 2012, section 5.2.
-    .. [3] Lacoste-Julien, Schmidt and Bach, "A simpler approach to obtaining an O(1/t) convergence rate for the
-       projected stochastic subgradient method", 2012.
-    .. [4] Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization",
+    .. [1] Sutton and McCallum, "An introduction to conditional random fields", 2012, section 5.2.
+    .. [2] Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization",
        JMLR 12, 2011.
-    .. [5] McMahan, "Follow-the-regularized-leader and mirror descent: equivalence theorems and L1 regularization",
+    .. [3] McMahan, "Follow-the-regularized-leader and mirror descent: equivalence theorems and L1 regularization",
        AISTATS 2011.
 
     Examples
@@ -173,9 +148,6 @@ class SGD(Solver):
     >>> crf = HighOrderCRF(solver=SGD(random_state=0)).fit(X, y)
     >>> crf.predict(X)
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
-    >>> adaptive = SGD(adaptive=True, random_state=0)
-    >>> HighOrderCRF(l1_reg=0.2, solver=adaptive).fit(X, y).predict(X[1:])
-    [['DET', 'NOUN']]
     """
 
     __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
@@ -189,8 +161,6 @@ class SGD(Solver):
         *,
         batch_size: int = 8,
         step_size: float | None = None,
-        average: bool = True,
-        adaptive: bool = False,
         validation_fraction: float = 0.0,
         n_iter_no_change: int = 5,
         n_sequences: float | None = None,
@@ -201,14 +171,12 @@ class SGD(Solver):
         check(valid, "random_state", "None, an integer from 0 to 2**32 - 1 or a numpy RandomState", random_state)
         check(is_integer(batch_size) and batch_size >= 1, "batch_size", "an integer >= 1", batch_size)
         check(_is_positive(step_size), "step_size", "None or a number > 0", step_size)
-        check(isinstance(adaptive, (bool, np.bool_)), "adaptive", "True or False", adaptive)
         is_share = is_number(validation_fraction) and 0 <= validation_fraction < 1
         check(is_share, "validation_fraction", "a number in [0, 1)", validation_fraction)
         is_count = is_integer(n_iter_no_change) and n_iter_no_change >= 1
         check(is_count, "n_iter_no_change", "an integer >= 1", n_iter_no_change)
         check(_is_positive(n_sequences), "n_sequences", "None or a number > 0", n_sequences)
         self.random_state, self.batch_size, self.step_size = random_state, batch_size, step_size
-        self.average, self.adaptive = average, adaptive
         self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
         self.n_sequences = n_sequences
 
@@ -220,7 +188,6 @@ class SGD(Solver):
         ValueError
             If the objective overflows, or if all sequences would be held out.
         """
-        self._check_penalty(penalty, len(w0))
         rng = check_random_state(self.random_state)
         train, held_out = self._split(objective, rng)
         n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
@@ -242,8 +209,6 @@ class SGD(Solver):
             n_visited += 2 * n_train + n_held_out
             if held_out is None:
                 watch.sees(w, value)
-                if watch.rises(value, self.n_iter_no_change) and n_train <= self.batch_size and not self.adaptive:
-                    _step_back(state, watch)
             else:  # weights that are worse than the start on the training sequences are not validated
                 watch.sees(w, held_out.value(w) if value <= history[0] else np.inf)
             history.append(watch.lowest if held_out is None else value)
@@ -289,9 +254,8 @@ class SGD(Solver):
         """
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                self._epoch(objective.minibatches(self.batch_size, state.rng), penalty, state, n_sequences)
-                w = self._weights(state)
-                return w, _total(objective, penalty, w, share)
+                _run_epoch(objective.minibatches(self.batch_size, state.rng), penalty, state, n_sequences)
+                return state.w.copy(), _total(objective, penalty, state.w, share)
         except ValueError as error:
             if _REMEDY in str(error):
                 raise
@@ -320,7 +284,6 @@ class SGD(Solver):
         state : TrainingState
             For the next call.
         """
-        self._check_penalty(penalty, len(w0))
         n_new = objective.n_sequences
         n_sequences = self.n_sequences
         if n_sequences is None:
@@ -332,7 +295,7 @@ class SGD(Solver):
             state.check(len(w0))
             state, n_visited, is_first = state.copy(), 0, False
         share = n_new / n_sequences
-        history = [_total(objective, penalty, self._weights(state), share)]
+        history = [_total(objective, penalty, state.w, share)]
         w, value = self._checked_epoch(objective, penalty, state, n_sequences, share)
         history.append(value)
         if self.callback is not None:
@@ -360,156 +323,56 @@ class SGD(Solver):
     def _start(self, objective, penalty, w0, n_sequences, rng):
         """Return the first state, and the number of sequences visited to find the step size.
 
-        The chosen constant step size leads to the lowest value after one pass over a sample.
+        The chosen step size leads to the lowest value after one pass over a sample.
         """
         w0 = np.array(w0, dtype=np.float64)
         own = np.random.RandomState(rng.randint(2**31 - 1))
         if self.step_size is not None:
-            return self._first_state(w0, self.step_size, own), 0
+            return _first_state(w0, self.step_size, own), 0
         sample, n_sample = objective, objective.n_sequences
         if n_sample > _SAMPLE:
             sample, n_sample = objective.part(np.sort(rng.permutation(n_sample)[:_SAMPLE])), _SAMPLE
 
         def after_one_pass(step):
-            tried = self._first_state(w0.copy(), step, own).copy()  # in the same order each time
+            tried = _first_state(w0, step, own).copy()  # in the same order each time
             try:
-                self._epoch(sample.minibatches(self.batch_size, tried.rng), penalty, tried, n_sequences, constant=True)
+                _run_epoch(sample.minibatches(self.batch_size, tried.rng), penalty, tried, n_sequences)
                 return _total(sample, penalty, tried.w, n_sample / n_sequences)
             except ValueError:  # scores exceed the range of floating point numbers
                 return np.inf
 
         with np.errstate(over="ignore", invalid="ignore"):
             step, n_tried = _best_by_factors(after_one_pass)
-        return self._first_state(w0, step, own), 2 * n_tried * n_sample
-
-    def _check_penalty(self, penalty, n_weights):
-        """Raise an error if the steps need a penalty that is not there."""
-        if not self.adaptive and not (_Groups(penalty.precisions(n_weights)).precision > 0).any():
-            raise ValueError(
-                "the steps of SGD are 1 / (lambda (m_0 + m)), which needs a penalty: a finite value of sigma_reg. "
-                "Without a penalty use solver=SGD(adaptive=True)"
-            )
-
-    def _first_state(self, w0, step, rng) -> TrainingState:
-        state = TrainingState(w0, np.zeros(len(w0)), np.zeros(len(w0)), step, rng, is_adaptive=bool(self.adaptive))
-        if self.adaptive:  # the first gradient alone would move a weight far from its start
-            state.squares[w0 != 0] = 1.0
-            state.sums -= w0 * _stiffness(state.squares, step)
-        return state
-
-    def _weights(self, state) -> np.ndarray:
-        """Return the weights of a state, in an array that later epochs do not change."""
-        is_mean = self.average and not self.adaptive and state.mass
-        return state.sums / state.mass if is_mean else state.w.copy()
-
-    def _epoch(self, minibatches, penalty, state, n_sequences, constant=False):
-        """Take the steps of some minibatches, and change the state.
-
-        ``n_sequences`` sequences share the penalty. With ``constant``, step sizes do not decrease unless they adapt.
-        """
-        if self.adaptive:
-            self._adaptive_epoch(minibatches, penalty, state, n_sequences)
-            return
-        groups = _Groups(penalty.precisions(len(state.w)))
-        decay = groups.precision / n_sequences
-        rate = 0.0 if constant else decay[decay > 0].min()  # lambda
-        counts = np.array([state.n_seen, state.mass], np.float64)
-        ones = np.ones(len(decay))
-        course = _Course(
-            state.w, state.sums, ones, 0 * ones, counts, (state.step, rate, decay), groups.group_id, self.average
-        )
-        w = np.empty_like(state.w)  # of the weights that a minibatch touches
-        while (minibatch := minibatches.descend(course)) is not None:  # which takes as many steps as it can
-            course.take_step(minibatch, groups, w)
-            if course.factor.min() < _SMALLEST_SCALE:
-                groups.settle(course)
-        groups.settle(course)
-        state.n_seen, state.mass = int(counts[0]), float(counts[1])
-
-    def _adaptive_epoch(self, minibatches, penalty, state, n_sequences):
-        w, sums, squares = state.w, state.sums, state.squares
-
-        def leader(chosen, stiffness):
-            return penalty.prox(-sums[chosen] / stiffness, state.mass / stiffness, chosen)
-
-        for minibatch in minibatches:
-            touched = minibatch.weights
-            before = squares[touched]
-            stiffness = _stiffness(before, state.step)
-            centres = leader(touched, stiffness)
-            w[touched] = centres
-            gradient = minibatch.value_gradient(w)[1]
-            after = before + gradient**2
-            squares[touched] = after
-            sums[touched] += gradient - (_stiffness(after, state.step) - stiffness) * centres
-            state.mass += minibatch.n_sequences / n_sequences
-            state.n_seen += minibatch.n_sequences
-        every = slice(None)
-        w[:] = leader(every, _stiffness(squares, state.step))
+        return _first_state(w0, step, own), 2 * n_tried * n_sample
 
 
-class _Course(NamedTuple):
-    """The weights during an epoch of SGD.   K weights in G groups.
+def _first_state(w0, step, rng) -> TrainingState:
+    state = TrainingState(w0, np.zeros(len(w0)), np.zeros(len(w0)), step, rng)
+    state.squares[w0 != 0] = 1.0  # the first gradient alone would move a weight far from its start
+    state.sums -= w0 * _stiffness(state.squares, step)
+    return state
 
-    The weights are factor * w, and the sum of all weights so far, times sequences seen, is area * w + sums. A step
-    moves what its sequences touch, and the factors.
-    """
 
-    w: np.ndarray  # (K,)
-    sums: np.ndarray  # (K,)
-    factor: np.ndarray  # (G,)
-    area: np.ndarray  # (G,)
-    counts: np.ndarray  # (2,)   sequences seen, and their sum over all steps
-    rule: tuple  # first step size; rate of its decrease; precisions by group over the number of sequences (G,)
-    group_of_weight: np.ndarray | None  # (K,) int64; None for one group
-    is_averaged: bool
+def _run_epoch(minibatches, penalty, state, n_sequences):
+    """Take the steps of some minibatches, and change the state; ``n_sequences`` sequences share the penalty."""
+    w, sums, squares = state.w, state.sums, state.squares
 
-    def take_step(self, minibatch, groups, w):
-        """Take the step of a minibatch; ``w`` (K,) is memory."""
-        touched, batch_size, (first, rate, decay) = minibatch.weights, minibatch.n_sequences, self.rule
-        factor, unscaled = groups.values(self.factor, touched), self.w[touched]
-        w[touched] = factor * unscaled
+    def leader(chosen, stiffness):
+        return penalty.prox(-sums[chosen] / stiffness, state.mass / stiffness, chosen)
+
+    for minibatch in minibatches:
+        touched = minibatch.weights
+        before = squares[touched]
+        stiffness = _stiffness(before, state.step)
+        centres = leader(touched, stiffness)
+        w[touched] = centres
         gradient = minibatch.value_gradient(w)[1]
-        step = 1.0 / (1.0 / first + rate * self.counts[0])
-        change = -step / factor * gradient
-        self.w[touched] = unscaled + change
-        self.factor[:] /= 1.0 + step * batch_size * decay
-        self.counts[0] += batch_size
-        if self.is_averaged:
-            self.sums[touched] -= groups.values(self.area, touched) * change
-            self.area[:] += self.counts[0] * self.factor
-            self.counts[1] += self.counts[0]
-
-
-class _Groups:
-    """Groups of weights with equal precision, which the penalty shrinks by a common factor.   G groups."""
-
-    def __init__(self, precisions):
-        self.group_id = None
-        if len(precisions) and (precisions != precisions[0]).any():
-            self.precision, self.group_id = np.unique(precisions, return_inverse=True)
-        else:
-            self.precision = np.array(precisions[:1]) if len(precisions) else np.ones(1)
-
-    def values(self, of_groups, chosen):
-        """Return the value of each chosen weight's group, or of all weights."""
-        return of_groups[0] if self.group_id is None else of_groups[self.group_id[chosen]]
-
-    def settle(self, course):
-        """Multiply the weights by the factors, and update the sums."""
-        course.sums[:] += self.values(course.area, slice(None)) * course.w
-        course.w[:] *= self.values(course.factor, slice(None))
-        course.factor[:], course.area[:] = 1.0, 0.0
-
-
-def _step_back(state, watch):
-    """Go on from the best weights, with half the step size.
-
-    The step size is the best one for one pass. If that is one step, on all sequences, more steps of this length may
-    lead ever farther away, and 1 / (lambda m) is too slow to shorten them before patience ends.
-    """
-    state.w[:], state.sums[:], state.mass, state.step = watch.best, 0.0, 0.0, state.step / 2
-    watch.n_since = 0
+        after = before + gradient**2
+        squares[touched] = after
+        sums[touched] += gradient - (_stiffness(after, state.step) - stiffness) * centres
+        state.mass += minibatch.n_sequences / n_sequences
+        state.n_seen += minibatch.n_sequences
+    w[:] = leader(slice(None), _stiffness(squares, state.step))
 
 
 def _stiffness(squares, step):
@@ -532,10 +395,6 @@ class _Watch:
         self.n_since = 0 if fell else self.n_since + 1
         if is_lowest:
             self.best, self.lowest, self.n_best = w, value, self.n_seen
-
-    def rises(self, value, patience):
-        """Return whether patience ends at a value that is above the lowest one by more than a step of progress."""
-        return self.n_since >= patience and value > self.lowest + self.least_fall * abs(self.lowest)
 
     def of_best_epoch(self, report: SolverReport) -> SolverReport:
         """Return the report of validated training up to the best epoch."""
@@ -574,11 +433,9 @@ def _total(objective, penalty, w, share=1.0):
 def _value_subgradient(objective, penalty, w) -> tuple[float, np.ndarray]:
     """Return the minimised function and its shortest subgradient."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if penalty.strength is None:
-            return add_values(objective.value_gradient(w), penalty.value_gradient(w))
         of_penalty = penalty.value(w), penalty.smooth_value_gradient(w)[1]
         value, gradient = add_values(objective.value_gradient(w), of_penalty)
-    return value, shortest_subgradient(w, gradient, penalty.strength)
+    return value, shortest_subgradient(w, gradient, penalty.strengths(len(w)))
 
 
 def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
@@ -592,7 +449,7 @@ def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
     def is_decided(progress):
         return value - progress.value > most or value - progress.value + progress.gap <= most
 
-    solver = (LBFGS if penalty.strength is None else OWLQN)(0.0, _PROBE, is_decided)
+    solver = (OWLQN if penalty.is_sparse else LBFGS)(0.0, _PROBE, is_decided)
     curvature = solver.memory(len(w))
     probe = solver.solve(objective, penalty, w, curvature)
     bound, n_passes = probe.gap, probe.n_passes

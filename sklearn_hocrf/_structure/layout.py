@@ -284,12 +284,6 @@ class WeightLayout:
         """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
         gradient[: len(self.dense_slots)] += table.reshape(-1)[self.dense_slots]
 
-    @cached_property
-    def dense_cells(self) -> tuple[np.ndarray, np.ndarray]:
-        """Row and column of each of :attr:`dense_slots`."""
-        row, column = np.divmod(self.dense_slots, self._dense_width)
-        return freeze(row, np.int64), freeze(column, np.int64)
-
     def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the biases of the patterns, 0 for patterns without one; shape (Z,)."""
         coef = np.zeros(len(self.patterns.lengths))

@@ -24,7 +24,6 @@ __all__ = [
     "ArcStructure",
     "CompiledPatterns",
     "WeightedArcs",
-    "arc_order",
     "arc_structure",
     "arc_tables",
     "arcs_with_suffix",
@@ -270,28 +269,6 @@ def arcs_of_labels(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.nd
     arcs = np.empty(len(codes), dtype=np.int32)
     chain.label_arcs(automaton, *freeze_all((offsets, codes), np.int64, np.int32), arcs)
     return arcs
-
-
-def arc_order(layout: ArcLayout) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return arrays from which kernels compute the score of each arc from the score of its longest proper suffix.
-
-    Returns
-    -------
-    by_length : ndarray of shape (A,), int32
-        The arcs, shortest first.
-    forbidden : ndarray of shape (A,), bool
-    suffix : ndarray of shape (A,), int32
-        Longest proper suffix, or -1.
-    weight : ndarray of shape (A,), int64
-        Index of the weight of the arc's own pattern, or -1.
-    """
-    automaton, forbidden = layout.automaton, np.zeros(layout.automaton.n_arcs, bool)
-    forbidden[layout.compiled.forbidden_arcs] = True
-    weight = bias_of_arc(layout)
-    weight[weight >= 0] += layout.first_bias
-    by_length = np.argsort(automaton.arc_length, kind="stable")
-    by_length, forbidden, weight = freeze_all((by_length, forbidden, weight), np.int32, np.bool_, np.int64)
-    return by_length, forbidden, automaton.arc_suffix, weight
 
 
 def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -> np.ndarray:

@@ -19,15 +19,15 @@ def check_known_labels(labels, n_labels):
         raise ValueError(f"the labels must be an array of {n_labels} distinct labels, got {short(labels)}")
 
 
-def check_classes(classes, at_least=2) -> np.ndarray:
-    """Return the parameter ``classes``, all possible labels, sorted."""
+def check_classes(classes, at_least=2, name="classes") -> np.ndarray:
+    """Return the parameter ``classes``, all possible labels, sorted; ``name`` is its name in messages."""
     if isinstance(classes, (str, bytes)) or not is_ordered_collection(classes):
-        raise TypeError(f"classes must be a list or an array of labels, got {short(classes)}")
+        raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
     flat = flatten_labels([classes])
     try:
         return sorted_labels(flat, [0, len(flat)], at_least)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"classes: {error}") from error
+        raise type(error)(f"{name}: {error}") from error
 
 
 def leave_out(labels, lengths, kept):

@@ -28,7 +28,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from .._inference.candidates import LevelZero
 from .._inference.chain import ChainModel
 from .._objectives import NegativeLogLikelihood, Problem, Tied
-from .._penalties import L2, ElasticNet
+from .._penalties import Penalty
 from .._solvers import LBFGS, OWLQN, shortest_subgradient
 from .._structure.tied_weights import tie_weights
 
@@ -162,7 +162,8 @@ class Fold:
         precision, strength = self._penalties(logs)
         self._curvature.shift(precision - self._precision)
         self._precision = precision
-        penalty, kind = (ElasticNet(precision, strength), _Sparse) if strength.any() else (L2(precision), _Smooth)
+        penalty = Penalty(precision, strength)
+        kind = _Sparse if penalty.is_sparse else _Smooth
         for _ in range(MOST_TRAININGS):
             report = kind(tol=tol, max_iter=self._max_iter).solve(self._training, penalty, self._u, self._curvature)
             self._u = report.w

@@ -87,8 +87,6 @@ LIMITS = {
     ("tagging", "raw tokens, order 1, n_jobs=2, on the wall"): AtMost(0.85),
     ("tagging", "raw tokens, order 3, n_jobs=2, on the wall"): AtMost(0.85),
     ("tagging", "raw tokens, extraction included"): AtLeast(5),
-    ("online", "epoch, sgd"): AtMost(0.7),
-    ("whole", "SGD to 1 % above the minimum"): AtMost(0.4),
     ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(1),
     ("start", "cold import, fit and predict"): AtMost(15),
     ("dense", "gradient, vectors"): AtMost(0.3),
@@ -372,23 +370,6 @@ def online(run):
         yield f"online, {name}: F1 {numbers} after {', '.join(map(str, bench_online.EPOCHS))} epochs"
 
 
-def whole(run):
-    """Yield rows of whole trainings of chunking, order 1, beside that of the likelihood by L-BFGS."""
-    skip_where(bench_online.absent())
-    with Process() as process:
-        names = bench_online.Training.params
-        cases = [process.keep(bench_online.Training, name, **run.sizes) for name in names]
-        rounds = [[case.call("time_train") for case in cases] for _ in range(run.n_rounds)]
-    to_optimum = []
-    for lbfgs, sgd in rounds:
-        almost = 1.01 * lbfgs.objective.min()
-        to_optimum.append((sgd.seconds_to(almost), lbfgs.seconds_to(almost)))
-    yield Row("whole", "SGD to 1 % above the minimum", "s", *np.array(to_optimum).T, "L-BFGS to the same")
-    lbfgs, sgd = rounds[0]
-    n_epochs = np.argmax(sgd.objective <= 1.01 * lbfgs.objective.min()) + 1
-    yield f"whole: likelihood {len(lbfgs.objective)} iterations, SGD {n_epochs} epochs to 1 %"
-
-
 def pruning(run):
     """Yield rows of a thousand labels, with few candidates for each token beside all labels."""
     with Process() as whole_process, Process() as process:
@@ -546,7 +527,7 @@ TASKS = {
     task.__name__: task
     for task in (
         *(chunking, ner, handwriting, bibliography, punctuation, tagging, features),
-        *(online, whole, latency, addresses, pruning, dense, start, memory),
+        *(online, latency, addresses, pruning, dense, start, memory),
         *(large, cluster, passes),
     )
 }

@@ -930,10 +930,7 @@ def unusual(case):
     """Say whether a refusal is documented: numbers too large or small for arithmetic, criteria that do not fit."""
     p = case.parameters
     is_stochastic = p["solver"] not in ("auto", "lbfgs")
-    needs_gaussian = is_stochastic and not getattr(p["solver"], "adaptive", False)
-    if is_stochastic and p["objective"] != "likelihood" or needs_gaussian and p["l1_reg"]:
-        return True
-    return case.scale > 1e4 or needs_gaussian and math.isinf(p["sigma_reg"])
+    return is_stochastic and p["objective"] != "likelihood" or case.scale > 1e4
 
 
 def check_against_lbfgs(case, X, y, estimator):
@@ -956,7 +953,7 @@ def check_against_lbfgs(case, X, y, estimator):
 def check_stream(case):
     """A stream that is stored between calls goes on as one that is not; a refused call leaves no trace."""
     names = LABELS["str"]
-    options = {"solver": SGD(random_state=0, adaptive=case.adaptive), "l1_reg": case.l1_reg}
+    options = {"solver": SGD(random_state=0), "l1_reg": case.l1_reg}
     if case.segments:
         options["segment_length"] = 3
     plain_one, stored = ((HighOrderSemiCRF if case.segments else HighOrderCRF)(**options) for _ in range(2))

@@ -376,7 +376,7 @@ class TrainingCase(NamedTuple):
     keep: str  # "pickle", "joblib", "deepcopy": what the fitted estimator goes through
 
 
-SOLVERS = ["auto", "lbfgs", "sgd", SGD(random_state=0), SGD(random_state=0, adaptive=True)]
+SOLVERS = ["auto", "lbfgs", "sgd", SGD(random_state=0)]
 
 
 @st.composite
@@ -412,7 +412,6 @@ class StreamCase(NamedTuple):
     """Calls of ``partial_fit``, one of them perhaps with bad data."""
 
     segments: bool
-    adaptive: bool
     l1_reg: float
     batches: list  # of (sequences of feature dicts, sequences of label numbers)
     weights: list  # of each batch
@@ -427,11 +426,9 @@ def stream_cases(draw):
         lengths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
         names = draw(st.sampled_from([NAMES, UNKNOWN]))
         batches.append((draw(sequences_of(dicts(names), lengths)), draw(label_sequences(lengths))))
-    adaptive = draw(st.booleans())
     return StreamCase(
         draw(st.booleans()),
-        adaptive,
-        draw(st.sampled_from([0.0, 0.2])) if adaptive else 0.0,
+        draw(st.sampled_from([0.0, 0.2])),
         batches,
         [draw(weights_of(len(X))) for X, _ in batches],
         draw(st.none() | st.integers(0, len(batches) - 1)),

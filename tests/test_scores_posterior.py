@@ -1,0 +1,261 @@
+"""All answers for scores from elsewhere: those of an estimator with the same scores, and those by enumeration."""
+
+import itertools
+import operator
+import tracemalloc
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import segment_oracle as so
+from hypothesis import given
+from hypothesis import strategies as st
+from registry import fits
+from scipy import sparse
+from test_tag_histories import labellings
+
+from sklearn_hocrf import Constraints, HighOrderCRF
+from sklearn_hocrf.scores import posterior, predict_from_scores, sequence_log_likelihood
+from sklearn_hocrf.text import extract_segments
+
+CLASSES = {
+    "bio": ["O", "B-P", "I-P", "B-Q", "I-Q"],
+    "bioes": ["O", "B-P", "I-P", "E-P", "S-P"],
+    "iob1": ["O", "B-P", "I-P", "I-Q"],
+    "runs": ["O", "P", "Q"],
+}
+RULES = Constraints(forbid=[("P", "Q")], end=["O", "P"])
+NUMBERS = [0.0, 0.5, 1.0, -1.5, 2.25, 3.0]  # with ties, and the same in float32
+
+
+class Tensor:
+    """What a tensor has in common with an array."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.array, dtype, copy=copy)
+
+
+class Case(NamedTuple):
+    """Scores by sequence, and the parameters of a call."""
+
+    parts: list
+    labels: list
+    patterns: dict
+    scheme: str
+    constraints: Any
+    history: str
+
+    @property
+    def options(self):
+        return {"labels": self.labels, "constraints": self.constraints, "history": self.history}
+
+    def legal(self, n_tokens):
+        """Return all labellings that constraints allow."""
+        if isinstance(self.constraints, str):
+            return labellings(n_tokens, self.scheme, self.labels) if n_tokens else [()]
+        every = itertools.product(self.labels, repeat=n_tokens)
+        return [y for y in every if self.constraints is None or keeps_rules(y)]
+
+    def patterns_at(self, labels, t):
+        """Return the patterns that end with a token."""
+        is_tagged = self.history == "segments" and isinstance(self.constraints, str)
+        history = {label: label for label in self.labels} if is_tagged else self.history
+        return so.patterns_of(tuple(labels[: t + 1]), history)
+
+    def score(self, part, labels):
+        """Return the score of a labelling, by counting."""
+        own = [part[t, self.labels.index(label)] for t, label in enumerate(labels)]
+        ends = [z for t in range(len(labels)) for z in self.patterns_at(labels, t)]
+        return sum(own) + sum(self.patterns.get(z, 0.0) for z in ends)
+
+
+def keeps_rules(labels):
+    return ("P", "Q") not in itertools.pairwise(labels) and (not labels or labels[-1] in ("O", "P"))
+
+
+@st.composite
+def drawn(draw, one_label=True, impossible=True):
+    """Draw a case; empty sequences, single labels, ties, forbidden labels and patterns of order 3 occur."""
+    scheme, rng = draw(st.sampled_from(list(CLASSES))), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    history = draw(st.sampled_from(["tokens", "segments"]))
+    labels = draw(st.permutations(CLASSES[scheme]))
+    constraints = scheme if scheme != "runs" else draw(st.sampled_from([None, RULES]))
+    if one_label and scheme == "runs" and constraints is None and draw(st.booleans()):
+        labels = ["P"]
+    names = ["O", "P", "Q"] if history == "segments" and scheme != "runs" else labels
+    names = [name for name in names if name == "O" or scheme == "runs" or any(name in label for label in labels)]
+    patterns = {}
+    for z in draw(st.lists(st.lists(st.sampled_from(names), min_size=1, max_size=4), max_size=5)):
+        repeats = any(a == b for a, b in itertools.pairwise(z))
+        if history == "tokens" or (len(z) > 1 and not repeats) or (scheme == "runs" and len(z) < 3):
+            can_be_forbidden = impossible and len(z) > 1 and (history == "tokens" or scheme == "runs")
+            patterns[tuple(z)] = -np.inf if can_be_forbidden and rng.random() < 0.1 else float(rng.choice(NUMBERS))
+    if history == "segments" and scheme != "runs" and draw(st.booleans()):
+        patterns["B-P", "I-P"] = draw(st.sampled_from([1.0, -np.inf] if impossible else [1.0]))
+    lengths = draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
+    parts = [rng.choice(NUMBERS, size=(n, len(labels))) + draw(st.sampled_from([0.0, 64.0])) for n in lengths]
+    for part in parts if impossible and draw(st.booleans()) else ():
+        forbidden = rng.random(part.shape) < 0.2
+        part[forbidden & ~forbidden.all(axis=1, keepdims=True)] = -np.inf
+    return Case(parts, labels, patterns, scheme, constraints, history)
+
+
+@given(drawn(), st.sampled_from([np.float64, np.float32]), st.sampled_from(["list", "flat", "tensor", "tensors"]))
+def test_answers_are_those_of_all_labellings(case, dtype, form):
+    parts = [part.astype(dtype) for part in case.parts]
+    if form in ("flat", "tensor"):
+        scores, lengths = np.concatenate(parts), np.array(list(map(len, parts)))
+        scores, lengths = (Tensor(scores), Tensor(lengths)) if form == "tensor" else (scores, lengths)
+    else:
+        scores, lengths = list(map(Tensor, parts)) if form == "tensors" else parts, None
+    before = [part.copy() for part in parts]
+    found = posterior(scores, case.patterns, lengths=lengths, **case.options)
+    every = [case.legal(len(part)) for part in parts]
+    values = [np.array([case.score(part, y) for y in of]) for part, of in zip(case.parts, every, strict=True)]
+    if any((value == -np.inf).all() for value in values):
+        with pytest.raises(ValueError, match="forbids every labelling"):
+            found.predict()
+        return
+    log_p = [value - np.logaddexp.reduce(value) for value in values]
+    check(found, case, every, log_p)
+    rng = np.random.default_rng(0)
+    known, agree = [], []
+    for of, of_p in zip(every, log_p, strict=True):
+        truth = of[rng.choice(len(of), p=np.exp(of_p))]
+        known.append([rng.choice(np.array([None, y, {y, case.labels[0]}], object)) for y in truth])
+        agree.append(np.where([all(map(fits, known[-1], y)) for y in of], of_p, -np.inf))
+    np.testing.assert_allclose(found.log_likelihood(known), list(map(np.logaddexp.reduce, agree)), atol=1e-9)
+    given_known = [of_p - np.logaddexp.reduce(of_p) for of_p in agree]
+    check(found, case, every, given_known, known=known)
+    for part, copied in zip(parts, before, strict=True):
+        np.testing.assert_array_equal(part, copied)
+
+
+def check(found, case, every, log_p, **known):
+    """Compare answers with the log-probabilities of all labellings."""
+    patterns = [*case.patterns][:3]
+    answers = found.predict(**known), found.predict_marginals(**known), found.predict_segments(threshold=0, **known)
+    best, nbest = found.predict_segments(with_probability=True, **known), found.predict_nbest(3, **known)
+    entropy, of_tokens = found.entropy(**known), found.entropy(level="token", **known)
+    samples, ends = found.sample(5, random_state=0, **known), found.pattern_marginals(patterns, **known)
+    assert found.predict_segments(**known) == [[tuple(row)[:3] for row in table.tolist()] for table in best]
+    if not known:
+        likelihood = found.log_likelihood(answers[0])
+    for n, (of, of_p) in enumerate(zip(every, log_p, strict=True)):
+        p, index, length = np.exp(of_p), {tuple(y): i for i, y in enumerate(of)}, len(case.parts[n])
+        labels, marginals, segments = (answer[n] for answer in answers)
+        assert of_p[index[tuple(labels)]] == pytest.approx(of_p.max(), abs=1e-9)
+        if not known:
+            assert likelihood[n] == pytest.approx(of_p.max(), abs=1e-9)
+        expected = np.zeros((length, len(case.labels)))
+        table, at_end = {}, np.zeros((length, len(patterns)))
+        for y, weight, of_y in zip(of, p, extract_segments([list(y) for y in of], scheme=case.scheme), strict=True):
+            for segment in of_y:
+                table[segment] = table.get(segment, 0.0) + weight
+            for t, label in enumerate(y):
+                expected[t, case.labels.index(label)] += weight
+                at_end[t] += [weight * (z in case.patterns_at(y, t)) for z in patterns]
+        np.testing.assert_allclose(marginals, expected, atol=1e-9)
+        np.testing.assert_allclose(ends[n], at_end, atol=1e-9)
+        rows = {tuple(row[:3]): row[3] for row in segments.tolist()}
+        assert rows.keys() >= {segment for segment, weight in table.items() if weight > 1e-9}
+        for segment, weight in [*rows.items(), *((tuple(row[:3]), row[3]) for row in best[n].tolist())]:
+            assert weight == pytest.approx(table.get(segment, 0.0), abs=1e-9)
+        highest = np.sort(of_p[of_p > -np.inf])[::-1][:3]
+        np.testing.assert_allclose([one.log_probability for one in nbest[n]], highest, atol=1e-9)
+        np.testing.assert_allclose([of_p[index[tuple(one.labels)]] for one in nbest[n]], highest, atol=1e-9)
+        assert all(p[index[tuple(y)]] > 0 for y in samples[n])
+        assert entropy[n] == pytest.approx(-(p * np.where(p > 0, of_p, 0.0)).sum(), abs=1e-9)
+        logs = np.log(np.where(expected > 0, expected, 1.0))
+        np.testing.assert_allclose(of_tokens[n], -(expected * logs).sum(axis=1), atol=1e-9)
+
+
+def estimator_of(case):
+    """Return a fitted estimator whose emissions are the columns of X, sorted by label, and whose patterns weigh."""
+    classes = sorted(case.labels)
+    y = [list(labels) for labels in case.legal(3)]
+    X = [np.random.default_rng(0).normal(size=(3, len(classes))) for _ in y]
+    options = {"history": case.history, "constraints": case.constraints, "patterns": [*case.patterns]}
+    crf = HighOrderCRF(3, all_pairs=True, max_iter=1, **options).fit(X, y)
+    assert crf.classes_.tolist() == classes
+    weights = np.array([case.patterns.get(z, 0.0) for z in crf.patterns_])
+    coef = sparse.csr_array(np.eye(len(crf.patterns_), len(classes)))
+    state = crf._state
+    state._replace(weights=state.layout.weights(weights, coef)).checked(type(state.targets)).set_on(crf)
+    return crf
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@given(drawn(one_label=False, impossible=False), st.booleans())
+def test_answers_are_those_of_an_estimator(case, is_sorted):
+    legal = case.legal(4)
+    patterns = {z: w for z, w in case.patterns.items() if can_occur(z, case, legal)}
+    case = case._replace(patterns=patterns, labels=sorted(case.labels) if is_sorted else case.labels)
+    crf = estimator_of(case)
+    order = np.argsort(case.labels)
+    X = [part[:, order] for part in case.parts]
+    found = posterior(case.parts, case.patterns, **case.options)
+    y = [list(of[0]) for of in map(case.legal, map(len, X))]
+    known = [[label if t % 2 else None for t, label in enumerate(labels)] for labels in y]
+    close(found.log_likelihood(y), crf.log_likelihood(X, y))
+    close(found.log_likelihood(known), crf.log_likelihood(X, known))
+    for given_known in None, known:
+
+        def both(name, *of, known=given_known, **options):
+            return getattr(found, name)(*of, known=known, **options), getattr(crf, name)(X, *of, known=known, **options)
+
+        close(*both("entropy"))
+        for a, b in zip(*both("predict_marginals"), strict=True):
+            close(a[:, order], b)
+        for a, b in zip(*both("entropy", level="token"), strict=True):
+            close(a, b)
+        for a, b in zip(*both("pattern_marginals", [*patterns]), strict=True):
+            close(a, b)
+        for a, b in zip(*both("predict_segments", threshold=0.01), strict=True):
+            a, b = (sorted(table.tolist()) for table in (a, b))
+            assert [row[:3] for row in a] == [row[:3] for row in b]
+            close([row[3] for row in a], [row[3] for row in b])
+        for a, b in zip(*both("predict_nbest", 3), strict=True):
+            close([one[1:] for one in a], [one[1:] for one in b])
+        if is_sorted:  # otherwise equal labellings are in another order
+            assert operator.eq(*both("predict"))
+            assert operator.eq(*both("predict_segments"))
+            assert operator.eq(*both("sample", 3, random_state=0))
+
+
+def can_occur(z, case, legal):
+    """Say whether an estimator accepts a pattern: it must be able to occur."""
+    if case.history == "segments":
+        return case.constraints is not RULES or ("P", "Q") not in itertools.pairwise(z)
+    return any(z == tuple(y[i : i + len(z)]) for y in legal for i in range(len(y)))
+
+
+def close(a, b):
+    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_the_other_two_functions_take_the_same_scores():
+    rng = np.random.default_rng(0)
+    parts, patterns = [rng.normal(size=(n, 3)) for n in (3, 0, 2)], {(0, 1): 0.5, (1, 1, 2): -np.inf}
+    flat, found = np.concatenate(parts), posterior(parts, patterns)
+    assert predict_from_scores(parts, patterns).tolist() == [y for labels in found.predict() for y in labels]
+    y = predict_from_scores(flat.astype(np.float32), patterns, [3, 0, 2])
+    likelihood = sequence_log_likelihood(parts, y, patterns)
+    close(likelihood.log_likelihood, found.log_likelihood(np.split(y, [3, 3])))
+    arrays = posterior(flat, lengths=[3, 0, 2], labels=np.array(["x", "z", "y"])).predict()
+    assert np.concatenate(arrays).tolist() == [("x", "z", "y")[i] for i in flat.argmax(axis=1)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_are_copied_once_at_most(dtype):
+    scores = np.random.default_rng(0).normal(size=(100_000, 16)).astype(dtype)
+    for most in 1, 2:  # times their memory, with masks of a byte for each score
+        tracemalloc.start()
+        found = posterior(scores, lengths=[20] * 5000, constraints=Constraints(start=[0, 1]))
+        assert tracemalloc.get_traced_memory()[1] < most * scores.nbytes
+        tracemalloc.stop()
+        scores[::9, 3] = -np.inf
+    assert found.predict_marginals()[0][0, 3] == 0
