@@ -45,7 +45,6 @@ from .._structure.label_parts import PartLinks
 from .._structure.layout import WeightLayout
 
 __all__ = [
-    "TOKENS_PER_CALL",
     "Plan",
     "Schedule",
     "SharedWork",
