@@ -21,16 +21,6 @@ from .passes import DecodePass, MarginalPass
 from .posterior import LanePosterior
 from .schedule import Plan, Task, Tile, lanes_of
 
-__all__ = [
-    "ChainDecodePass",
-    "ChainModel",
-    "ChainPass",
-    "ChainPlan",
-    "ChainPosterior",
-    "tag_segment_marginals",
-    "tag_segment_probabilities",
-]
-
 
 class ChainPlan(Plan):
     """Plan of a batch, for high-order CRFs of one layout."""

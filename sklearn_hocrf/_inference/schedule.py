@@ -44,18 +44,6 @@ from .._structure.dense_columns import DenseProduct
 from .._structure.label_parts import PartLinks
 from .._structure.layout import WeightLayout
 
-__all__ = [
-    "Plan",
-    "Schedule",
-    "SharedWork",
-    "Task",
-    "Tile",
-    "Workspace",
-    "lane_kind_of",
-    "lanes_of",
-    "threads_for",
-]
-
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
 _TOKENS_OF_THREAD = 20_000  # fewer are read in 5 ms
 _LONE_SIZE = 1 << 26  # sequences run alone if a block of them would take more than 512 MiB
