@@ -1,4 +1,75 @@
-"""Fitted models as files for :class:`sklearn_hocrf.tagger.Tagger`; ``tagger`` describes the format."""
+"""Fitted models as files for :class:`sklearn_hocrf.tagger.Tagger`.
+
+docs/guide/tagger_file.md describes the container of format 1: a header, which is JSON, and a body of arrays. Entries of
+the header:
+
+labels
+    The L labels: texts, numbers or booleans.
+scheme
+    How labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null.
+n_columns
+    C, the number of scores of a token; those of the L labels come first.
+packed
+    The size of the body in bytes if it is an .xz stream, else null.
+arrays
+    Type, shape and position in the body of each array, by name.
+features
+    What makes attributes, see below.
+
+Arrays, with the numbers of states S, arcs A and attributes V:
+
+fail, length
+    (S,) the longest proper suffix that is a state; how many labels the state has. State 0 is empty, states 1 to L are
+    the labels, and lengths ascend.
+source, label, target
+    (A,) the state that an arc leaves, the label that it reads, the state that it enters. A state without an arc for a
+    label uses the arc of its longest suffix that has one; state 0 has all.
+score, closed
+    (A,) the score of an arc; whether it is impossible (0 or 1). No weight exceeds 1e100.
+n_moved, moved
+    How many scores of a token are added to the one of each arc; the columns of these scores.
+borders
+    (2, L) whether a label may begin and end a sequence (0 or 1).
+always
+    (3, C) scores of each token, of the first and of the last one.
+n_weights, column, weight
+    (V,) how many weights an attribute has; of all weights, attribute by attribute, the column and the value.
+text, n_text
+    All texts in UTF-8, one after the other; how many characters each has.
+code
+    The codes of the attributes of templates.
+
+``features`` is ``{"kind": "names"}`` if the V texts are the names of attributes, as in feature dicts or lists of names.
+Templates of CRF++ or Wapiti have the kind "strings", and
+
+templates
+    Lists that begin and end with a text. Between texts, ``[offset, column, lower]`` stands for the value of the token
+    at that offset in a column, counted from 0, in lower case or not.
+outside
+    What stands for position p < 0 and for the n-th position after the end: "crf++" for ``_Bp`` and ``_B+n``, "wapiti"
+    for ``_xp`` and ``_x+n``, where distances above 4 are ``#``; never in lower case.
+fields
+    Only if columns have names: those of the columns that are read, which are the keys of tokens that are dicts.
+
+Field templates have the kind "templates", and
+
+fields
+    ``name``, ``numeric`` and ``complete`` (all training tokens had it) of each. ``by_position``: tokens may be tuples.
+columns
+    Each is made from a ``field`` by a ``function``: a named one, one of the user (``own``) or null. ``values`` is the
+    number of its texts, which have the codes 0, 1 and so on; a ``numeric`` column has none, and the code 0 for numbers
+    other than 0. With ``marks``, the next two codes are for positions before and after the sequence.
+templates
+    ``places``, pairs of a column and an offset, and the number of its ``attributes``, one for each combination of
+    values. The array ``code`` has, for one template after the other, the codes of all of its attributes at the first
+    place, then at the second, and so on. There is no attribute where a value is missing or has no code. With numbers,
+    the value of an attribute is their product, else 1.
+phrases
+    Only with lists of phrases: each compares the texts of a ``field`` with ``size`` phrases, whose texts follow those
+    of the columns, with the character 0 between words. The last fields are those of the lists: "B", "I", "E" and "S"
+    mark the first, inner, last and only token of a phrase. ``normalize`` is "casefold", null, or the name of a
+    function of the user (``own``).
+"""
 
 from __future__ import annotations
 

@@ -5,13 +5,12 @@
 ``test_compatibility`` tests every cell, and that the page is that of the table.
 """
 
-import re
 import sys
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from internals import CIRCUMSTANCES, OBJECTIVES, REFUSALS
+from internals import CIRCUMSTANCES, OBJECTIVES, REFUSALS, FitRequest, refuse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
@@ -42,26 +41,31 @@ MEANING = {
 }
 HEAD = """# What works with what
 
-Every pair of the options below works, unless its cell has a number: then `fit`, or the method that is called, refuses
-before any work, with the reason given under that number. A dash stands for two values of one parameter. Tests fit a
-model for each cell, with and without a number.
-
-## Two options
-
-The numbers of the columns are those of the rows: column 4 is row 4, parts. Each pair is in the table once, above the
-diagonal.
+Which options can be combined? Any two of these options work together, and each works with each of the uses below,
+except where the list of exceptions says otherwise. `partial_fit` needs a stochastic solver. A test fits a model for
+every pair.
 """
-USES = """## Options and uses
+EXCEPTIONS = """## Exceptions
 
-The rows are the options again, with an example of each; a column is a use beyond a plain fit:
+`fit`, or the method that is called, refuses these pairs before any work, with these sentences:
 """
+NEEDS = " needs "  # in the messages: who needs something, and what
 
 
 def reasons(name, other):
-    """Return the messages of the rows that refuse a pair, or a feature under a circumstance; "..." for parameters."""
+    """Return the rows that refuse a pair, or a feature under a circumstance."""
     implied = [[of, *ALSO.get(of, [])] for of in (name, other)]
     pairs = set(map(frozenset, product(*implied)))
-    return [re.sub(r"\{.*?\}", "...", row.message) for row in REFUSALS if frozenset(row[:2]) in pairs]
+    return [row for row in REFUSALS if frozenset(row[:2]) in pairs]
+
+
+def message(row):
+    """Return what a row says to one who gave the examples of its two features: who needs something, and what."""
+    parameters = HighOrderCRF().get_params() | GIVEN[row.feature] | GIVEN.get(row.other, {})
+    try:
+        refuse(FitRequest(parameters, "HighOrderCRF", row.other if row.other in CIRCUMSTANCES else ""))
+    except ValueError as error:
+        return str(error).split(NEEDS)
 
 
 def excludes(name, other):
@@ -69,37 +73,29 @@ def excludes(name, other):
     return bool(set(GIVEN[name]) & set(GIVEN.get(other, {})))
 
 
-def _cell(name, other, numbers):
-    """Return the text of a cell; a new reason gets the next number."""
-    if excludes(name, other):
-        return "-"
-    found = reasons(name, other)[:1]  # the first row that applies is raised
-    return str(numbers.setdefault(found[0], len(numbers) + 1)) if found else ""
+def _exceptions():
+    """Return the messages as sentences: those who need the same in one."""
+    subjects = {}
+    for row in REFUSALS:
+        subject, need = message(row)
+        subjects.setdefault(need, {})[subject] = None
+    sentences = [f"{' or '.join(', '.join(of).rsplit(', ', 1))}{NEEDS}{need}" for need, of in subjects.items()]
+    return [f"{number}. {sentence}.\n" for number, sentence in enumerate(sentences, start=1)]
 
 
-def _table(heads, rows):
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (heads, ["---"] * len(heads), *rows))
+def _table(*rows):
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
 
 
 def page():
     """Return the text of the page."""
-    numbers, pairs, uses = {}, [], []
-    for place, name in enumerate(MAIN):
-        title, given = f"{place + 1} {name}", ", ".join(f"{key}={value!r}" for key, value in GIVEN[name].items())
-        cells = [_cell(name, other, numbers) for other in (*MAIN[place:], *CIRCUMSTANCES)]
-        n_pairs = len(MAIN) - place
-        pairs.append([title, *[""] * place, *cells[:n_pairs]])
-        uses.append([title, f"`{given}`", *cells[n_pairs:]])
-    tables = (
-        _table(["", *(str(place + 1) for place in range(len(MAIN)))], pairs),
-        _table(["", "for example", *CIRCUMSTANCES], uses),
-    )
-    texts = [f"{number}. {text.replace('`', '')}\n" for text, number in numbers.items()]
+    given = [", ".join(f"{key}={value!r}" for key, value in GIVEN[name].items()) for name in MAIN]
+    options = _table(("option", "for example"), *((name, f"`{text}`") for name, text in zip(MAIN, given, strict=True)))
+    uses = _table(("use", "by"), *MEANING.items())
     parameters = [set(of().get_params()) for of in (HighOrderCRF, HighOrderSemiCRF)]
     alone = [", ".join(f"`{name}`" for name in sorted(one - other)) for one, other in (parameters, parameters[::-1])]
-    columns = [f"- {name}: {meaning}\n" for name, meaning in MEANING.items()]
     return (
-        f"{HEAD}\n{tables[0]}\n{USES}\n{''.join(columns)}\n{tables[1]}\n## Reasons\n\n{''.join(texts)}\n"
+        f"{HEAD}\n{options}\n{uses}\n{EXCEPTIONS}\n{''.join(_exceptions())}\n"
         f"## Parameters of one estimator\n\nOnly `HighOrderCRF` has {alone[0]}; only `HighOrderSemiCRF` has {alone[1]}."
         "\n\n"
         "<!-- made by `python tests/matrix_page.py` from the table from which the errors are raised -->\n"

@@ -512,10 +512,10 @@ def test_refused_partitions_leave_no_traceback_in_logs(caplog):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((HighOrderCRF(solver="sgd"),), "solver='sgd' does not work on a cluster"),
-        ((HighOrderCRF(solver=SGD()),), r"solver=SGD\(\) does not work on a cluster"),
+        ((HighOrderCRF(solver="sgd"),), "a cluster needs solver='lbfgs': solver='sgd' takes"),
+        ((HighOrderCRF(solver=SGD()),), r"a cluster needs solver='lbfgs': solver=SGD\(\) takes"),
         ((HighOrderCRF(max_order=-1),), "max_order"),
-        ((HighOrderCRF(pruning=3),), "pruning=3 does not work"),
+        ((HighOrderCRF(pruning=3),), "a cluster needs pruning=None, not pruning=3"),
         ((HighOrderCRF(sigma_reg=0),), "sigma_reg"),
         ((HighOrderCRF(max_iter="many"),), "'max_iter' parameter of HighOrderCRF"),
         ((HighOrderCRF(), "tcp://127.0.0.1"), "client must be"),

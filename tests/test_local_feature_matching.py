@@ -214,7 +214,7 @@ def test_absolute_values_make_it_sparse():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match="does not go with solver='sgd', which takes a few"):
+    with pytest.raises(ValueError, match="needs solver='lbfgs': solver='sgd' takes a few"):
         HighOrderCRF(objective="local_feature_matching", solver="sgd").fit(None, None)
     assert LocalFeatureMatching().starting_objective().__class__ is NegativeLogLikelihood
     assert NegativeLogLikelihood().starting_objective() is None

@@ -18,7 +18,8 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 X, Y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "migration.md").read_text(encoding="utf-8")
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "guide"
+PAGE = "".join((PAGES / name).read_text(encoding="utf-8") for name in ("migration.md", "hmmlearn.md"))
 # what other libraries have; of those that are installed, a test compares the lists
 words = str.split
 CRFSUITE = words(

@@ -317,7 +317,7 @@ def test_other_solvers_have_no_partial_fit(estimator, settings):
 
 
 def test_what_needs_all_of_the_stream_is_refused(crf):
-    with pytest.raises(ValueError, match="min_count=2 depends on all training data"):
+    with pytest.raises(ValueError, match="min_count=2 needs fit: it depends on all training data"):
         clone(crf).set_params(min_count=2).partial_fit(X, Y)
 
 

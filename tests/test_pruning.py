@@ -512,9 +512,9 @@ def test_sparse_weights_and_tied_ones(data):
     ("params", "message"),
     [
         ({"pruning": True}, "pruning must be an integer"),
-        ({"feature_order": 1}, "pairs features with patterns of several labels"),
+        ({"feature_order": 1}, "pruning=2 pairs features with single labels only"),
         ({"objective": "local_feature_matching"}, "needs objective='likelihood'"),
-        ({"solver": "sgd"}, "which takes a few sequences at a time: use solver='lbfgs'"),
+        ({"solver": "sgd"}, "needs solver='lbfgs': solver='sgd' takes a few sequences at a time"),
     ],
 )
 def test_refusals(data, params, message):
@@ -526,7 +526,7 @@ def test_refusals(data, params, message):
 
 def test_refusals_of_other_ways_to_train(data):
     X, y = data[:2]
-    with pytest.raises(ValueError, match="pruning=2 does not go with y with missing labels: use pruning=None"):
+    with pytest.raises(ValueError, match="y with missing labels needs pruning=None, not pruning=2"):
         HighOrderCRF(pruning=2).fit(X, [[None, *labels[1:]] for labels in y])
-    with pytest.raises(ValueError, match="which partial_fit does not have"):
+    with pytest.raises(ValueError, match="of which partial_fit has one batch"):
         HighOrderCRF(pruning=2, solver="sgd").partial_fit(X, y)

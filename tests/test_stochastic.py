@@ -531,7 +531,7 @@ def test_instances_with_settings(words):
 
 def test_estimators_say_what_does_not_fit(words):
     for solver in "sgd", SGD():
-        with pytest.raises(ValueError, match="takes a few sequences at a time: use solver=.lbfgs"):
+        with pytest.raises(ValueError, match="needs solver='lbfgs': solver=.* takes a few sequences at a time"):
             HighOrderCRF(solver=solver, objective="local_feature_matching").fit(*words)
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
         HighOrderCRF(solver="sgd", max_iter=1, random_state=0).fit(*words)

@@ -101,11 +101,12 @@ class Refusal(NamedTuple):
     message: str  # a format string, filled with the parameters, ``request``, and ``name`` and ``other_name`` of both
 
 
-_LIKELIHOOD = "{name} needs objective='likelihood', but {other_name} is another criterion"
-_OF_LIKELIHOOD = "{other_name} needs objective='likelihood', but {name} is another criterion"
-_ALL_DATA = "{name} depends on all training data, which partial_fit does not have: use fit"
-_ALL_AT_ONCE = "{name} does not go with {other_name}, which takes a few sequences at a time: use solver='lbfgs'"
-_LEARNED = "PenaltySearchCV cannot learn the penalties of this {request.name}: {name} "
+_LIKELIHOOD = "{name} needs objective='likelihood', not {other_name}"
+_OF_LIKELIHOOD = "{other_name} needs objective='likelihood', not {name}"
+_FIT = "{name} needs fit: it depends on all training data, of which partial_fit has one batch"
+_ALL_AT_ONCE = "{name} needs solver='lbfgs': {other_name} takes a few sequences at a time"
+_OF_ALL_AT_ONCE = "{other_name} needs solver='lbfgs': {name} takes a few sequences at a time"
+_NO_PRUNING = "{other_name} needs pruning=None, not {name}"
 
 
 def _of_criteria() -> Iterator[Refusal]:
@@ -124,26 +125,21 @@ REFUSALS = (
     Refusal(
         "pruning",
         "features of several labels",
-        "{name} does not go with {other_name}, which pairs features with patterns of several labels, because lattices "
-        "score features by label",
+        "{other_name} needs pruning=None: {name} pairs features with single labels only",
     ),
-    Refusal("pruning", "segment history", "{name} does not go with {other_name}: its lattices are of labels of tokens"),
-    Refusal("pruning", "stream", _ALL_DATA),
-    Refusal("frequent features", "stream", _ALL_DATA),
+    Refusal(
+        "pruning",
+        "segment history",
+        "{other_name} needs pruning=None: {name} selects labels of tokens, not of segments",
+    ),
+    Refusal("pruning", "stream", _FIT),
+    Refusal("frequent features", "stream", _FIT),
     Refusal("pruning", "a stochastic solver", _ALL_AT_ONCE),
-    Refusal("pruning", "missing labels", "{name} does not go with {other_name}: use pruning=None"),
-    Refusal("pruning", "cluster", "{name} does not work on a cluster: use pruning=None"),
-    Refusal(
-        "a stochastic solver",
-        "cluster",
-        "{name} does not work on a cluster, because it takes a few sequences at a time: use solver='lbfgs'",
-    ),
-    Refusal("no penalty", "learned penalties", _LEARNED + "has no logarithm to start from"),
-    Refusal(
-        "a stochastic solver",
-        "learned penalties",
-        _LEARNED + "uses a few sequences at a time; the search trains by L-BFGS",
-    ),
+    Refusal("pruning", "missing labels", _NO_PRUNING),
+    Refusal("pruning", "cluster", _NO_PRUNING),
+    Refusal("a stochastic solver", "cluster", _OF_ALL_AT_ONCE),
+    Refusal("no penalty", "learned penalties", "{other_name} needs a finite sigma_reg to start from, not {name}"),
+    Refusal("a stochastic solver", "learned penalties", _OF_ALL_AT_ONCE),
 )
 
 
