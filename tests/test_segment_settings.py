@@ -31,7 +31,7 @@ from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
 
 WORDS = ["a", "b", "ab", "ba"]
-NGRAMS = {"bio": ["B", "I", "BI", "II", "B|", "I|"], "bioes": ["B", "I", "E", "S", "BE", "II", "IE", "S|", "E|"]}
+NGRAMS = ["B", "I", "BI", "II", "B|", "I|"]
 CHOICES = st.sampled_from([(), (), True, "bias", ("w[0]=a", "bias")])
 OPTIONAL = st.sampled_from([None, None, (), True, "bias"])
 
@@ -44,8 +44,7 @@ def shape(tokens, starts, stops):
 
 @st.composite
 def extractors(draw, bag):
-    scheme = draw(st.sampled_from(["bio", "bioes"]))
-    ngrams = st.dictionaries(st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=4)
+    ngrams = st.dictionaries(st.sampled_from(NGRAMS), CHOICES, max_size=4)
     length = draw(st.sampled_from([None, "indicator", "capped", "gamma", ("indicator", "gamma")]))
     return SegmentFeatureExtractor(
         bag=bag,
@@ -53,7 +52,6 @@ def extractors(draw, bag):
         end=draw(CHOICES),
         inside=draw(CHOICES),
         tags=draw(st.one_of(st.sampled_from([None, "unigrams", "bigrams"]), ngrams)),
-        tag_scheme=scheme,
         length=length,
         max_length=draw(st.sampled_from([None, 2])) if length not in (None, "gamma") else None,
         identity=draw(st.booleans()),
@@ -69,7 +67,7 @@ def chains(draw):
     more = st.one_of(
         extractors(None),
         st.just(SegmentFeatureExtractor(**first.get_params() | {"bag": None})),
-        st.builds(SegmentLogOddsEncoder, st.just("segments"), per_label=st.booleans()),
+        st.builds(SegmentLogOddsEncoder, st.just("segments")),
     )
     return [first, *draw(st.lists(more, max_size=2))]
 

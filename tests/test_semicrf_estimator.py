@@ -399,11 +399,10 @@ def test_batches_with_features_of_segments():
     np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
 
 
-@pytest.mark.parametrize("tag_scheme", ["bio", "bioes"])
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_pipelines_with_features_of_segments(scheme, tag_scheme):
+def test_pipelines_with_features_of_segments(scheme):
     every_kind = {"begin": True, "end": True, "inside": True, "tags": "bigrams", "length": ("gamma", "capped")}
-    features = SegmentFeatureExtractor(**every_kind, tag_scheme=tag_scheme, identity=True, scheme=scheme)
+    features = SegmentFeatureExtractor(**every_kind, identity=True, scheme=scheme)
     crf = HighOrderSemiCRF(
         max_order=2,
         scheme=scheme,

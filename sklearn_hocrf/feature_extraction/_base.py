@@ -14,16 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._persistence import VersionMixin
-from .._validation import SegmentTargets, read_segment_targets
 from .._validation._callbacks import CallbacksMixin, fit_task
 from .._validation._sklearn import fit_context
 
-__all__ = ["CountingTransformer", "fit_task", "read_training_segments"]
-
-
-def read_training_segments(y, lengths, name, *, scheme) -> SegmentTargets:
-    """Return the segments of all training sequences, which ``read_partition_targets`` returns of a part of them."""
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
+__all__ = ["CountingTransformer", "fit_task"]
 
 
 class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -166,6 +160,7 @@ class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        tags.input_tags.string = tags.input_tags.dict = True
+        tags.input_tags.string = tags.input_tags.dict = tags.input_tags.categorical = True
+        tags.input_tags.three_d_array = True
         tags.no_validation = True
         return tags

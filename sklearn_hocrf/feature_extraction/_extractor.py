@@ -402,8 +402,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.categorical = True
         tags.requires_fit = self.n_features is None
         return tags
 

@@ -60,6 +60,15 @@ class InputSpace(NamedTuple):
         complete = [field for field in self.complete if field in other.complete]
         return InputSpace(self.features, self.kind, fields, text | unknown, complete, tuple(unknown))
 
+    def check_fields(self, *parts) -> None:
+        """Raise unless each part, of which this is the merged form, has values of all fields."""
+        for part in parts:
+            if part.fields != self.fields or set(part.unknown) != set(self.unknown):
+                raise ValueError(
+                    f"functions of segments get the fields {short(part.fields)} in one partition, but the whole has "
+                    f"{short(self.fields)}; each partition must have values of all fields"
+                )
+
     def _unsure(self, other) -> set:
         """Return the fields that neither part knows to be text."""
         sure = {field for part in (self, other) for field in part.text_fields if field not in part.unknown}
@@ -134,8 +143,8 @@ def kept_blocks(batch) -> tuple:
     return tuple(block for block in blocks_of(batch) if batch.blocks is not None or block.n_features)
 
 
-def text_field(space: InputSpace, field, parameter) -> tuple:
-    """Return the fields that a parameter names; True or None means the first text field, else the first field."""
+def text_field(space: InputSpace, field, parameter):
+    """Return the field that a parameter names; True or None means the first text field, else the first field."""
     if not space.fields:
         raise ValueError(
             f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. For feature "
@@ -143,14 +152,9 @@ def text_field(space: InputSpace, field, parameter) -> tuple:
             "SequenceFeatureExtractor first"
         )
     if field is True or field is None:
-        return (next((field for field in space.fields if field in space.text_fields), space.fields[0]),)
-    # a tuple may be a key of the tokens, hence the first test
-    fields = (field,) if field in space.fields or not isinstance(field, (tuple, list)) else tuple(field)
-    for name in fields:
-        if name not in space.fields:
-            raise ValueError(
-                f"{parameter} names the field {short(name)}, but the tokens have the fields {short(space.fields)}"
-            )
-    if not fields or len(set(fields)) < len(fields):
-        raise ValueError(f"{parameter} must name different fields, at least one, got {field!r}")
-    return fields
+        return next((field for field in space.fields if field in space.text_fields), space.fields[0])
+    if field not in space.fields:
+        raise ValueError(
+            f"{parameter} names the field {short(field)}, but the tokens have the fields {short(space.fields)}"
+        )
+    return field

@@ -1,4 +1,4 @@
-"""Merge values, attributes and strings of parts of the training data as if all parts had been read at once.
+"""Merge values and attributes of parts of the training data as if all parts had been read at once.
 
 Each part has its own ids. Values of fields and attributes get ids in sorted order, so the merged ids equal the ids of
 the whole.
@@ -17,7 +17,6 @@ from ._array_fields import ArrayColumn
 from ._columns import is_text
 from ._names import InputFeatures
 from ._templates import FieldTable, TemplateVocabularies
-from ._tries import TokenCodes, Trie
 
 
 class MergedIds(NamedTuple):
@@ -105,38 +104,6 @@ def _merge_column(left, right, field):
         return left
     values = dict.fromkeys([*left.values.tolist(), *right.values.tolist()])  # as they first appear, as in a column
     return TokenColumn(left.codes, np.array([*values, None], dtype=object)[:-1])
-
-
-def merge_codes(left, right) -> tuple[TokenCodes, MergedIds]:
-    """Return the codes of the token values of both, and the MergedIds of the codes of each."""
-    if left.fields != right.fields:
-        raise ValueError(
-            f"the text of segments is read from the fields {left.fields!r} and {right.fields!r}: choose one"
-        )
-    merged = TokenCodes(left.fields, sorted({*left.values, *right.values}))
-    index_of = {value: i for i, value in enumerate(merged.values)}
-    ids = (np.array([index_of[value] for value in part.values], dtype=np.int64) for part in (left, right))
-    return merged, MergedIds(*ids)
-
-
-def merge_tries(left, right, codes, n_codes) -> tuple[Trie, MergedIds]:
-    """Return the trie of the strings of both, and the MergedIds of nodes; ``codes`` are the MergedIds of codes."""
-    nodes = MergedIds(np.zeros(left.n_nodes, dtype=np.int64), np.zeros(right.n_nodes, dtype=np.int64))
-    keys, level_starts = [np.empty(0, dtype=np.int64)], [0]
-    edges = left.edges(), right.edges()
-    for level in range(max(left.depth, right.depth)):
-        own = left.level(level), right.level(level)
-        moved = [
-            of_node[parents[old - 1]] * n_codes + of_code[code[old - 1]]
-            for old, (parents, code), of_node, of_code in zip(own, edges, nodes, codes, strict=True)
-        ]
-        distinct, rank = np.unique(np.concatenate(moved), return_inverse=True)
-        new = np.split(rank + level_starts[-1] + 1, [len(moved[0])])
-        for old, of_node, ids in zip(own, nodes, new, strict=True):
-            of_node[old] = ids
-        keys.append(distinct)
-        level_starts.append(level_starts[-1] + len(distinct))
-    return Trie(np.concatenate(keys), np.array(level_starts), n_codes), nodes
 
 
 def lacks_counts(what, fields) -> ValueError:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from numbers import Real
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -14,31 +14,10 @@ from scipy import sparse
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from ._columns import is_text
-from ._merging import merge_tries
 from ._names import FeatureNames, escape
+from ._templates import value_text
 from ._token_functions import warn_if_local
 from ._tries import Trie
-
-
-class SegmentTexts(NamedTuple):
-    """The texts of training segments without missing values."""
-
-    trie: Trie
-    counts: np.ndarray  # (n_nodes,) int64   number of segments with this text
-
-    @classmethod
-    def of(cls, codes, start, stop, n_codes) -> SegmentTexts:
-        """Return the texts of the segments ``[start, stop)``; a code of -1 marks a missing value."""
-        n_present = offsets_of(codes >= 0)  # tokens with a value, before each token
-        complete = n_present[stop] - n_present[start] == stop - start
-        start, stop = start[complete], stop[complete]
-        trie, _ = Trie.of(codes, start, stop - start, n_codes)
-        return cls(trie, np.bincount(trie.find(codes, start, stop), minlength=trie.n_nodes))
-
-    def merged(self, other, codes, n_codes) -> SegmentTexts:
-        """Return the texts of both; ``codes`` are MergedIds for the codes of each part."""
-        trie, nodes = merge_tries(self.trie, other.trie, codes, n_codes)
-        return SegmentTexts(trie, nodes.add_up(self.counts, other.counts, trie.n_nodes))
 
 
 class IdentityRows:
@@ -46,28 +25,33 @@ class IdentityRows:
 
     Parameters
     ----------
-    texts : SegmentTexts
-        Texts of the training segments.
-    token_codes : TokenCodes
-        Gives the texts of the codes.
-    min_count : int
-        Texts of fewer segments get no feature.
+    trie : Trie
+    nodes : ndarray of int
+        The texts that have a feature, ascending.
+    names : FeatureNames
     """
 
-    def __init__(self, texts, token_codes, min_count):
-        self._trie = texts.trie
-        ends = np.flatnonzero(texts.counts >= min_count)
-        self._feature_of_node = np.full(self._trie.n_nodes, -1, dtype=np.int32)
-        self._feature_of_node[ends] = np.arange(len(ends), dtype=np.int32)
-        self.n_features = len(ends)
-        self.feature_names = FeatureNames.of("identity=" + _texts(self._trie, token_codes.texts())[ends])
+    def __init__(self, trie, nodes, names):
+        self._trie, self.feature_names, self.n_features = trie, names, len(names)
+        self._nodes = freeze_indices(nodes, trie.n_nodes, "texts of segments")
+        if len(nodes) != len(names):
+            raise ValueError(f"{len(nodes)} texts of segments have {len(names)} names")
+        self._feature_of_node = np.full(trie.n_nodes, -1, dtype=np.int32)
+        self._feature_of_node[self._nodes] = np.arange(len(nodes))
 
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        of_node = freeze_indices(self._feature_of_node, self.n_features, "features of strings", start=-1)
-        if len(of_node) != self._trie.n_nodes or len(self.feature_names) != self.n_features:
-            raise ValueError(f"{len(of_node)} strings, {len(self.feature_names)} names, {self.n_features} features")
-        self._feature_of_node = of_node
+    def __reduce__(self):
+        return IdentityRows, (self._trie, self._nodes, self.feature_names)
+
+    @classmethod
+    def of(cls, strings, min_count) -> IdentityRows:
+        """Return the indicators of the texts of at least ``min_count`` segments, none of whose values is missing."""
+        start, values = np.flatnonzero(strings.lengths), strings.token_codes.values
+        lengths = strings.lengths[start]
+        trie = Trie.of(strings.codes, start, lengths, len(values))
+        counts = np.bincount(trie.find(strings.codes, start, start + lengths), minlength=trie.n_nodes)
+        nodes = np.flatnonzero(counts[1:] >= min_count) + 1  # node 0 is that of texts with missing values
+        texts = np.array([*(value_text(value, False) for value in values), None], dtype=object)[:-1]
+        return cls(trie, nodes, FeatureNames.of("identity=" + _texts(trie, texts)[nodes]))
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the indicators of candidate segments; ``token_data`` has the "code" of each token."""

@@ -37,7 +37,7 @@ TAGS = {  # B: a word begins here; I: it goes on
     "B and C": ["B", "I"],
     FULL: ["B", "I", "BI", "II", "B|", "I|"],
 }
-SEGMENTS = ["none", "indicators", "log probability", "log odds", "indicators, log probability", "indicators, log odds"]
+SEGMENTS = ["none", "indicators", "log odds", "indicators, log odds"]
 PUBLISHED = [  # error reduction in percent, from one model to another
     (44, ("B only", "none"), (FULL, "none")),
     (25, ("B only", "indicators"), (FULL, "indicators")),
@@ -47,9 +47,7 @@ PUBLISHED = [  # error reduction in percent, from one model to another
     (52, ("B only", "none"), ("B only", "indicators, log odds")),
     (27, (FULL, "none"), (FULL, "indicators, log odds")),
     (24, (FULL, "none"), (FULL, "log odds")),
-    (7.6, (FULL, "none"), (FULL, "log probability")),
     (13, (FULL, "indicators"), (FULL, "indicators, log odds")),
-    (2.5, (FULL, "indicators"), (FULL, "indicators, log probability")),
 ]
 
 
@@ -129,9 +127,8 @@ def make_features(tag_set, segment_set):
     if "indicators" in segment_set:
         indicators = {"length": "indicator", "max_length": LONGEST, "identity": "c"}
         steps.append(SegmentFeatureExtractor(**indicators, scheme="segments"))
-    for kind in "log_probability", "log_odds":
-        if kind.replace("_", " ") in segment_set:
-            steps.append(SegmentLogOddsEncoder("segments", kind=kind, field="c", max_length=LONGEST))
+    if "log odds" in segment_set:
+        steps.append(SegmentLogOddsEncoder("segments", field="c", max_length=LONGEST))
     return make_pipeline(*steps)
 
 

@@ -693,20 +693,20 @@ def expected_blocks(case, tokens, reading):
     blocks = []
     for i, s in enumerate(case.extractors):
         if i == 0:
-            blocks += at_place("", s["bag"], attributes, "bio")
+            blocks += at_place("", s["bag"], attributes)
         for place in ("begin", "end", "inside"):
-            blocks += at_place(place, s[place], attributes, "bio")
+            blocks += at_place(place, s[place], attributes)
         for ngram, choice in tag_choices(s).items():
-            blocks += at_place(ngram, choice, attributes, s["tag_scheme"])
+            blocks += at_place(ngram, choice, attributes)
         blocks += length_blocks(s, gold) + text_blocks(s, case, gold)
     if not case.extractors:
-        blocks += at_place("", None, attributes, "bio")
+        blocks += at_place("", None, attributes)
     for s in case.log_odds:
-        blocks += log_odds_blocks(s, case, gold, reading)
+        blocks.append(log_odds_block(s, case, gold))
     return blocks
 
 
-def at_place(place, choice, attributes, scheme):
+def at_place(place, choice, attributes):
     prefix = f"{place}:" if place else ""
     used = [
         name for name in attributes if (choice is None and not place) or (choice is not None and chosen(choice, name))
@@ -714,7 +714,7 @@ def at_place(place, choice, attributes, scheme):
 
     def value_of(name):
         def value(rows, words, u, v, own):
-            at = [rows[t].get(name, 0.0) for t in plain.positions(place, scheme, u, v, len(rows))]
+            at = [rows[t].get(name, 0.0) for t in plain.positions(place, "bio", u, v, len(rows))]
             return sum(at), sum(x != 0 for x in at)
 
         return value
@@ -723,14 +723,9 @@ def at_place(place, choice, attributes, scheme):
 
 
 def tag_choices(settings):
-    presets = {
-        ("bio", "unigrams"): ("B", "I"),
-        ("bio", "bigrams"): ("B", "I", "BI", "II", "B|", "I|"),
-        ("bioes", "unigrams"): ("B", "I", "E", "S"),
-        ("bioes", "bigrams"): ("B", "I", "E", "S", "BI", "BE", "II", "IE", "S|", "E|"),
-    }
+    presets = {"unigrams": ("B", "I"), "bigrams": ("B", "I", "BI", "II", "B|", "I|")}
     given = settings["tags"]
-    return dict.fromkeys(presets[settings["tag_scheme"], given], True) if isinstance(given, str) else given or {}
+    return dict.fromkeys(presets[given], True) if isinstance(given, str) else given or {}
 
 
 def once(function):
@@ -781,25 +776,21 @@ def function_values(words, u, v):
     return {name: x for name, x in named.items() if x}
 
 
-def log_odds_blocks(settings, case, gold, reading):
-    kinds = settings["kind"]
-    kinds = (kinds,) if isinstance(kinds, str) else kinds
-    labels = reading.labels if settings["per_label"] else []
-    names = [name for kind in kinds for name in (kind, *(f"{kind}={label}" for label in labels))]
+def log_odds_block(settings, case, gold):
     longest = max(v - u for _, u, v, _ in gold)
-    found = {(n, u, v): str(reading.labels[y]) for n, u, v, y in gold}
+    found = {(n, u, v) for n, u, v, _ in gold}
     strings = [
-        (n, tuple(words[u:v]), found.get((n, u, v)))
+        (n, tuple(words[u:v]), (n, u, v) in found)
         for n, words in enumerate(case.words)
         for u, v in spans_of(len(words))
         if v - u <= longest
     ]
 
-    def value(words, u, v, own, name):
-        others = [(text, label) for n, text, label in strings if n != own]
-        return plain.log_odds_value(name, tuple(words[u:v]), others, settings["smoothing"])
+    def value(words, u, v, own):
+        others = [(text, is_segment) for n, text, is_segment in strings if n != own]
+        return plain.log_odds(tuple(words[u:v]), others, settings["smoothing"])
 
-    return [(name, once(lambda words, u, v, own, name=name: value(words, u, v, own, name))) for name in names]
+    return "log_odds", once(value)
 
 
 def segment_table(blocks, rows, words, own):

@@ -94,18 +94,11 @@ def length_value(name, length):
     return float(length >= int(number[:-1]) if number.endswith("+") else length == int(number))
 
 
-def log_odds_value(name, text, strings, smoothing):
-    """Return a feature of SegmentLogOddsEncoder; ``strings`` are (text, label or None) of all strings of training."""
-    kind, _, label = name.partition("=")
-    occurrences = [label_of_segment for string, label_of_segment in strings if string == text]
-    w = sum(
-        label_of_segment is not None and (not label or str(label_of_segment) == label)
-        for label_of_segment in occurrences
-    )
-    n = len(occurrences) - w
-    if kind == "log_odds":
-        return math.log((w + smoothing) / (n + smoothing))
-    return math.log((w + smoothing) / (w + n + 2 * smoothing))
+def log_odds(text, strings, smoothing):
+    """Return the log odds of a text; ``strings`` are (text, whether it is a segment) of all strings of training."""
+    occurrences = [is_segment for string, is_segment in strings if string == text]
+    w = sum(occurrences)
+    return math.log((w + smoothing) / (len(occurrences) - w + smoothing))
 
 
 # --- schemes ------------------------------------------------------------------------------------------------------

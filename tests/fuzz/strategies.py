@@ -249,19 +249,15 @@ class PipelineCase(NamedTuple):
     test: list
 
 
-NGRAMS = {
-    "bio": ["B", "I", "BI", "II", "BII", "III", "B|", "I|"],
-    "bioes": ["B", "I", "E", "S", "BI", "BE", "II", "IE", "BIE", "BII", "IIE", "S|", "E|"],
-}
+NGRAMS = ["B", "I", "BI", "II", "BII", "III", "B|", "I|"]
 WORDS = st.sampled_from(["a", "b", "ab", "é"])
 CHOICES = st.one_of(st.just(()), st.just(True), st.sampled_from(["w[0]=a", "w", "bias", "w[-1]"]))
 
 
 @st.composite
 def segment_extractors(draw, first):
-    scheme = draw(st.sampled_from(["bio", "bioes"]))
     tags = st.sampled_from([None, "unigrams", "bigrams"]) | st.dictionaries(
-        st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=3
+        st.sampled_from(NGRAMS), CHOICES, max_size=3
     )
     kinds = st.sampled_from([None, "indicator", "capped", "gamma", ("gamma", "capped"), ("indicator", "gamma")])
     length = draw(kinds)
@@ -271,7 +267,6 @@ def segment_extractors(draw, first):
         "end": draw(CHOICES),
         "inside": draw(CHOICES),
         "tags": draw(tags),
-        "tag_scheme": scheme,
         "length": length,
         "max_length": None if length is None else draw(st.sampled_from([None, 1, 2, 5])),
         "identity": draw(st.booleans()),
@@ -282,9 +277,7 @@ def segment_extractors(draw, first):
 
 LOG_ODDS = st.fixed_dictionaries(
     {
-        "per_label": st.booleans(),
         "smoothing": st.sampled_from([1.0, 0.1]),
-        "kind": st.sampled_from(["log_odds", "log_probability", ("log_odds", "log_probability")]),
     }
 )
 
