@@ -12,7 +12,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
-from .._data.checks import short
 from .._persistence import VersionMixin
 from .._validation._callbacks import CallbacksMixin, fit_task
 from .._validation._sklearn import fit_context
@@ -22,31 +21,6 @@ __all__ = ["CountingTransformer", "fit_task"]
 
 class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Base class of the transformers, which learn by counting and can be fitted part by part; they return batches."""
-
-    def set_output(self, *, transform: str | None = None) -> Self:
-        """Reject data frames as output, because they cannot hold sequences.
-
-        Parameters
-        ----------
-        transform : {"default"} or None, default=None
-            Both leave the output unchanged.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If a data frame is requested.
-        """
-        if transform in (None, "default"):
-            return self
-        raise ValueError(
-            f"{type(self).__name__} returns a SequenceBatch, which set_output(transform={short(transform)}) cannot "
-            "turn into a data frame: do not call set_output; toarray() of the batch is a table of all tokens, with the "
-            "columns get_feature_names_out()"
-        )
 
     @abstractmethod
     def _count_partition(self, X, y) -> Any:

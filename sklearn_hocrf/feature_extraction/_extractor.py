@@ -262,7 +262,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         ------
         ValueError
             For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
-            the file and the line. For bytes that are not UTF-8 it names their line and their position in the file.
+            the file and the line. For a file that is not UTF-8.
         OSError
             If the file cannot be read.
 

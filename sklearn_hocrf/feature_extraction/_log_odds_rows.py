@@ -40,7 +40,7 @@ class LogOddsRows:
     @classmethod
     def of(cls, strings, max_length, smoothing) -> LogOddsRows:
         """Return the features by the strings of training sequences, of at most ``max_length`` tokens."""
-        sequences = 0, len(strings.offsets) - 1
+        sequences, max_length = (0, len(strings.offsets) - 1), min(max_length, len(strings.codes))
         start, _, left = _tokens_of(strings.offsets, *sequences)
         trie = Trie.of(strings.codes, start, np.minimum(left, max_length), len(strings.token_codes.values))
         data = strings.codes, strings.offsets, strings.lengths

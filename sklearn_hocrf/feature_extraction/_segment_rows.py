@@ -118,26 +118,23 @@ class FunctionRows:
     def __setstate__(self, state):
         self.__init__(state["functions"], state["fields"], state["names"])
 
-    @classmethod
-    def counts(cls, functions, fields, columns, offsets, start, stop) -> Counter:
+    @staticmethod
+    def counts(functions, fields, columns, offsets, start, stop) -> Counter:
         """Return the number of training segments ``[start, stop)`` with each named value other than 0."""
-        return cls(functions, fields, FeatureNames.of([]))._count(columns, offsets, start, stop)
+        counts: Counter = Counter()
+        for name, segments, _ in _entries(functions, fields, columns, offsets, start, stop):
+            counts[name] += len(segments)
+        return counts
 
     @classmethod
     def of_counts(cls, functions, fields, counts: Counter, min_count: int) -> Self:
         """Return the features that occur in at least ``min_count`` training segments."""
         return cls(functions, fields, FeatureNames.of(sorted(name for name, n in counts.items() if n >= min_count)))
 
-    def _count(self, columns, offsets, start, stop) -> Counter:
-        counts: Counter = Counter()
-        for name, segments, _ in self._entries(columns, offsets, start, stop):
-            counts[name] += len(segments)
-        return counts
-
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments, without features that no training segment had."""
         rows, indices, data = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
-        for name, segments, values in self._entries(columns, offsets, start, stop):
+        for name, segments, values in _entries(self._functions, self._fields, columns, offsets, start, stop):
             if name in self._index_of:
                 rows.append(segments)
                 indices.append(np.full(len(segments), self._index_of[name]))
@@ -145,19 +142,22 @@ class FunctionRows:
         coordinates = np.concatenate(rows), np.concatenate(indices)
         return sparse.csr_array((np.concatenate(data), coordinates), shape=(len(start), self.n_features))
 
-    def _entries(self, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield name, indices of segments and nonzero values of each feature, one sequence at a time."""
-        sequence = np.searchsorted(offsets, start, side="right") - 1
-        order = np.argsort(sequence, kind="stable")
-        of_sequence, firsts = np.unique(sequence[order], return_index=True)
-        readers = {field: _reader(columns[field]) for field in self._fields}
-        for n, segments in zip(of_sequence.tolist(), np.split(order, firsts)[1:], strict=True):
-            first, last = int(offsets[n]), int(offsets[n + 1])
-            cells = {field: _read_only(read(first, last)) for field, read in readers.items()}
-            tokens = next(iter(cells.values())) if len(cells) == 1 else cells
-            bounds = _read_only(start[segments] - first), _read_only(stop[segments] - first)
-            for name, chosen, values in _added_up(self._functions, tokens, n, *bounds):
-                yield name, segments[chosen], values
+
+def _entries(functions, fields, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield name, indices of segments and nonzero values of each feature, one sequence at a time."""
+    sequence = np.searchsorted(offsets, start, side="right") - 1
+    order = np.argsort(sequence, kind="stable")
+    of_sequence, firsts = np.unique(sequence[order], return_index=True)
+    readers = {field: _reader(columns[field]) for field in fields}
+    for n, segments in zip(of_sequence.tolist(), np.split(order, firsts)[1:], strict=True):
+        first, last = int(offsets[n]), int(offsets[n + 1])
+        cells = {field: _read_only(read(first, last)) for field, read in readers.items()}
+        tokens = next(iter(cells.values())) if len(cells) == 1 else cells
+        bounds = _read_only(start[segments] - first), _read_only(stop[segments] - first)
+        for name, total in _added_up(functions, tokens, n, *bounds).items():
+            chosen = np.flatnonzero(total)
+            if len(chosen):
+                yield name, segments[chosen], total[chosen]
 
 
 def _reader(column) -> Callable[[int, int], np.ndarray]:
@@ -174,25 +174,20 @@ def _read_only(array) -> np.ndarray:
     return array
 
 
-def _added_up(functions, tokens, n, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield name, positions of segments and nonzero values of the features of a sequence; equal names are added."""
-    parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+def _added_up(functions, tokens, n, starts, stops) -> dict[str, np.ndarray]:
+    """Return the values of the features of the segments of a sequence by name; those of equal names are added."""
+    totals: dict[str, np.ndarray] = {}
     own_names: set[str] = set()
     for own_name, function in functions:
         for name, positions, values in _call(own_name, function, tokens, n, (starts, stops), own_names):
-            parts.setdefault(name, []).append((positions, values))
-    for name, of_name in parts.items():
-        total = np.zeros(len(starts))
-        for positions, values in of_name:
-            total[positions] += values
+            totals.setdefault(name, np.zeros(len(starts)))[positions] += values
+    for name, total in totals.items():
         if not np.isfinite(total).all():
             i = int(np.argmin(np.isfinite(total)))
             raise ValueError(
                 f"sequence {n}, start {starts[i]}, stop {stops[i]}: values of {short(name)} add up to {total[i]}"
             )
-        positions = np.flatnonzero(total)
-        if len(positions):
-            yield name, positions, total[positions]
+    return totals
 
 
 def _own_name(function) -> str:
@@ -228,27 +223,23 @@ def _call(own_name, function, tokens, n, bounds, own_names) -> Iterator[tuple[st
 
 def _features_of_array(key, array, where, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield the features of an array with one value per segment; masked values are missing."""
-    present = ~np.ma.getmaskarray(array)
-    values = array.data
-    if values.dtype.kind in "biuf":
-        numeric = present
-    else:
-        items = values.tolist()
-        is_text = np.fromiter((isinstance(item, str) for item in items), bool, len(items)) & present
-        numeric = np.fromiter((isinstance(item, (Real, np.bool_)) for item in items), bool, len(items)) & present
-        odd = present & ~is_text & ~numeric & np.fromiter((item is not None for item in items), bool, len(items))
-        if odd.any():
-            i = int(np.argmax(odd))
-            raise TypeError(
-                f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {items[i]!r:.60}; values must be str, "
-                "numbers, bools or None"
-            )
-        positions: dict[str, list[int]] = {}
-        for i in np.flatnonzero(is_text).tolist():
-            positions.setdefault(items[i], []).append(i)
-        for text, chosen in positions.items():
+    counted, values = np.flatnonzero(~np.ma.getmaskarray(array)), array.data
+    if values.dtype.kind not in "biuf":
+        numbers_at, items = [], values.tolist()
+        texts_at: dict[str, list[int]] = {}
+        for i in counted.tolist():
+            if isinstance(items[i], str):
+                texts_at.setdefault(items[i], []).append(i)
+            elif isinstance(items[i], (Real, np.bool_)):
+                numbers_at.append(i)
+            elif items[i] is not None:
+                raise TypeError(
+                    f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {items[i]!r:.60}; values must be str, "
+                    "numbers, bools or None"
+                )
+        for text, chosen in texts_at.items():
             yield f"{escape(key, '=')}={text}", np.array(chosen), np.ones(len(chosen))
-    counted = np.flatnonzero(numeric)
+        counted = np.array(numbers_at, dtype=np.int64)
     numbers = values[counted].astype(np.float64)
     if not np.isfinite(numbers).all():
         i = counted[np.argmin(np.isfinite(numbers))]

@@ -257,24 +257,27 @@ class TemplateVocabularies:
             self._by_value = TemplateIds([own.template for own in self.all], ids, made)  # other threads may do the same
         return self._by_value
 
-    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the ids of the attributes of a sequence, -1 for none, and the range of each token.
+    def find(self, columns, functions, marks) -> np.ndarray | None:
+        """Return the ids of the attributes of a sequence, of shape (n_templates, T); -1 for none.
 
-        ``columns`` are lists of texts by field. Places outside the sequence are marked. None where a field is none of
-        these, or a function gives no text.
+        ``columns`` are lists of texts by field, and ``marks`` tells whether places outside the sequence are marked.
+        None where a field is none of these, or a function gives no text.
         """
-        ids = self.by_value(functions)
-        if ids is None or not self.all:
-            return None
+        ids = self.by_value(functions) if self.all else None
         try:
-            found = ids.find(columns, True).T
-        except Exception:  # the functions of users may raise what they like; a batch says where
+            return None if ids is None else ids.find(columns, marks)
+        except Exception:  # the functions of users may raise what they like; the other way says where
+            return None
+
+    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the ids of all attributes of a sequence, -1 for none, and the range of each token; see ``find``."""
+        found = self.find(columns, functions, True)
+        if found is None:
             return None
         firsts = offsets_of([*map(len, self.all), 1])
-        table = np.empty((len(found), len(self.all) + has_bias), np.int32)
-        table[:, : len(self.all)] = np.where(found < 0, -1, found + firsts[:-2])
-        table[:, len(self.all) :] = firsts[-2]
-        return table.ravel(), np.arange(len(found) + 1) * table.shape[1]
+        ids = np.where(found < 0, -1, found + firsts[:-2, None])
+        table = np.concatenate([ids, np.full((int(has_bias), ids.shape[1]), firsts[-2])]).T
+        return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1]
 
     @classmethod
     def of(cls, templates, columns) -> TemplateVocabularies:
