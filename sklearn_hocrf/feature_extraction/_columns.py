@@ -28,6 +28,7 @@ from ._array_fields import ArrayColumn, array_column, is_array_type
 
 TEXT_FIELD = "w"  # the only field of plain strings
 NUMBER_FIELD = "x"  # the only field of plain numbers
+MISSING = "no values"  # the kind of a column of which no token has a value
 
 
 class TokenTable(NamedTuple):
@@ -42,6 +43,13 @@ class TokenTable(NamedTuple):
 
 def is_text(column) -> bool:
     return isinstance(column, TokenColumn)
+
+
+def kind_of_column(column) -> str:
+    """Return what a column holds."""
+    if isinstance(column, ArrayColumn):
+        return f"arrays of {column.values.shape[1]} numbers"
+    return "numbers" if not is_text(column) else "text" if len(column.values) else MISSING
 
 
 def texts_of(column) -> list:

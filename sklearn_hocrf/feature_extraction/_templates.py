@@ -21,7 +21,7 @@ from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from .._data.texts import pack_texts, unpack_texts
 from .._tagger import AFTER, BEFORE, Made, TemplateIds
-from ._columns import is_text
+from ._columns import MISSING, is_text, kind_of_column
 from ._names import escape
 from ._token_functions import Phrases, as_function
 
@@ -62,13 +62,6 @@ def _is_pair(template):
     return len(template) == 2 and not isinstance(template[0], (tuple, list)) and isinstance(template[1], Integral)
 
 
-def check_kind(column, was_text, field):
-    """Raise an error if a column is text where it was numbers in fit, or the reverse; an empty one is neither."""
-    if is_text(column) != was_text and not (is_text(column) and len(column.values) == 0):
-        was, now = ("text", "numbers") if was_text else ("numbers", "text")
-        raise ValueError(f"field {short(field)} held {was} in fit, but holds {now} now")
-
-
 def value_text(value, joined) -> str:
     """Return a value as it is in names: escaped if it is ``joined`` to others by bars, or looks like a mark outside."""
     text = escape(value, "|") if joined else value
@@ -104,7 +97,9 @@ class FieldTable:
 
     def encode(self, column, field) -> np.ndarray:
         """Return the codes of a column, (N,) int32; -1 for values that are missing, 0, or were not seen in training."""
-        check_kind(column, self.labels is not None, field)
+        if is_text(column) != (self.labels is not None) and kind_of_column(column) != MISSING:
+            was = "numbers" if self.labels is None else "text"
+            raise ValueError(f"field {short(field)} held {was} in fit, but holds {kind_of_column(column)} now")
         if not is_text(column):
             return np.where(np.nan_to_num(column, nan=0.0) != 0, 0, -1).astype(np.int32)
         code = [-1 if self.labels is None else self.code_of.get(value, -1) for value in column.values.tolist()]
