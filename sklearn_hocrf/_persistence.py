@@ -45,7 +45,6 @@ TRUSTED_TYPES = (
     "sklearn_hocrf.feature_extraction._attributes.NamedAttributes",
     "sklearn_hocrf.feature_extraction._input_space.InputSpace",
     "sklearn_hocrf.feature_extraction._log_odds_rows.LogOddsRows",
-    "sklearn_hocrf.feature_extraction._log_odds_rows.StringCounts",
     "sklearn_hocrf.feature_extraction._names.ConstantNames",
     "sklearn_hocrf.feature_extraction._names.FeatureNames",
     "sklearn_hocrf.feature_extraction._names.HashedNames",

@@ -100,7 +100,7 @@ def estimators():
             make_pipeline(
                 SequenceFeatureExtractor("attributes", fields=["w"]),
                 SegmentFeatureExtractor(bag="w:", identity="w", scheme="bio"),
-                SegmentLogOddsEncoder(scheme="bio", per_label=True, field="w"),
+                SegmentLogOddsEncoder(scheme="bio", field="w"),
                 segments(segment_length=(1, None)),
             ),
             DICTS,

@@ -180,7 +180,7 @@ def test_bytes_that_are_no_text(files, tmp_path, monkeypatch, capsys):
     assert (status, out.split("\t")[0]) == (2, "Ann")  # what came before is answered
     assert err.strip() == "hocrf tag: standard input, line 3, character 2: the byte 0xff is not UTF-8"
     (tmp_path / "template").write_bytes(b"\xef\xbb\xbfB\nU:\xe9%x[0,0]\n")
-    with pytest.raises(ValueError, match=r"template, line 2: byte 7 of the file, 0xe9, is not UTF-8"):
+    with pytest.raises(ValueError, match=r"template is not UTF-8: invalid continuation byte, 0xe9"):
         SequenceFeatureExtractor.from_file(tmp_path / "template")
 
 

@@ -44,16 +44,6 @@ def test_chained_extractors_are_a_union():
     )
 
 
-def test_output_is_no_data_frame(pipe):
-    assert pipe.set_output(transform="default").fit(X, Y).score(X, Y) == 1
-    for transformer in pipe, pipe[0]:
-        assert transformer.set_output() is transformer
-        with pytest.raises(
-            ValueError, match=r"returns a SequenceBatch, which set_output.*'pandas'.* do not call set_output"
-        ):
-            transformer.set_output(transform="pandas")
-
-
 # --- scorers ----------------------------------------------------------------------------------------------------------
 
 

@@ -460,10 +460,8 @@ def test_no_two_features_have_one_name(X, mark):
     assert not any("#" in name for name in names)
     y = [["s" if t % 2 else "u" for t in range(len(s))] for s in X]
     y[0][0] = "v"
-    for field in ("a", ("a", "a[0]|b")):
-        if len({label for labels in y for label in labels}) < 2:
-            break
-        names = SegmentFeatureExtractor((), identity=field).fit(dicts, y).get_feature_names_out().tolist()
+    if len({label for labels in y for label in labels}) > 1:
+        names = SegmentFeatureExtractor((), identity="a").fit(dicts, y).get_feature_names_out().tolist()
         assert len(set(names)) == len(names)
         assert not any("#" in name for name in names)
 

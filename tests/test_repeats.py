@@ -73,7 +73,7 @@ def test_candidates_may_come_in_any_order_and_again(X, data):
     """Features of candidate segments are the same, whatever other candidates are asked for."""
     y = [[(t, t + 1, "yz"[t % 2]) for t in range(len(line))] for line in X]
     batch = SegmentFeatureExtractor(bag=(), identity=True, functions=describe, scheme="segments").fit_transform(X, y)
-    batch = SegmentLogOddsEncoder("segments", per_label=True).fit_transform(batch, y)
+    batch = SegmentLogOddsEncoder("segments").fit_transform(batch, y)
     every = [
         (u, v)
         for first, last in zip(batch.offsets[:-1].tolist(), batch.offsets[1:].tolist(), strict=True)

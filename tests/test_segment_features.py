@@ -60,10 +60,7 @@ Y = [["P", "N", "N", "D"], ["N"], [], ["D", "D", "P"]]
 WORDS = [[word for word, _ in sequence] for sequence in X]
 EXTRACTOR = SequenceFeatureExtractor([(0, 0), (1, 0), (0, 1)], bias=True)
 TOKENS = EXTRACTOR.fit_transform(X)
-NGRAMS = {
-    "bio": ["B", "I", "BI", "II", "BII", "BIII", "III", "B|", "I|"],
-    "bioes": ["B", "I", "E", "S", "BI", "BE", "II", "IE", "BIE", "BIIE", "BII", "IIE", "S|", "E|"],
-}
+NGRAMS = ["B", "I", "BI", "II", "BII", "BIII", "III", "B|", "I|"]
 PREFIXES = ["0[0]=the", "0[0]", "1[0]", "bias", "0"]
 CHOICES = st.one_of(st.just(True), st.lists(st.sampled_from(PREFIXES), max_size=2).map(tuple))
 
@@ -71,14 +68,14 @@ CHOICES = st.one_of(st.just(True), st.lists(st.sampled_from(PREFIXES), max_size=
 # ---- token features
 
 
-@given(CHOICES, CHOICES, CHOICES, CHOICES, st.sampled_from(["bio", "bioes"]), st.data())
-def test_token_features_count_where_they_should(bag, begin, end, inside, scheme, data):
-    tags = data.draw(st.dictionaries(st.sampled_from(NGRAMS[scheme]), CHOICES, max_size=4))
-    extractor = SegmentFeatureExtractor(bag, begin=begin, end=end, inside=inside, tags=tags, tag_scheme=scheme)
+@given(CHOICES, CHOICES, CHOICES, CHOICES, st.data())
+def test_token_features_count_where_they_should(bag, begin, end, inside, data):
+    tags = data.draw(st.dictionaries(st.sampled_from(NGRAMS), CHOICES, max_size=4))
+    extractor = SegmentFeatureExtractor(bag, begin=begin, end=end, inside=inside, tags=tags)
     batch = extractor.fit_transform(TOKENS)
     places = {"": bag, "begin": begin, "end": end, "inside": inside, **tags}
     tokens = attributes(TOKENS)
-    compare(batch, lambda n, u, v: token_values(tokens[n], places, scheme, u, v))
+    compare(batch, lambda n, u, v: token_values(tokens[n], places, "bio", u, v))
     wanted = [
         f"{place}:{name}" if place else name
         for place, beginnings in places.items()
@@ -89,17 +86,16 @@ def test_token_features_count_where_they_should(bag, begin, end, inside, scheme,
     assert extractor.n_features_out_ == batch.n_features == len(wanted)
 
 
-@pytest.mark.parametrize("scheme", ["bio", "bioes"])
-def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(scheme):
+def test_every_bigram_of_tags_of_a_segmentation_is_counted_once():
     """Over any segmentation, the preset counts each tag at its token and each pair of tags at its second token."""
     X = [["a", "b", "c", "d", "e", "f", "g"]]
     segments = [(0, 1), (1, 2), (2, 5), (5, 7)]
     tokens = SequenceFeatureExtractor([("w", 0)], token_features=None).fit_transform(X)
-    batch = SegmentFeatureExtractor((), tags="bigrams", tag_scheme=scheme).fit_transform(tokens)
+    batch = SegmentFeatureExtractor((), tags="bigrams").fit_transform(tokens)
     counts = Counter()
     for values in values_of(batch, [(0, u, v) for u, v in segments]):
         counts.update({name.replace("w[0]=", ""): value for name, value in values.items()})
-    sequence = [tag for u, v in segments for tag in tags_of(v - u, scheme)]
+    sequence = [tag for u, v in segments for tag in tags_of(v - u, "bio")]
     expected = Counter(f"{tag}:{word}" for tag, word in zip(sequence, X[0], strict=True))
     borders = {u for u, _ in segments}
     for t in range(1, len(sequence)):
@@ -108,22 +104,17 @@ def test_every_bigram_of_tags_of_a_segmentation_is_counted_once(scheme):
     assert counts == expected
 
 
-@pytest.mark.parametrize("scheme", ["bio", "bioes"])
-def test_exactly_the_possible_tag_ngrams_have_channels(scheme):
+def test_exactly_the_possible_tag_ngrams_have_channels():
     from itertools import product
 
-    letters = {"bio": "BI", "bioes": "BIES"}[scheme]
     for n in range(1, 6):
         possible = {
             "".join(tags[i : i + n])
-            for tags in (tags_of(length, scheme) for length in range(1, 9))
+            for tags in (tags_of(length, "bio") for length in range(1, 9))
             for i in range(len(tags) - n + 1)
         }
-        with_channel = {"".join(c) for c in product(letters, repeat=n) if tag_channel("".join(c), scheme)}
-        assert with_channel == possible
-    last_tags = {tags_of(length, scheme)[-1] for length in range(1, 5)}
-    assert {tag for tag in "BIES" if tag_channel(f"{tag}|", scheme)} == last_tags
-    assert set(PRESETS[scheme, "unigrams"]) == set(letters)
+        assert {"".join(c) for c in product("BI", repeat=n) if tag_channel("".join(c))} == possible
+    assert [tag for tag in "BIES" if tag_channel(f"{tag}|")] == list(PRESETS["unigrams"]) == ["B", "I"]
 
 
 def test_a_beginning_that_no_name_has_is_told():
@@ -278,23 +269,13 @@ def test_identity(train, test, data, min_count):
         compare(batch, lambda n, u, v, X=X: {f"identity={text(X[n][u:v])}": 1.0} if text(X[n][u:v]) in learned else {})
 
 
-def test_identity_of_words_numbers_and_several_fields():
+def test_identity_of_words_and_numbers():
     extractor = SegmentFeatureExtractor(identity=True).fit(TOKENS, Y)  # the first field of text
     names = ["identity=In", "identity=end", "identity=the", "identity=the end", "identity=the the"]
     bag = EXTRACTOR.n_features_out_
     assert extractor.get_feature_names_out()[bag:].tolist() == names
     by_number = SegmentFeatureExtractor(identity=1).fit(X, Y).get_feature_names_out()
     assert by_number.tolist() == [f"identity={s}" for s in ["-1", "0.5", "1", "0 2.5", "1 2"]]
-    both = SegmentFeatureExtractor(identity=(1, 0)).fit(X, Y)
-    expected = ["-1|end", "0.5|In", "1|In", "1|the", "0|the 2.5|end", "1|the 2|the"]
-    assert both.get_feature_names_out().tolist() == [f"identity={s}" for s in expected]
-    assert values_of(
-        both.transform([[("the", 2.0), ("the", 1.0), ("the", 2.0)]]), [(0, 1, 3), (0, 0, 2), (0, 1, 2)]
-    ) == [
-        {"identity=1|the 2|the": 1.0},
-        {},
-        {"identity=1|the": 1.0},
-    ]
 
 
 # ---- functions of segments

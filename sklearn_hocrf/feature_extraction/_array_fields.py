@@ -9,7 +9,6 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._data.checks import is_missing, short
-from .._data.labels import position_name
 from .._validation._messages import are_finite
 from ._names import escape
 
@@ -86,21 +85,6 @@ class ArrayTemplates(NamedTuple):
         array = np.empty(len(names), dtype=object)
         array[:] = names
         return array
-
-    def check(self, columns, offsets) -> None:
-        """Raise a ValueError if a column does not hold arrays of the same length as in fit."""
-        for field, column in columns.items():
-            width = self.widths.get(field)
-            if isinstance(column, ArrayColumn) and column.values.shape[1] != width:
-                t = int(np.argmin(column.lacks))
-                was = "no arrays" if width is None else f"arrays of {width}"
-                raise ValueError(
-                    f"{position_name(offsets, t)}: field {short(field)} holds an array of {column.values.shape[1]} "
-                    f"numbers, but held {was} in fit"
-                )
-            is_empty = hasattr(column, "codes") and not len(column.values)  # missing everywhere
-            if width is not None and not isinstance(column, ArrayColumn) and not is_empty:
-                raise ValueError(f"field {short(field)} held arrays in fit, but does not hold arrays now")
 
     def values(self, columns, window) -> np.ndarray:
         """Return the numbers of all tokens, 0 where they are missing or outside; shape (N, n_features), float32."""

@@ -100,7 +100,7 @@ class FittedExtractor(NamedTuple):
 
     vocabularies: Any
     fields: list
-    text_fields: set
+    text_fields: list
     complete_fields: list
     by_position: bool  # tokens may be tuples
 

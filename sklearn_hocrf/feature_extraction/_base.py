@@ -12,47 +12,15 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
-from .._data.checks import short
 from .._persistence import VersionMixin
-from .._validation import SegmentTargets, read_segment_targets
 from .._validation._callbacks import CallbacksMixin, fit_task
 from .._validation._sklearn import fit_context
 
-__all__ = ["CountingTransformer", "fit_task", "read_training_segments"]
-
-
-def read_training_segments(y, lengths, name, *, scheme) -> SegmentTargets:
-    """Return the segments of all training sequences, which ``read_partition_targets`` returns of a part of them."""
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
+__all__ = ["CountingTransformer", "fit_task"]
 
 
 class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Base class of the transformers, which learn by counting and can be fitted part by part; they return batches."""
-
-    def set_output(self, *, transform: str | None = None) -> Self:
-        """Reject data frames as output, because they cannot hold sequences.
-
-        Parameters
-        ----------
-        transform : {"default"} or None, default=None
-            Both leave the output unchanged.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If a data frame is requested.
-        """
-        if transform in (None, "default"):
-            return self
-        raise ValueError(
-            f"{type(self).__name__} returns a SequenceBatch, which set_output(transform={short(transform)}) cannot "
-            "turn into a data frame: do not call set_output; toarray() of the batch is a table of all tokens, with the "
-            "columns get_feature_names_out()"
-        )
 
     @abstractmethod
     def _count_partition(self, X, y) -> Any:
@@ -166,6 +134,7 @@ class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
-        tags.input_tags.string = tags.input_tags.dict = True
+        tags.input_tags.string = tags.input_tags.dict = tags.input_tags.categorical = True
+        tags.input_tags.three_d_array = True
         tags.no_validation = True
         return tags

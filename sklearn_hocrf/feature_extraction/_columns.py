@@ -28,6 +28,7 @@ from ._array_fields import ArrayColumn, array_column, is_array_type
 
 TEXT_FIELD = "w"  # the only field of plain strings
 NUMBER_FIELD = "x"  # the only field of plain numbers
+MISSING = "no values"  # the kind of a column of which no token has a value
 
 
 class TokenTable(NamedTuple):
@@ -42,6 +43,13 @@ class TokenTable(NamedTuple):
 
 def is_text(column) -> bool:
     return isinstance(column, TokenColumn)
+
+
+def kind_of_column(column) -> str:
+    """Return what a column holds."""
+    if isinstance(column, ArrayColumn):
+        return f"arrays of {column.values.shape[1]} numbers"
+    return "numbers" if not is_text(column) else "text" if len(column.values) else MISSING
 
 
 def texts_of(column) -> list:
@@ -107,10 +115,7 @@ def read_tokens(X, fields=None) -> TokenTable:
     offsets = offsets_of(list(map(len, sequences)))
     if offsets[-1] == 0:
         return TokenTable(offsets, {}, "empty")
-    if all(isinstance(sequence, np.ndarray) for sequence in sequences):
-        return TokenTable(offsets, _array_columns(sequences, offsets, fields), "tuple")
-    tokens = list(chain.from_iterable(s.tolist() if isinstance(s, np.ndarray) else s for s in sequences))
-    tokens, kind = _token_kind(tokens, offsets)
+    tokens, kind = _token_kind(list(chain.from_iterable(sequences)), offsets)
     if kind == "dict":
         absent = frozenset(field for field in fields or () if not any(field in token for token in tokens))
         return TokenTable(offsets, _dict_columns(tokens, offsets, fields), kind, absent)
@@ -125,7 +130,7 @@ def read_tokens(X, fields=None) -> TokenTable:
 
 
 def _check_sequences(X) -> list:
-    """Return X as a list of lists, tuples or arrays; numeric sequences stay arrays of shape (T, n_columns)."""
+    """Return X as a list of lists and tuples."""
     X = without_columns(X)
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise TypeError(
@@ -138,11 +143,10 @@ def _check_sequences(X) -> list:
             f"X is a data frame, but a list of sequences is expected: {FRAMES_FIRST}; if it is one sequence, "
             "wrap it: [X]"
         )
-    if is_table and getattr(getattr(X, "dtype", None), "kind", "-") in "USO":
-        raise ValueError("X is a two-dimensional array of text; for a list of sequences of tokens, pass X.tolist()")
     if is_table:
         raise ValueError(
-            "X has two dimensions, which is one sequence, but a list of sequences is expected; wrap it: [X]"
+            "X has two dimensions, but a list of sequences is expected: if it is one sequence, wrap it: [X]; if each "
+            "row is one, pass X.tolist()"
         )
     sequences = list(X)
     if not set(map(type, sequences)) <= {list, tuple}:
@@ -168,8 +172,7 @@ def _check_sequence(sequence, n):
         raise ValueError(
             f"sequence {n} has {sequence.ndim} dimensions; an array must have shape (T, n_columns) or (T,)"
         )
-    is_numeric = sequence.ndim == 2 and sequence.dtype.kind in "fiub"
-    return sequence if is_numeric and not np.ma.is_masked(sequence) else sequence.tolist()  # None for masked entries
+    return sequence.tolist()  # None for masked entries
 
 
 def _rows_of_frame(frame, n) -> list:
@@ -256,22 +259,6 @@ def _column_names(fields, width):
     if len(fields) != width:
         raise ValueError(f"fields has {len(fields)} names {tuple(fields)!r}, but the tokens have {width} columns")
     return list(fields)
-
-
-def _array_columns(sequences, offsets, fields):
-    """Return the columns of numeric sequences of shape (T, n_columns)."""
-    # an empty sequence may lack its columns
-    sequences, numbers_ = zip(*((s, n) for n, s in enumerate(sequences) if len(s)), strict=True)
-    for n, sequence in zip(numbers_, sequences, strict=True):
-        if sequence.shape[1] != sequences[0].shape[1]:
-            raise ValueError(
-                f"sequence {n} has {sequence.shape[1]} columns, but sequence {numbers_[0]} has {sequences[0].shape[1]}"
-            )
-    stacked = np.concatenate(sequences).astype(np.float64, copy=False)
-    if not np.isfinite(stacked).all():
-        t, j = np.argwhere(~np.isfinite(stacked))[0].tolist()
-        raise ValueError(f"{position_name(offsets, t)}: column {j} holds {stacked[t, j]}; numbers must be finite")
-    return {f: freeze(stacked[:, j], np.float64) for j, f in enumerate(_column_names(fields, stacked.shape[1]))}
 
 
 def _dict_columns(tokens, offsets, fields):

@@ -24,20 +24,13 @@ from .._validation._sklearn import Interval, StrOptions, fit_context
 from ._array_fields import ArrayTemplates
 from ._attributes import FittedExtractor, GivenNames, NamedAttributes
 from ._base import CountingTransformer, fit_task
-from ._columns import (
-    TokenTable,
-    check_complete,
-    columns_of_texts,
-    complete_fields,
-    is_text,
-    text_column,
-    without_arrays,
-)
+from ._columns import MISSING, TokenTable, columns_of_texts, text_column, without_arrays
+from ._input_space import InputSpace
 from ._merging import TokenCounts, lacks_counts, without_tokens
-from ._names import ConstantNames, FeatureNames, HashedNames, InputFeatures
+from ._names import ConstantNames, FeatureNames, HashedNames
 from ._string_templates import STYLES, StringTemplates, are_strings, read_template_lines
 from ._template_rows import FieldTemplates
-from ._templates import TemplateVocabularies, Window, check_kind, check_templates
+from ._templates import TemplateVocabularies, Window, check_templates
 from ._token_functions import named_functions
 
 if TYPE_CHECKING:
@@ -270,7 +263,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         ------
         ValueError
             For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
-            the file and the line. For bytes that are not UTF-8 it names their line and their position in the file.
+            the file and the line. For a file that is not UTF-8.
         OSError
             If the file cannot be read.
 
@@ -392,7 +385,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
                 batch.columns = {field: text_column(texts) for field, texts in columns.items()}
                 return batch
         maker = self._maker
-        table = self._like_fitted(X, maker.read(X, _check_fields(self.fields)))
+        table = self._space.like_fitted(X, self._read(X), self.complete_fields_)
         return self._to_batch(X, table, maker.rows(self._vocabularies, table))
 
     def __token_ids__(self, tokens) -> tuple | None:
@@ -406,15 +399,15 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
             found = known.vocabulary.ids_of(tokens)
         elif isinstance(known, TemplateVocabularies) and self.padding == "mark" and self.n_features is None:
-            are_texts = self._text_fields.issuperset(self.fields_)  # else text may be an error, used or not
-            columns = columns_of_texts(tokens, self._kind, self.fields_, self.fields is not None) if are_texts else None
+            are_texts = self._space.text_fields == self.fields_  # else text may be an error, used or not
+            columns = (
+                columns_of_texts(tokens, self._space.form, self.fields_, self.fields is not None) if are_texts else None
+            )
             found = None if columns is None else known.ids_of_texts(columns, self.token_features_, self.bias)
         return None if found is None else (self._attribute_names, *found, columns or {})
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.categorical = True
         tags.requires_fit = self.n_features is None
         return tags
 
@@ -422,12 +415,12 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     def __tagger_features__(self, kept) -> TaggerFeatures:
         """Return how a tagger makes the attributes; see :class:`TaggerFeatures`."""
-        if len(self._input.feature_names):
+        if len(self._space.features.feature_names):
             raise ValueError("the extractor adds to features of a SequenceBatch, which a tagger cannot read")
         if self._array_widths:
             raise ValueError(f"a tagger has no fields of arrays, such as {next(iter(self._array_widths))!r:.60}")
         by_position = self.fields is not None or self.fields_ == list(range(len(self.fields_)))
-        known = self._vocabularies, self.fields_, self._text_fields, self.complete_fields_, by_position
+        known = self._vocabularies, self.fields_, self._space.text_fields, self.complete_fields_, by_position
         return self._maker.tagger_features(FittedExtractor(*known), kept)
 
     @property
@@ -459,8 +452,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _learn_anew(self, X):
         self._check_parameters()
         table = self._read(X)
-        complete = complete_fields(table.columns, table.columns)
-        self._read_form(table.kind, table.columns, InputFeatures.of(X), complete)
+        self._read_form(InputSpace.of(X, table), table.columns)
         self._vocabularies, rows = self._maker.learn(table, self.min_count)
         self._name_features()
         return table, rows
@@ -472,14 +464,13 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         table = self._read(X)
         if table.kind == "empty":
             return TokenCounts(None)
-        form = InputFeatures.of(X), table.kind, without_tokens(table.columns)
-        complete = complete_fields(table.columns, table.columns)
+        form = InputSpace.of(X, table), without_tokens(table.columns)
         if table.kind == "dict" and self._maker.unused is None:  # tokens of other parts may have these keys
             table = table._replace(columns={**table.columns, **self._missing(table.columns, table.offsets)})
         counting = copy(self)
         counting._set_plan(table.columns, of_all=True)
         functions = {name: field for name, (field, _) in counting.token_features_.items()}
-        return TokenCounts(*form, complete, functions, counting._maker.counts(table))
+        return TokenCounts(*form, functions, counting._maker.counts(table))
 
     def _missing(self, columns, offsets) -> dict:
         """Return empty columns for the fields that parameters name but ``columns`` lack."""
@@ -498,7 +489,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _finish(self, counts):
         """Set the fitted attributes."""
         self._check_parameters()
-        self._read_form(counts.kind, counts.columns, counts.input, counts.complete)
+        if counts.space is None:
+            raise ValueError("X has no tokens to learn features from")
+        self._read_form(counts.space, counts.columns)
         for name, (field, _) in self.token_features_.items():
             if counts.functions.get(name) != field:
                 raise lacks_counts(f"the token feature {name!r} of {field!r}", self.fields_)
@@ -532,19 +525,14 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _read(self, X) -> TokenTable:
         return self._maker.read(X, _check_fields(self.fields))
 
-    def _read_form(self, kind, columns, features, complete):
-        """Set the attributes that describe tokens, from training columns and the fields that every token has."""
-        if kind == "empty":
-            raise ValueError("X has no tokens to learn features from")
+    def _read_form(self, space, columns):
+        """Set the attributes that describe tokens, from training columns."""
         for field in columns if self.fields is not None else ():
-            if is_text(columns[field]) and not len(columns[field].values):
+            if space.kinds[field] == MISSING:
                 raise ValueError(f"fields names {field!r}, but no token has a value for it")
-        self.fields_ = list(columns)
-        self._kind = kind
-        self._text_fields = {field for field, column in columns.items() if is_text(column)}
-        self._input = features
+        self._space, self.fields_ = space, space.fields
         used = self._set_plan(columns)
-        self.complete_fields_ = [field for field in self.fields_ if field in used and field in complete]
+        self.complete_fields_ = [field for field in self.fields_ if field in used and field in space.complete]
 
     def _set_plan(self, columns, of_all=False) -> Collection:
         """Set ``templates_`` and ``token_features_`` from the parameters and the training columns; return the fields.
@@ -566,45 +554,21 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             [pairs[0] for pairs in self.templates_ if pairs[0][0] in widths] if widths else [], widths
         )
 
-    def _like_fitted(self, X, table) -> TokenTable:
-        """Return the table with exactly the fields of `fit`."""
-        self._input.check(X)
-        if table.kind == "text" and len(self.fields_) == 1 and self.fields_[0] in self._text_fields:
-            table = table._replace(columns=dict.fromkeys(self.fields_, *table.columns.values()))
-        lacking = [field for field in self.fields_ if field not in table.columns]
-        surplus = table.kind == "tuple" and len(table.columns) > len(self.fields_)
-        optional = table.kind == "empty" or table.kind == self._kind == "dict"
-        if surplus or (lacking and not optional):
-            raise ValueError(
-                f"the tokens have the fields {short(list(table.columns))}, but those in fit had {short(self.fields_)}"
-            )
-        self._arrays.check({f: table.columns[f] for f in self.fields_ if f in table.columns}, table.offsets)
-        for field in self.fields_:
-            if field in table.columns and field not in self._arrays.widths:
-                check_kind(table.columns[field], field in self._text_fields, field)
-        columns = table.columns
-        if lacking:
-            missing = TokenColumn(np.full(table.offsets[-1], -1, dtype=np.int32), np.empty(0, dtype=object))
-            columns = columns | dict.fromkeys(lacking, missing)
-        table = table._replace(columns={field: columns[field] for field in self.fields_})
-        check_complete(table.columns, table.offsets, self.complete_fields_, table.absent | set(lacking))
-        return table
-
     def _name_features(self):
         new = [self._vocabularies, ConstantNames(np.array(self._maker.names_of_always(), dtype=object))]
         if self.n_features is not None:
             new = [HashedNames(self.n_features)]
         new.append(ConstantNames(self._arrays.names()))
-        self._attribute_names = FeatureNames([ConstantNames(self._input.attribute_names), *new])
+        self._attribute_names = FeatureNames([ConstantNames(self._space.features.attribute_names), *new])
         self._feature_names = self._attribute_names
-        if self._input.has_blocks:
-            self._feature_names = FeatureNames([ConstantNames(self._input.feature_names), *new])
+        if self._space.features.has_blocks:
+            self._feature_names = FeatureNames([ConstantNames(self._space.features.feature_names), *new])
         self.n_features_out_ = len(self._feature_names)
 
     def _to_batch(self, X, table, rows) -> SequenceBatch:
         hashed = self.n_features is not None
         indptr, indices, values = rows
-        columns, n_new = without_arrays(table.columns), self.n_features_out_ - len(self._input.feature_names)
+        columns, n_new = without_arrays(table.columns), self.n_features_out_ - len(self._space.features.feature_names)
         if not isinstance(X, SequenceBatch) and not hashed:
             parts = indptr, indices, values, n_new, self._attribute_names
             return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, n_new))

@@ -9,11 +9,18 @@ import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.columns import TokenColumn
 from .._data.segment_features import blocks_of
-from ._columns import check_complete, complete_fields, is_text, read_tokens, without_arrays
+from ._columns import (
+    MISSING,
+    TokenTable,
+    check_complete,
+    complete_fields,
+    kind_of_column,
+    read_tokens,
+    text_column,
+    without_arrays,
+)
 from ._names import InputFeatures
-from ._templates import check_kind
 
 TOKEN_FEATURES_FIRST = (
     "put a SequenceFeatureExtractor before it (texts, numbers), with templates='attributes' for dicts and lists of "
@@ -25,77 +32,98 @@ class InputSpace(NamedTuple):
     """The form of X in fit; later X are compared with it."""
 
     features: InputFeatures
-    kind: str  # of the tokens: "text", "number", "tuple", "dict", or "batch"
-    fields: list  # raw columns
-    text_fields: set  # fields that hold text
+    form: str  # of the tokens: "text", "number", "tuple", "dict", "attributes" or "batch"
+    kinds: dict  # of raw columns by field, see ``kind_of_column``
     complete: list  # fields that every token has
-    unknown: tuple = ()  # fields without values, which could be text or numbers
 
     @classmethod
-    def of(cls, X) -> tuple[InputSpace, SequenceBatch]:
-        """Return the form of X, and X as a batch; raw sequences have no token features."""
-        if isinstance(X, SequenceBatch):
-            batch, kind = X, "batch"
-        else:
-            table = read_tokens(X)
-            batch, kind = _raw_batch(table.offsets, without_arrays(table.columns)), table.kind
-        if batch.n_tokens == 0:
+    def of(cls, X, table) -> InputSpace:
+        """Return the form of X, of which ``table`` has the tokens."""
+        if not table.offsets[-1]:
             raise ValueError("X has no tokens to learn features from")
-        text_fields = {field for field, column in batch.columns.items() if is_text(column)}
-        complete = complete_fields(batch.columns, batch.columns)
-        unknown = tuple(field for field in text_fields if not len(batch.columns[field].values))
-        return cls(InputFeatures.of(X), kind, list(batch.columns), text_fields, complete, unknown), batch
+        kinds = {field: kind_of_column(column) for field, column in table.columns.items()}
+        return cls(InputFeatures.of(X), table.kind, kinds, complete_fields(table.columns, table.columns))
+
+    @property
+    def fields(self) -> list:
+        """The fields of the raw columns."""
+        return list(self.kinds)
+
+    @property
+    def text_fields(self) -> list:
+        """The fields of text; those without values are text, too."""
+        return [field for field, kind in self.kinds.items() if kind in ("text", MISSING)]
 
     def merged(self, other) -> InputSpace:
         """Return the common form of both, or raise an error if they differ in form."""
+        if self.form != other.form:
+            raise ValueError(f"tokens have the form {self.form!r} in one partition and {other.form!r} in another")
         self.features.check_same(other.features)
-        if self.kind != other.kind:
-            raise ValueError(f"tokens have the form {self.kind!r} in one partition and {other.kind!r} in another")
-        fields = list(dict.fromkeys([*self.fields, *other.fields]))  # in the order of their first appearance
-        text = {*self.text_fields, *other.text_fields} - self._unsure(other)
-        numbers = {field for part in (self, other) for field in part.fields if field not in part.text_fields}
-        for field in [field for field in fields if field in text & numbers]:
-            raise ValueError(f"field {short(field)} holds text in one partition and numbers in another")
-        unknown = {field for field in fields if field not in text | numbers}
+        if self.form != "dict" and self.fields != other.fields:
+            raise ValueError(
+                f"tokens have the fields {short(self.fields)} in one partition and {short(other.fields)} in another"
+            )
+        kinds = dict(self.kinds)  # in the order in which fields first appear
+        for field, kind in other.kinds.items():
+            own = kinds.get(field, MISSING)
+            if own != kind and MISSING not in (own, kind):
+                raise ValueError(f"field {short(field)} holds {own} in one partition and {kind} in another")
+            kinds[field] = kind if own == MISSING else own
         complete = [field for field in self.complete if field in other.complete]
-        return InputSpace(self.features, self.kind, fields, text | unknown, complete, tuple(unknown))
+        return InputSpace(self.features, self.form, kinds, complete)
 
-    def _unsure(self, other) -> set:
-        """Return the fields that neither part knows to be text."""
-        sure = {field for part in (self, other) for field in part.text_fields if field not in part.unknown}
-        return {*self.unknown, *other.unknown} - sure
+    def check_fields(self, *parts) -> None:
+        """Raise unless each part, of which this is the merged form, has values of all fields."""
+        for part in parts:
+            if list(part.kinds.items()) != list(self.kinds.items()):
+                raise ValueError(
+                    f"functions of segments get the fields {short(part.fields)} in one partition, but the whole has "
+                    f"{short(self.fields)}; each partition must have values of all fields"
+                )
+
+    def like_fitted(self, X, table, used) -> TokenTable:
+        """Return the table of a later X with exactly the fields of fit, or raise; all fields ``used`` must be present.
+
+        Plain texts are read as the only field of fit.
+        """
+        self.features.check(X)
+        fields, columns = self.fields, table.columns
+        if table.kind == "text" and len(fields) == 1 and self.text_fields:
+            columns = dict.fromkeys(fields, *columns.values())
+        lacking = {field for field in fields if field not in columns}
+        surplus = table.kind == "tuple" and len(columns) > len(fields)
+        optional = table.kind == "empty" or table.kind == self.form == "dict"
+        if surplus or (lacking and not optional):
+            raise ValueError(f"the tokens have the fields {short(list(columns))}, but those in fit had {short(fields)}")
+        missing = text_column([None] * int(table.offsets[-1])) if lacking else None
+        columns = {field: columns.get(field, missing) for field in fields}
+        for field, column in columns.items():
+            was, now = "text" if field in self.text_fields else self.kinds[field], kind_of_column(column)
+            if now not in (was, MISSING):
+                raise ValueError(f"field {short(field)} held {was} in fit, but holds {now} now")
+        complete = [field for field in self.complete if field in used]
+        check_complete(columns, table.offsets, complete, table.absent | lacking)
+        return table._replace(columns=columns)
 
     def read(self, X, used) -> SequenceBatch:
-        """Return a later X as a batch with the columns of fit, or raise; all fields ``used`` must be present."""
-        batch, absent = self._read(X)
-        check_complete(batch.columns, batch.offsets, [field for field in self.complete if field in used], absent)
-        return batch
+        """Return a later X as a batch with the columns of fit, or raise."""
+        return batch_of(X, self.like_fitted(X, raw_table(X), used))
 
-    def _read(self, X) -> tuple[SequenceBatch, frozenset]:
-        """Return X as a batch, and the fields that its dicts lack."""
-        self.features.check(X)
-        if isinstance(X, SequenceBatch):
-            self._check_columns(X.columns)
-            return X, frozenset()
-        if self.kind == "batch":
-            raise ValueError("X has raw sequences, but fit had a SequenceBatch: pass X through the same transformers")
-        table = read_tokens(X, self.fields if self.kind == "dict" else None)  # dicts may lack keys or have others
-        if table.kind == "empty":
-            missing = TokenColumn(np.empty(0, dtype=np.int32), np.empty(0, dtype=object))
-            table = table._replace(columns=dict.fromkeys(self.fields, missing))
-        elif table.kind != self.kind:
-            raise ValueError(f"X has tokens of the form {table.kind!r}, but in fit they had the form {self.kind!r}")
-        columns = without_arrays(table.columns)
-        self._check_columns(columns)
-        return _raw_batch(table.offsets, columns), table.absent
 
-    def _check_columns(self, columns):
-        if not columns.keys() >= set(self.fields):
-            raise ValueError(
-                f"the tokens have the fields {short(list(columns))}, but those in fit had {short(self.fields)}"
-            )
-        for field in self.fields:
-            check_kind(columns[field], field in self.text_fields, field)
+def raw_table(X) -> TokenTable:
+    """Return the tokens of X with their raw columns but those of arrays."""
+    if isinstance(X, SequenceBatch):
+        return TokenTable(X.offsets, dict(X.columns), "batch" if X.n_tokens else "empty")
+    table = read_tokens(X)
+    return table._replace(columns=without_arrays(table.columns))
+
+
+def batch_of(X, table) -> SequenceBatch:
+    """Return X as a batch; raw sequences have no token features."""
+    if isinstance(X, SequenceBatch):
+        return X
+    no_rows = np.zeros(int(table.offsets[-1]) + 1), np.empty(0), None, 0, np.empty(0, dtype=object)
+    return SequenceBatch(table.offsets, *no_rows, table.columns)
 
 
 def has_tokens(X) -> bool:
@@ -123,19 +151,13 @@ def token_form(X) -> str | None:
     return None
 
 
-def _raw_batch(offsets, columns) -> SequenceBatch:
-    n_tokens = int(offsets[-1])
-    names = np.empty(0, dtype=object)
-    return SequenceBatch(offsets, np.zeros(n_tokens + 1), np.empty(0), None, 0, names, columns)
-
-
 def kept_blocks(batch) -> tuple:
     """Return the blocks of a batch: its token features, if it has no blocks yet."""
     return tuple(block for block in blocks_of(batch) if batch.blocks is not None or block.n_features)
 
 
-def text_field(space: InputSpace, field, parameter) -> tuple:
-    """Return the fields that a parameter names; True or None means the first text field, else the first field."""
+def text_field(space: InputSpace, field, parameter):
+    """Return the field that a parameter names; True or None means the first text field, else the first field."""
     if not space.fields:
         raise ValueError(
             f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. For feature "
@@ -143,14 +165,9 @@ def text_field(space: InputSpace, field, parameter) -> tuple:
             "SequenceFeatureExtractor first"
         )
     if field is True or field is None:
-        return (next((field for field in space.fields if field in space.text_fields), space.fields[0]),)
-    # a tuple may be a key of the tokens, hence the first test
-    fields = (field,) if field in space.fields or not isinstance(field, (tuple, list)) else tuple(field)
-    for name in fields:
-        if name not in space.fields:
-            raise ValueError(
-                f"{parameter} names the field {short(name)}, but the tokens have the fields {short(space.fields)}"
-            )
-    if not fields or len(set(fields)) < len(fields):
-        raise ValueError(f"{parameter} must name different fields, at least one, got {field!r}")
-    return fields
+        return next(iter(space.text_fields), space.fields[0])
+    if field not in space.fields:
+        raise ValueError(
+            f"{parameter} names the field {short(field)}, but the tokens have the fields {short(space.fields)}"
+        )
+    return field

@@ -1,4 +1,4 @@
-"""Merge values, attributes and strings of parts of the training data as if all parts had been read at once.
+"""Merge values and attributes of parts of the training data as if all parts had been read at once.
 
 Each part has its own ids. Values of fields and attributes get ids in sorted order, so the merged ids equal the ids of
 the whole.
@@ -6,7 +6,6 @@ the whole.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +14,8 @@ from .._data.checks import short
 from .._data.columns import TokenColumn
 from ._array_fields import ArrayColumn
 from ._columns import is_text
-from ._names import InputFeatures
+from ._input_space import InputSpace
 from ._templates import FieldTable, TemplateVocabularies
-from ._tries import TokenCodes, Trie
 
 
 class MergedIds(NamedTuple):
@@ -58,12 +56,8 @@ def _merge_tables(left, right, field) -> FieldTable:
     if left.labels is not None and right.labels is not None:
         return FieldTable(sorted({*left.labels, *right.labels}))
     if left.labels or right.labels:
-        raise _mixed_kinds(field, "text", "numbers")
+        raise ValueError(f"field {short(field)} holds text in one partition and numbers in another")
     return FieldTable(None)  # a field that is missing everywhere in one part looks like text there
-
-
-def _mixed_kinds(field, one, other) -> ValueError:
-    return ValueError(f"field {short(field)} holds {one} in one partition and {other} in another")
 
 
 def _new_codes(table, merged) -> np.ndarray:
@@ -74,69 +68,27 @@ def _new_codes(table, merged) -> np.ndarray:
 
 def without_tokens(columns) -> dict:
     """Return columns without tokens that hold the same values."""
-    return {field: _without_tokens(column) for field, column in columns.items()}
-
-
-def _without_tokens(column):
-    if is_text(column):
-        return column.take(slice(0))
-    return ArrayColumn(*(part[:0] for part in column)) if isinstance(column, ArrayColumn) else column[:0].copy()
+    return {
+        field: column.take(slice(0))
+        if is_text(column)
+        else ArrayColumn(*(part[:0] for part in column))
+        if isinstance(column, ArrayColumn)
+        else column[:0].copy()
+        for field, column in columns.items()
+    }
 
 
 def merge_columns(left, right) -> dict:
     """Return columns without tokens that hold the values of both, in the order in which fields first appear."""
-    both = {field: _merge_column(left[field], right[field], field) for field in left if field in right}
-    return {**left, **right, **both}
-
-
-def _kind(column) -> str:
-    if isinstance(column, ArrayColumn):
-        return f"arrays of {column.values.shape[1]} numbers"
-    return "text" if is_text(column) else "numbers"
-
-
-def _merge_column(left, right, field):
-    for column, other in ((left, right), (right, left)):
-        if is_text(column) and not len(column.values):  # missing everywhere
-            return other
-    if _kind(left) != _kind(right):
-        raise _mixed_kinds(field, _kind(left), _kind(right))
-    if not is_text(left):
-        return left
-    values = dict.fromkeys([*left.values.tolist(), *right.values.tolist()])  # as they first appear, as in a column
-    return TokenColumn(left.codes, np.array([*values, None], dtype=object)[:-1])
-
-
-def merge_codes(left, right) -> tuple[TokenCodes, MergedIds]:
-    """Return the codes of the token values of both, and the MergedIds of the codes of each."""
-    if left.fields != right.fields:
-        raise ValueError(
-            f"the text of segments is read from the fields {left.fields!r} and {right.fields!r}: choose one"
-        )
-    merged = TokenCodes(left.fields, sorted({*left.values, *right.values}))
-    index_of = {value: i for i, value in enumerate(merged.values)}
-    ids = (np.array([index_of[value] for value in part.values], dtype=np.int64) for part in (left, right))
-    return merged, MergedIds(*ids)
-
-
-def merge_tries(left, right, codes, n_codes) -> tuple[Trie, MergedIds]:
-    """Return the trie of the strings of both, and the MergedIds of nodes; ``codes`` are the MergedIds of codes."""
-    nodes = MergedIds(np.zeros(left.n_nodes, dtype=np.int64), np.zeros(right.n_nodes, dtype=np.int64))
-    keys, level_starts = [np.empty(0, dtype=np.int64)], [0]
-    edges = left.edges(), right.edges()
-    for level in range(max(left.depth, right.depth)):
-        own = left.level(level), right.level(level)
-        moved = [
-            of_node[parents[old - 1]] * n_codes + of_code[code[old - 1]]
-            for old, (parents, code), of_node, of_code in zip(own, edges, nodes, codes, strict=True)
-        ]
-        distinct, rank = np.unique(np.concatenate(moved), return_inverse=True)
-        new = np.split(rank + level_starts[-1] + 1, [len(moved[0])])
-        for old, of_node, ids in zip(own, nodes, new, strict=True):
-            of_node[old] = ids
-        keys.append(distinct)
-        level_starts.append(level_starts[-1] + len(distinct))
-    return Trie(np.concatenate(keys), np.array(level_starts), n_codes), nodes
+    merged = {**left, **right}
+    for field, column in left.items():
+        other = merged[field]
+        if is_text(column) and is_text(other):
+            values = dict.fromkeys([*column.values.tolist(), *other.values.tolist()])  # as they first appear
+            merged[field] = TokenColumn(column.codes, np.array([*values, None], dtype=object)[:-1])
+        elif is_text(other):  # missing everywhere in that part
+            merged[field] = column
+    return merged
 
 
 def lacks_counts(what, fields) -> ValueError:
@@ -166,25 +118,16 @@ class TemplateCounts(NamedTuple):
 class TokenCounts(NamedTuple):
     """The counts of some training sequences for a :class:`SequenceFeatureExtractor`; empty if they have no tokens."""
 
-    input: InputFeatures | None
-    kind: str = "empty"  # form of the tokens
+    space: InputSpace | None
     columns: dict = {}  # raw columns of no tokens, with all values
-    complete: Collection = ()  # fields that every token has
     functions: dict = {}  # the field of each token feature
     counted: Any = None  # AttributeCounts or TemplateCounts
 
     def merged(self, other) -> TokenCounts:
         """Return the sums of the counts of both."""
-        if self.input is None or other.input is None:
-            return other if self.input is None else self
-        if self.kind != other.kind:
-            raise ValueError(f"tokens have the form {self.kind!r} in one partition and {other.kind!r} in another")
-        self.input.check_same(other.input)
-        if self.kind != "dict" and list(self.columns) != list(other.columns):
-            raise ValueError(
-                f"tokens have the fields {short(list(self.columns))} in one partition and "
-                f"{short(list(other.columns))} in another"
-            )
+        if self.space is None or other.space is None:
+            return other if self.space is None else self
+        space = self.space.merged(other.space)
         for name in sorted(self.functions.keys() & other.functions.keys()):
             if self.functions[name] != other.functions[name]:
                 raise ValueError(
@@ -192,6 +135,5 @@ class TokenCounts(NamedTuple):
                     f"{other.functions[name]!r} in another: specify the field in token_features"
                 )
         functions = {name: field for name, field in self.functions.items() if name in other.functions}
-        complete = [field for field in self.complete if field in set(other.complete)]
-        columns, counted = merge_columns(self.columns, other.columns), self.counted.merged(other.counted)
-        return TokenCounts(self.input, self.kind, columns, complete, functions, counted)
+        columns = merge_columns(self.columns, other.columns)
+        return TokenCounts(space, columns, functions, self.counted.merged(other.counted))

@@ -2,70 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
-from .._data.arrays import freeze
-from .._data.batch import SequenceBatch, with_blocks
-from .._data.checks import short
-from .._data.labels import sorted_labels
+from .._data.batch import SequenceBatch
 from .._data.schemes import SCHEMES
-from .._data.segment_features import RowBlock
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
-from .._validation import read_partition_targets, warn_user
-from .._validation._sklearn import Interval, StrOptions, fit_context
-from ._base import CountingTransformer, fit_task, read_training_segments
-from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, has_tokens, kept_blocks, text_field, token_form
-from ._merging import merge_codes
-from ._names import names_of_blocks
-from ._segment_rows import FunctionRows, IdentityRows, SegmentTexts, check_functions
-from ._tags import TAG_SCHEMES, check_tags
-from ._tries import TokenCodes
+from .._validation import warn_user
+from .._validation._sklearn import Interval, StrOptions
+from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, batch_of, raw_table, text_field, token_form
+from ._segment_base import SegmentCounts, SegmentTransformer
+from ._segment_rows import FunctionRows, IdentityRows, check_functions
+from ._tags import check_tags
+from ._tries import TrainingStrings
 
 
-class SegmentCounts(NamedTuple):
-    """The counts of training sequences for a :class:`SegmentFeatureExtractor`; ``space`` is None without tokens."""
-
-    space: InputSpace | None
-    batch: SequenceBatch | None = None  # without sequences, with the features that X already has
-    token_blocks: list | None = None
-    labels: list | None = None  # of segments, sorted; None where y is not needed
-    longest: int | None = None  # length of the longest segment
-    token_codes: TokenCodes | None = None
-    texts: SegmentTexts | None = None
-    of_functions: Counter | None = None  # number of segments with each named value; None without functions
-    scheme: str | None = None  # in which y gives the segments; None where y is not needed
-
-    def merged(self, other) -> SegmentCounts:
-        """Return the sums of the counts of both."""
-        if self.space is None or other.space is None:
-            return other if self.space is None else self
-        space = self.space.merged(other.space)
-        for part in () if self.of_functions is None else (self.space, other.space):
-            if part.fields != space.fields or set(part.unknown) != set(space.unknown):
-                raise ValueError(
-                    f"functions of segments get the fields {short(part.fields)} in one partition, but the whole has "
-                    f"{short(space.fields)}; each partition must have values of all fields"
-                )
-        merged = self._replace(space=space)
-        if self.labels is not None:
-            labels = sorted_labels([*self.labels, *other.labels], [0], at_least=1).tolist()
-            merged = merged._replace(labels=labels, longest=max(self.longest, other.longest))
-        if self.texts is not None:
-            token_codes, codes = merge_codes(self.token_codes, other.token_codes)
-            texts = self.texts.merged(other.texts, codes, token_codes.size)
-            merged = merged._replace(token_codes=token_codes, texts=texts)
-        of_functions = None if self.of_functions is None else self.of_functions + other.of_functions
-        return merged._replace(of_functions=of_functions)
-
-
-class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Make features of segments from token features, lengths, texts and functions.
 
     The features of a segment [start, stop) are its length, its text, the values of user-defined functions, and token
@@ -89,12 +44,10 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         ``SequenceFeatureExtractor(bias=True)``.
     tags : None, "unigrams", "bigrams" or dict, default=None
         ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
-        segment ("B", "I", "BI", "II", "BII" ...). The tags depend on `tag_scheme`. "B|" and "I|" are the bigrams
-        across a boundary: they combine the last tag of a segment with the token features of the first token after it.
-        The names of features begin with the n-gram and a colon, as in ``"BI:"``. "unigrams" means all tags with
-        all token features, "bigrams" all n-grams of one and two tags.
-    tag_scheme : {"bio", "bioes"}, default="bio"
-        The tags of the tokens of a segment: B I I I or B I I E, and B or S for a segment of one token.
+        segment ("B", "I", "BI", "II", "BII" ...). The first token of a segment has the tag B, the others have I. "B|"
+        and "I|" are the bigrams across a boundary: they combine the last tag of a segment with the token features of
+        the first token after it. The names of features begin with the n-gram and a colon, as in ``"BI:"``. "unigrams"
+        means all tags with all token features, "bigrams" all n-grams of one and two tags.
     length : None, "indicator", "capped", "gamma" or tuple of them, default=None
         Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
         indicator. "capped" is the same, but the last indicator, with a plus sign, also covers longer segments. "gamma"
@@ -105,7 +58,7 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
     max_length : int or None, default=None
         Maximum length with a separate indicator; None means the length of the longest training segment. A number
         without `length` is an error.
-    identity : bool, field, tuple of fields or None, default=False
+    identity : bool, field or None, default=False
         Whether the text of a segment makes an indicator, ``identity=<text>``. Only texts of training segments get one.
         True means the first text field of the raw tokens, or the first field if there is no text field; None is the
         same as False.
@@ -173,7 +126,6 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         "end": "no_validation",
         "inside": "no_validation",
         "tags": "no_validation",
-        "tag_scheme": [StrOptions(set(TAG_SCHEMES))],
         "length": [StrOptions(set(LENGTH_KINDS)), tuple, list, None],
         "max_length": [Interval(Integral, 1, None, closed="left"), None],
         "identity": "no_validation",
@@ -190,7 +142,6 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         end: bool | str | tuple[str, ...] = (),
         inside: bool | str | tuple[str, ...] = (),
         tags: str | Mapping[str, Any] | None = None,
-        tag_scheme: str = "bio",
         length: str | tuple[str, ...] | None = None,
         max_length: int | None = None,
         identity: Any = False,
@@ -203,7 +154,6 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         self.end = end
         self.inside = inside
         self.tags = tags
-        self.tag_scheme = tag_scheme
         self.length = length
         self.max_length = max_length
         self.identity = identity
@@ -258,116 +208,53 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         -------
         batch : SequenceBatch of shape (n_sequences, n_features_out_)
         """
-        return self._to_batch(self._learn(X, y))
-
-    def transform(self, X: Any) -> SequenceBatch:
-        """Return sequences with the features of segments learned in `fit`.
-
-        Parameters
-        ----------
-        X : SequenceBatch, or list of sequences of tokens
-            Of the form seen in `fit`.
-
-        Returns
-        -------
-        batch : SequenceBatch of shape (n_sequences, n_features_out_)
-
-        Raises
-        ------
-        ValueError
-            If X does not have the same features and fields as in `fit`.
-        sklearn.exceptions.NotFittedError
-            If `fit` was not called.
-        """
-        check_is_fitted(self, "n_features_out_")
-        return self._to_batch(self._space.read(X, self._fields))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        tags.input_tags.categorical = True
-        return tags
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def _count_partition(self, X, y) -> SegmentCounts:
-        if not has_tokens(X):
-            return SegmentCounts(None)
-        return self._count(X, y, read_partition_targets)[0]
-
-    @fit_context(prefer_skip_nested_validation=True)
-    @fit_task
-    def _learn(self, X, y) -> SequenceBatch:
-        """Set the fitted attributes; return X as a batch."""
-        counts, batch = self._count(X, y, read_training_segments)
-        self._finish(counts)
-        return batch
+        return self._to_batch(self._learn(X, y)[1])
 
     def _count(self, X, y, read) -> tuple[SegmentCounts, SequenceBatch]:
-        """Return the counts of sequences, and their batch; ``read`` is the function that reads y."""
-        kinds = _check_lengths(self.length)
         functions = check_functions(self.functions)
-        if self.max_length is not None and not kinds:
+        if self.max_length is not None and not _check_lengths(self.length):
             raise ValueError(
                 f'max_length={self.max_length} has no effect without length: did you mean length="capped"?'
             )
-        tags = check_tags(self.tags, self.tag_scheme)
-        space, batch = InputSpace.of(X)
-        fields = () if self.identity is False or self.identity is None else text_field(space, self.identity, "identity")
+        tags = check_tags(self.tags)
+        table = raw_table(X)
+        space, batch = InputSpace.of(X, table), batch_of(X, table)
+        has_identity = self.identity is not False and self.identity is not None
+        field = text_field(space, self.identity, "identity") if has_identity else None
         if functions:
             text_field(space, True, "functions")
-        token_blocks = self._token_blocks(space.features, tags)
-        labels, longest, texts, token_codes, scheme = None, None, None, None, None
-        of_functions = None
-        if fields or functions or (self._has_indicators() and self.max_length is None):
+        counts = SegmentCounts(space, batch[:0], self._token_blocks(space.features, tags))
+        if has_identity or functions or (self._has_indicators() and self.max_length is None):
             name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
             targets = read(y, batch.lengths, name, scheme=self.scheme)
-            segments, labels, scheme = targets.segments, targets.labels.tolist(), targets.scheme
-            longest = int(segments.lengths.max())
-            if fields:
-                token_codes = TokenCodes.of(batch.columns, fields)
-                codes = token_codes.encode(batch.columns)
-                texts = SegmentTexts.of(codes, segments.start, segments.stop, token_codes.size)
+            segments, labels = targets.segments, targets.labels.tolist()
+            counts = counts._replace(scheme=targets.scheme, labels=labels, longest=int(segments.lengths.max()))
+            if has_identity:
+                counts = counts._replace(strings=TrainingStrings.of(batch, field, segments))
             if functions:
                 where = list(batch.columns), batch.columns, batch.offsets, segments.start, segments.stop
-                of_functions = FunctionRows.counts(functions, *where)
+                counts = counts._replace(of_functions=FunctionRows.counts(functions, *where))
         if self.bag is None:
             _warn_of_raw_tokens(X)
-        counts = SegmentCounts(
-            space, batch[:0], token_blocks, labels, longest, token_codes, texts, of_functions, scheme
-        )
         return counts, batch
 
     def _has_indicators(self) -> bool:
         return bool(set(_check_lengths(self.length)) - {"gamma"})
 
-    def _finish(self, counts):
-        """Set the fitted attributes."""
-        if counts.space is None:
-            raise ValueError("X has no tokens to learn features from")
-        if counts.scheme == "runs":
-            sorted_labels(counts.labels, [0])  # raises if there is only one
-        self.max_length_ = self.max_length if self._has_indicators() else None
-        learned_from_y = None
-        if self._has_indicators() and self.max_length is None:
-            self.max_length_, learned_from_y = counts.longest, counts.scheme
+    def _set_features(self, counts):
+        learns_length = self._has_indicators() and self.max_length is None
+        self.max_length_ = counts.longest if learns_length else self.max_length if self._has_indicators() else None
         lengths = (
-            LengthBlock(kind, self.max_length_ or 0, None if kind == "gamma" else learned_from_y)
+            LengthBlock(kind, self.max_length_ or 0, counts.scheme if learns_length and kind != "gamma" else None)
             for kind in _check_lengths(self.length)
         )
         self._blocks = [*counts.token_blocks, *lengths]
-        space, self._token_codes = counts.space, counts.token_codes
-        self._makers = []
-        if counts.texts is not None:
-            self._makers.append(IdentityRows(counts.texts, counts.token_codes, self.min_count))
+        self._makers = [] if counts.strings is None else [IdentityRows.of(counts.strings, self.min_count)]
+        self._fields = [] if counts.strings is None else [counts.strings.token_codes.field]
         functions = check_functions(self.functions)
         if functions:
-            self._makers.append(FunctionRows.of_counts(functions, space.fields, counts.of_functions, self.min_count))
-        # the fields that features use
-        self._fields = space.fields if functions else () if counts.token_codes is None else counts.token_codes.fields
-        self._space, self._scheme = space, counts.scheme
-        blocks = (*self._first_blocks(counts.batch), *self._blocks, *(RowBlock(maker, {}) for maker in self._makers))
-        self._feature_names = names_of_blocks(blocks, space.features.attribute_names)
-        self.n_features_out_ = len(self._feature_names)
+            self._fields = counts.space.fields
+            self._makers.append(FunctionRows.of_counts(functions, self._fields, counts.of_functions, self.min_count))
 
     def _token_blocks(self, features, tags) -> list[TokenBlock]:
         """Return the blocks of token features that count at some tokens of a segment."""
@@ -389,20 +276,6 @@ class SegmentFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None): 
         ]
         empty = () if self.bag is None else chosen[:1]  # even a batch without any features has a block
         return [block for block in chosen if block.n_features] or list(empty)
-
-    def _first_blocks(self, batch) -> tuple:
-        """Return the blocks of the features that X already has."""
-        return kept_blocks(batch) if self.bag is None else ()
-
-    def _to_batch(self, batch) -> SequenceBatch:
-        data = {}
-        if self._token_codes is not None:
-            data = {"code": freeze(self._token_codes.encode(batch.columns), np.int32)}
-        rows = (
-            RowBlock(maker, data if isinstance(maker, IdentityRows) else {}, self._scheme) for maker in self._makers
-        )
-        blocks = (*self._first_blocks(batch), *self._blocks, *rows)
-        return with_blocks(batch, blocks, self._feature_names)
 
 
 def _check_lengths(length) -> tuple:

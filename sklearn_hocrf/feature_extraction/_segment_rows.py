@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from numbers import Real
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -14,31 +14,10 @@ from scipy import sparse
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from ._columns import is_text
-from ._merging import merge_tries
 from ._names import FeatureNames, escape
+from ._templates import value_text
 from ._token_functions import warn_if_local
 from ._tries import Trie
-
-
-class SegmentTexts(NamedTuple):
-    """The texts of training segments without missing values."""
-
-    trie: Trie
-    counts: np.ndarray  # (n_nodes,) int64   number of segments with this text
-
-    @classmethod
-    def of(cls, codes, start, stop, n_codes) -> SegmentTexts:
-        """Return the texts of the segments ``[start, stop)``; a code of -1 marks a missing value."""
-        n_present = offsets_of(codes >= 0)  # tokens with a value, before each token
-        complete = n_present[stop] - n_present[start] == stop - start
-        start, stop = start[complete], stop[complete]
-        trie, _ = Trie.of(codes, start, stop - start, n_codes)
-        return cls(trie, np.bincount(trie.find(codes, start, stop), minlength=trie.n_nodes))
-
-    def merged(self, other, codes, n_codes) -> SegmentTexts:
-        """Return the texts of both; ``codes`` are MergedIds for the codes of each part."""
-        trie, nodes = merge_tries(self.trie, other.trie, codes, n_codes)
-        return SegmentTexts(trie, nodes.add_up(self.counts, other.counts, trie.n_nodes))
 
 
 class IdentityRows:
@@ -46,28 +25,33 @@ class IdentityRows:
 
     Parameters
     ----------
-    texts : SegmentTexts
-        Texts of the training segments.
-    token_codes : TokenCodes
-        Gives the texts of the codes.
-    min_count : int
-        Texts of fewer segments get no feature.
+    trie : Trie
+    nodes : ndarray of int
+        The texts that have a feature, ascending.
+    names : FeatureNames
     """
 
-    def __init__(self, texts, token_codes, min_count):
-        self._trie = texts.trie
-        ends = np.flatnonzero(texts.counts >= min_count)
-        self._feature_of_node = np.full(self._trie.n_nodes, -1, dtype=np.int32)
-        self._feature_of_node[ends] = np.arange(len(ends), dtype=np.int32)
-        self.n_features = len(ends)
-        self.feature_names = FeatureNames.of("identity=" + _texts(self._trie, token_codes.texts())[ends])
+    def __init__(self, trie, nodes, names):
+        self._trie, self.feature_names, self.n_features = trie, names, len(names)
+        self._nodes = freeze_indices(nodes, trie.n_nodes, "texts of segments")
+        if len(nodes) != len(names):
+            raise ValueError(f"{len(nodes)} texts of segments have {len(names)} names")
+        self._feature_of_node = np.full(trie.n_nodes, -1, dtype=np.int32)
+        self._feature_of_node[self._nodes] = np.arange(len(nodes))
 
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        of_node = freeze_indices(self._feature_of_node, self.n_features, "features of strings", start=-1)
-        if len(of_node) != self._trie.n_nodes or len(self.feature_names) != self.n_features:
-            raise ValueError(f"{len(of_node)} strings, {len(self.feature_names)} names, {self.n_features} features")
-        self._feature_of_node = of_node
+    def __reduce__(self):
+        return IdentityRows, (self._trie, self._nodes, self.feature_names)
+
+    @classmethod
+    def of(cls, strings, min_count) -> IdentityRows:
+        """Return the indicators of the texts of at least ``min_count`` segments, none of whose values is missing."""
+        start, values = np.flatnonzero(strings.lengths), strings.token_codes.values
+        lengths = strings.lengths[start]
+        trie = Trie.of(strings.codes, start, lengths, len(values))
+        counts = np.bincount(trie.find(strings.codes, start, start + lengths), minlength=trie.n_nodes)
+        nodes = np.flatnonzero(counts[1:] >= min_count) + 1  # node 0 is that of texts with missing values
+        texts = np.array([*(value_text(value, False) for value in values), None], dtype=object)[:-1]
+        return cls(trie, nodes, FeatureNames.of("identity=" + _texts(trie, texts)[nodes]))
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the indicators of candidate segments; ``token_data`` has the "code" of each token."""
@@ -134,26 +118,23 @@ class FunctionRows:
     def __setstate__(self, state):
         self.__init__(state["functions"], state["fields"], state["names"])
 
-    @classmethod
-    def counts(cls, functions, fields, columns, offsets, start, stop) -> Counter:
+    @staticmethod
+    def counts(functions, fields, columns, offsets, start, stop) -> Counter:
         """Return the number of training segments ``[start, stop)`` with each named value other than 0."""
-        return cls(functions, fields, FeatureNames.of([]))._count(columns, offsets, start, stop)
+        counts: Counter = Counter()
+        for name, segments, _ in _entries(functions, fields, columns, offsets, start, stop):
+            counts[name] += len(segments)
+        return counts
 
     @classmethod
     def of_counts(cls, functions, fields, counts: Counter, min_count: int) -> Self:
         """Return the features that occur in at least ``min_count`` training segments."""
         return cls(functions, fields, FeatureNames.of(sorted(name for name, n in counts.items() if n >= min_count)))
 
-    def _count(self, columns, offsets, start, stop) -> Counter:
-        counts: Counter = Counter()
-        for name, segments, _ in self._entries(columns, offsets, start, stop):
-            counts[name] += len(segments)
-        return counts
-
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments, without features that no training segment had."""
         rows, indices, data = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
-        for name, segments, values in self._entries(columns, offsets, start, stop):
+        for name, segments, values in _entries(self._functions, self._fields, columns, offsets, start, stop):
             if name in self._index_of:
                 rows.append(segments)
                 indices.append(np.full(len(segments), self._index_of[name]))
@@ -161,19 +142,22 @@ class FunctionRows:
         coordinates = np.concatenate(rows), np.concatenate(indices)
         return sparse.csr_array((np.concatenate(data), coordinates), shape=(len(start), self.n_features))
 
-    def _entries(self, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield name, indices of segments and nonzero values of each feature, one sequence at a time."""
-        sequence = np.searchsorted(offsets, start, side="right") - 1
-        order = np.argsort(sequence, kind="stable")
-        of_sequence, firsts = np.unique(sequence[order], return_index=True)
-        readers = {field: _reader(columns[field]) for field in self._fields}
-        for n, segments in zip(of_sequence.tolist(), np.split(order, firsts)[1:], strict=True):
-            first, last = int(offsets[n]), int(offsets[n + 1])
-            cells = {field: _read_only(read(first, last)) for field, read in readers.items()}
-            tokens = next(iter(cells.values())) if len(cells) == 1 else cells
-            bounds = _read_only(start[segments] - first), _read_only(stop[segments] - first)
-            for name, chosen, values in _added_up(self._functions, tokens, n, *bounds):
-                yield name, segments[chosen], values
+
+def _entries(functions, fields, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Yield name, indices of segments and nonzero values of each feature, one sequence at a time."""
+    sequence = np.searchsorted(offsets, start, side="right") - 1
+    order = np.argsort(sequence, kind="stable")
+    of_sequence, firsts = np.unique(sequence[order], return_index=True)
+    readers = {field: _reader(columns[field]) for field in fields}
+    for n, segments in zip(of_sequence.tolist(), np.split(order, firsts)[1:], strict=True):
+        first, last = int(offsets[n]), int(offsets[n + 1])
+        cells = {field: _read_only(read(first, last)) for field, read in readers.items()}
+        tokens = next(iter(cells.values())) if len(cells) == 1 else cells
+        bounds = _read_only(start[segments] - first), _read_only(stop[segments] - first)
+        for name, total in _added_up(functions, tokens, n, *bounds).items():
+            chosen = np.flatnonzero(total)
+            if len(chosen):
+                yield name, segments[chosen], total[chosen]
 
 
 def _reader(column) -> Callable[[int, int], np.ndarray]:
@@ -190,25 +174,20 @@ def _read_only(array) -> np.ndarray:
     return array
 
 
-def _added_up(functions, tokens, n, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield name, positions of segments and nonzero values of the features of a sequence; equal names are added."""
-    parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+def _added_up(functions, tokens, n, starts, stops) -> dict[str, np.ndarray]:
+    """Return the values of the features of the segments of a sequence by name; those of equal names are added."""
+    totals: dict[str, np.ndarray] = {}
     own_names: set[str] = set()
     for own_name, function in functions:
         for name, positions, values in _call(own_name, function, tokens, n, (starts, stops), own_names):
-            parts.setdefault(name, []).append((positions, values))
-    for name, of_name in parts.items():
-        total = np.zeros(len(starts))
-        for positions, values in of_name:
-            total[positions] += values
+            totals.setdefault(name, np.zeros(len(starts)))[positions] += values
+    for name, total in totals.items():
         if not np.isfinite(total).all():
             i = int(np.argmin(np.isfinite(total)))
             raise ValueError(
                 f"sequence {n}, start {starts[i]}, stop {stops[i]}: values of {short(name)} add up to {total[i]}"
             )
-        positions = np.flatnonzero(total)
-        if len(positions):
-            yield name, positions, total[positions]
+    return totals
 
 
 def _own_name(function) -> str:
@@ -244,27 +223,23 @@ def _call(own_name, function, tokens, n, bounds, own_names) -> Iterator[tuple[st
 
 def _features_of_array(key, array, where, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Yield the features of an array with one value per segment; masked values are missing."""
-    present = ~np.ma.getmaskarray(array)
-    values = array.data
-    if values.dtype.kind in "biuf":
-        numeric = present
-    else:
-        items = values.tolist()
-        is_text = np.fromiter((isinstance(item, str) for item in items), bool, len(items)) & present
-        numeric = np.fromiter((isinstance(item, (Real, np.bool_)) for item in items), bool, len(items)) & present
-        odd = present & ~is_text & ~numeric & np.fromiter((item is not None for item in items), bool, len(items))
-        if odd.any():
-            i = int(np.argmax(odd))
-            raise TypeError(
-                f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {items[i]!r:.60}; values must be str, "
-                "numbers, bools or None"
-            )
-        positions: dict[str, list[int]] = {}
-        for i in np.flatnonzero(is_text).tolist():
-            positions.setdefault(items[i], []).append(i)
-        for text, chosen in positions.items():
+    counted, values = np.flatnonzero(~np.ma.getmaskarray(array)), array.data
+    if values.dtype.kind not in "biuf":
+        numbers_at, items = [], values.tolist()
+        texts_at: dict[str, list[int]] = {}
+        for i in counted.tolist():
+            if isinstance(items[i], str):
+                texts_at.setdefault(items[i], []).append(i)
+            elif isinstance(items[i], (Real, np.bool_)):
+                numbers_at.append(i)
+            elif items[i] is not None:
+                raise TypeError(
+                    f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {items[i]!r:.60}; values must be str, "
+                    "numbers, bools or None"
+                )
+        for text, chosen in texts_at.items():
             yield f"{escape(key, '=')}={text}", np.array(chosen), np.ones(len(chosen))
-    counted = np.flatnonzero(numeric)
+        counted = np.array(numbers_at, dtype=np.int64)
     numbers = values[counted].astype(np.float64)
     if not np.isfinite(numbers).all():
         i = counted[np.argmin(np.isfinite(numbers))]

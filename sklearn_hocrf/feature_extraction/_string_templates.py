@@ -129,15 +129,10 @@ def read_template_lines(path: str | PathLike[str], style: str) -> list[str]:
 
 
 def _template_text(path: str | PathLike[str]) -> str:
-    content = Path(path).read_bytes()
     try:
-        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        position = error.start + (len(content) - len(error.object))  # the mark at the beginning is not in ``object``
-        line = content.count(b"\n", 0, position) + 1
-        raise ValueError(
-            f"{path}, line {line}: byte {position} of the file, {content[position]:#x}, is not UTF-8"
-        ) from None
+        raise ValueError(f"{path} is not UTF-8: {error.reason}, {error.object[error.start]:#x}") from None
 
 
 def _parsed_line(text: str) -> TemplateLine:

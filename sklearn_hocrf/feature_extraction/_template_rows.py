@@ -97,17 +97,13 @@ class FieldTemplates(GivenNames):
 
     def _of_few(self, vocabularies, table) -> np.ndarray | None:
         """Look attributes up by their values; None where a field holds numbers, or a function gives no text."""
-        ids = None if self.n_features is not None else vocabularies.by_value(self.functions)
-        if ids is None or not len(vocabularies.all) or not table.offsets[-1]:
+        if self.n_features is not None or not table.offsets[-1]:
             return None
-        columns = self.with_phrases(table)
-        texts = {name: texts_of(column) for name, column in columns.items() if is_text(column)}
-        bounds, marks = pairwise(table.offsets.tolist()), self.padding == "mark"
-        try:
-            found = [ids.find({f: own[a:b] for f, own in texts.items()}, marks) for a, b in bounds if a < b]
-        except Exception:  # the functions of users may raise what they like; the other way says where
-            return None
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+        texts = {name: texts_of(column) for name, column in self.with_phrases(table).items() if is_text(column)}
+        bounds = [(a, b) for a, b in pairwise(table.offsets.tolist()) if a < b]
+        parts = ({name: own[a:b] for name, own in texts.items()} for a, b in bounds)
+        found = [vocabularies.find(part, self.functions, self.padding == "mark") for part in parts]
+        return None if any(own is None for own in found) else np.concatenate(found, axis=1)
 
     def _of_many(self, table, vocabularies=None, min_count=1) -> tuple[TemplateVocabularies, list, list]:
         """Return the vocabularies and, for each template, the ids and values of the tokens.

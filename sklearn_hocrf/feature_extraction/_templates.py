@@ -21,7 +21,7 @@ from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from .._data.texts import pack_texts, unpack_texts
 from .._tagger import AFTER, BEFORE, Made, TemplateIds
-from ._columns import is_text
+from ._columns import MISSING, is_text, kind_of_column
 from ._names import escape
 from ._token_functions import Phrases, as_function
 
@@ -62,13 +62,6 @@ def _is_pair(template):
     return len(template) == 2 and not isinstance(template[0], (tuple, list)) and isinstance(template[1], Integral)
 
 
-def check_kind(column, was_text, field):
-    """Raise an error if a column is text where it was numbers in fit, or the reverse; an empty one is neither."""
-    if is_text(column) != was_text and not (is_text(column) and len(column.values) == 0):
-        was, now = ("text", "numbers") if was_text else ("numbers", "text")
-        raise ValueError(f"field {short(field)} held {was} in fit, but holds {now} now")
-
-
 def value_text(value, joined) -> str:
     """Return a value as it is in names: escaped if it is ``joined`` to others by bars, or looks like a mark outside."""
     text = escape(value, "|") if joined else value
@@ -104,7 +97,9 @@ class FieldTable:
 
     def encode(self, column, field) -> np.ndarray:
         """Return the codes of a column, (N,) int32; -1 for values that are missing, 0, or were not seen in training."""
-        check_kind(column, self.labels is not None, field)
+        if is_text(column) != (self.labels is not None) and kind_of_column(column) != MISSING:
+            was = "numbers" if self.labels is None else "text"
+            raise ValueError(f"field {short(field)} held {was} in fit, but holds {kind_of_column(column)} now")
         if not is_text(column):
             return np.where(np.nan_to_num(column, nan=0.0) != 0, 0, -1).astype(np.int32)
         code = [-1 if self.labels is None else self.code_of.get(value, -1) for value in column.values.tolist()]
@@ -257,24 +252,27 @@ class TemplateVocabularies:
             self._by_value = TemplateIds([own.template for own in self.all], ids, made)  # other threads may do the same
         return self._by_value
 
-    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the ids of the attributes of a sequence, -1 for none, and the range of each token.
+    def find(self, columns, functions, marks) -> np.ndarray | None:
+        """Return the ids of the attributes of a sequence, of shape (n_templates, T); -1 for none.
 
-        ``columns`` are lists of texts by field. Places outside the sequence are marked. None where a field is none of
-        these, or a function gives no text.
+        ``columns`` are lists of texts by field, and ``marks`` tells whether places outside the sequence are marked.
+        None where a field is none of these, or a function gives no text.
         """
-        ids = self.by_value(functions)
-        if ids is None or not self.all:
-            return None
+        ids = self.by_value(functions) if self.all else None
         try:
-            found = ids.find(columns, True).T
-        except Exception:  # the functions of users may raise what they like; a batch says where
+            return None if ids is None else ids.find(columns, marks)
+        except Exception:  # the functions of users may raise what they like; the other way says where
+            return None
+
+    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the ids of all attributes of a sequence, -1 for none, and the range of each token; see ``find``."""
+        found = self.find(columns, functions, True)
+        if found is None:
             return None
         firsts = offsets_of([*map(len, self.all), 1])
-        table = np.empty((len(found), len(self.all) + has_bias), np.int32)
-        table[:, : len(self.all)] = np.where(found < 0, -1, found + firsts[:-2])
-        table[:, len(self.all) :] = firsts[-2]
-        return table.ravel(), np.arange(len(found) + 1) * table.shape[1]
+        ids = np.where(found < 0, -1, found + firsts[:-2, None])
+        table = np.concatenate([ids, np.full((int(has_bias), ids.shape[1]), firsts[-2])]).T
+        return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1]
 
     @classmethod
     def of(cls, templates, columns) -> TemplateVocabularies:

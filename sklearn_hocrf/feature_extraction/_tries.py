@@ -1,4 +1,4 @@
-"""Strings of tokens as nodes of a trie over integer codes.
+"""Strings of tokens of training sequences, as nodes of a trie over integer codes.
 
     tokens of a sequence:  codes  2 0 2 1          node 0 is the empty string, its child along code 2 is the string "2"
 
@@ -9,66 +9,38 @@ left the trie are dropped, so there is no Python loop over strings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import chain, pairwise
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from .._data.arrays import freeze_indices
 from .._data.texts import pack_texts, unpack_texts
 from ._columns import apply_function, is_text, texts_of
-from ._templates import value_text
+from ._templates import FieldTable
 
 
 class TokenCodes:
-    """The values of one field, or the combinations of values of several fields, as integers.
+    """The values of one field of training tokens as integers, in sorted order; numbers are read as texts.
 
     Parameters
     ----------
-    fields : tuple
-        The fields to read.
-    values : list of tuple of str
-        The combinations of values of training tokens, sorted.
-
-    Attributes
-    ----------
-    size : int
-        Number of codes.
+    field : field
+    values : list of str
     """
 
-    def __init__(self, fields, values):
-        self.fields, self.values = tuple(fields), list(values)
-        self.size = len(self.values)
-        self._code_of = {value: code for code, value in enumerate(self.values)}
+    def __init__(self, field, values):
+        self.field, self.values, self._table = field, values, FieldTable(values)
 
     def __getstate__(self):
-        return {"fields": self.fields, "texts": pack_texts(chain.from_iterable(self.values))}
+        return {"field": self.field, "texts": pack_texts(self.values)}
 
     def __setstate__(self, state):
-        texts = iter(unpack_texts(state["texts"]))
-        self.__init__(state["fields"], zip(*[texts] * len(state["fields"]), strict=True))
-        if any(after <= before for before, after in pairwise(self.values)):
-            raise ValueError("the values of tokens must ascend")
-
-    @classmethod
-    def of(cls, columns, fields) -> TokenCodes:
-        """Return the codes of the values that occur in the raw ``columns`` of the training tokens."""
-        values = (value for value in set(_values_of(columns, fields)) if None not in value)
-        return cls(fields, sorted(values))
+        self.__init__(state["field"], unpack_texts(state["texts"]))
 
     def encode(self, columns) -> np.ndarray:
         """Return the code of each token, of shape (N,) int32; -1 for missing values and values not seen in training."""
-        return np.array([self._code_of.get(value, -1) for value in _values_of(columns, self.fields)], dtype=np.int32)
-
-    def texts(self) -> np.ndarray:
-        """Return the text of each code; values of several fields are joined by a bar."""
-        texts = ("|".join(value_text(text, len(self.fields) > 1) for text in value) for value in self.values)
-        return np.array([*texts, None], dtype=object)[:-1]
-
-
-def _values_of(columns, fields) -> Iterable[tuple]:
-    """Return the values of tokens as tuples of texts and None."""
-    return zip(*(texts_of(_as_text(columns[field], field)) for field in fields), strict=True)
+        return self._table.encode(_as_text(columns[self.field], self.field), self.field)
 
 
 def _as_text(column, field):
@@ -79,6 +51,43 @@ def _number_text(number):
     return repr(number).removesuffix(".0")
 
 
+class TrainingStrings(NamedTuple):
+    """The tokens of training sequences as codes, and their segments.   N tokens."""
+
+    token_codes: TokenCodes
+    codes: np.ndarray  # (N,) int32
+    offsets: np.ndarray  # (n_sequences + 1,)   token range of each sequence
+    lengths: np.ndarray  # (N,) int32   of the segment that begins at a token, 0 if no segment does
+
+    @classmethod
+    def of(cls, batch, field, segments) -> TrainingStrings:
+        """Return the tokens of a batch, as texts of a field, and their segments."""
+        values = set(texts_of(_as_text(batch.columns[field], field))) - {None}
+        token_codes = TokenCodes(field, sorted(values))
+        return cls(token_codes, token_codes.encode(batch.columns), batch.offsets, lengths_at(segments, batch.n_tokens))
+
+    def merged(self, other) -> TrainingStrings:
+        """Return the tokens of both; values have sorted codes, as if all had been read at once."""
+        parts, field = (self, other), self.token_codes.field
+        if field != other.token_codes.field:
+            raise ValueError(
+                f"the text of segments is read from the fields {field!r} and {other.token_codes.field!r}: choose one"
+            )
+        values = sorted({value for part in parts for value in part.token_codes.values})
+        code_of = {value: code for code, value in enumerate(values)}
+        new = [np.array([*map(code_of.__getitem__, part.token_codes.values), -1], np.int32) for part in parts]
+        codes = np.concatenate([new[part.codes] for new, part in zip(new, parts, strict=True)])
+        offsets = np.append(self.offsets, self.offsets[-1] + other.offsets[1:])
+        return TrainingStrings(TokenCodes(field, values), codes, offsets, np.append(self.lengths, other.lengths))
+
+
+def lengths_at(segments, n_tokens) -> np.ndarray:
+    """Return the length of the segment that begins at each token, 0 if no segment does; int32."""
+    lengths = np.zeros(n_tokens, dtype=np.int32)
+    lengths[segments.start] = segments.lengths
+    return lengths
+
+
 class Trie:
     """A set of strings of codes, with all their prefixes.
 
@@ -86,8 +95,6 @@ class Trie:
     ----------
     n_nodes : int
         Node 0 is the empty string.
-    depth : int
-        Length of the longest string.
     """
 
     def __init__(self, keys, level_starts, n_codes):
@@ -95,19 +102,6 @@ class Trie:
         self._keys = freeze_indices(keys, (len(keys) + 1) * self._n_codes, "keys of a trie", np.int64)  # ascending
         # (depth + 1,)   range of each level in the keys
         self._level_starts = freeze_indices(level_starts, len(keys) + 1, "levels of a trie", np.int64)
-        self._check()
-
-    def _check(self):
-        """Raise a ValueError unless the parent of each node is in the level above it."""
-        starts = self._level_starts
-        if not len(starts) or starts[0] != 0 or starts[-1] != len(self._keys) or (np.diff(starts) <= 0).any():
-            raise ValueError(f"the levels of a trie must ascend from 0 to {len(self._keys)}")
-        if (np.diff(self._keys) <= 0).any():  # later levels have higher parents
-            raise ValueError("the keys of a trie must ascend")
-        parents, level = self._keys // max(self._n_codes, 1), np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        first = np.where(level > 0, starts[np.maximum(level - 1, 0)] + 1, 0)
-        if (parents < first).any() or (parents > starts[level]).any():
-            raise ValueError("the parents of nodes of a trie must be in the level above")
 
     def __reduce__(self):
         return Trie, (self._keys, self._level_starts, self._n_codes)
@@ -116,13 +110,9 @@ class Trie:
     def n_nodes(self) -> int:
         return len(self._keys) + 1
 
-    @property
-    def depth(self) -> int:
-        return len(self._level_starts) - 1
-
     @classmethod
-    def of(cls, codes, start, longest, n_codes) -> tuple[Trie, list]:
-        """Return the trie of strings, and for each length the strings with prefixes of this length, and their nodes.
+    def of(cls, codes, start, longest, n_codes) -> Trie:
+        """Return the trie of strings.
 
         Parameters
         ----------
@@ -131,29 +121,20 @@ class Trie:
         start, longest : ndarray of shape (M,)
             Strings ``[start, start + longest)``.
         n_codes : int
-
-        Returns
-        -------
-        trie : Trie
-        levels : list of (chosen, nodes)
-            Element d - 1: indices of the strings of at least d tokens, and the nodes of their first d tokens.
         """
         chosen = np.flatnonzero(longest > 0)
         nodes = np.zeros(len(chosen), dtype=np.int64)
         keys, level_starts = [np.empty(0, dtype=np.int64)], [0]
-        levels: list[tuple[np.ndarray, np.ndarray]] = []
-        while True:
-            code = codes[start[chosen] + len(levels)]
+        while len(chosen):
+            code = codes[start[chosen] + len(keys) - 1]
             chosen, nodes, code = chosen[code >= 0], nodes[code >= 0], code[code >= 0]
-            if not len(chosen):
-                return cls(np.concatenate(keys), np.array(level_starts), n_codes), levels
             level, nodes = np.unique(nodes * n_codes + code, return_inverse=True)
             nodes += level_starts[-1] + 1
+            goes_on = longest[chosen] > len(keys)
+            chosen, nodes = chosen[goes_on], nodes[goes_on]
             keys.append(level)
             level_starts.append(level_starts[-1] + len(level))
-            levels.append((chosen, nodes))
-            goes_on = longest[chosen] > len(levels)
-            chosen, nodes = chosen[goes_on], nodes[goes_on]
+        return cls(np.concatenate(keys), np.unique(level_starts), n_codes)
 
     def walk(self, codes, start, longest) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield d = 1, 2 .., the strings whose first d tokens are in the trie, and the nodes of these prefixes.
@@ -162,15 +143,12 @@ class Trie:
         """
         chosen = np.flatnonzero(longest > 0)
         nodes = np.zeros(len(chosen), dtype=np.int64)
-        for d in range(1, self.depth + 1):
+        for d, (first, last) in enumerate(zip(self._level_starts, self._level_starts[1:], strict=False), start=1):
             code = codes[start[chosen] + d - 1]
-            first, last = self._level_starts[d - 1], self._level_starts[d]
             key = nodes * self._n_codes + code
             position = np.minimum(np.searchsorted(self._keys[first:last], key) + first, last - 1)
             has_edge = (self._keys[position] == key) & (code >= 0)
             chosen, nodes = chosen[has_edge], position[has_edge] + 1
-            if not len(chosen):
-                return
             yield d, chosen, nodes
             goes_on = longest[chosen] > d
             chosen, nodes = chosen[goes_on], nodes[goes_on]
@@ -183,17 +161,6 @@ class Trie:
             nodes[chosen[whole]] = prefixes[whole]
         return nodes
 
-    def level(self, depth) -> np.ndarray:
-        """Return the nodes of the strings of ``depth + 1`` tokens."""
-        starts = self._level_starts
-        return np.arange(starts[depth], starts[depth + 1]) + 1 if depth < self.depth else np.empty(0, dtype=np.int64)
-
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the parents and the codes of the nodes 1, 2 ..."""
-        return np.divmod(self._keys, self._n_codes)
-
-
-def by_length(lengths, longest) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order of strings by length, and bounds: ``bounds[d - 1]`` to ``bounds[d]`` have length d."""
-    order = np.argsort(lengths, kind="stable")
-    return order, np.searchsorted(lengths[order], np.arange(1, longest + 2))
+        return np.divmod(self._keys, max(self._n_codes, 1))
