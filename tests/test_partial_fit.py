@@ -260,7 +260,7 @@ def test_tags():
         crf.partial_fit(TOKENS[2:], [["B-R", "O"]])
     with pytest.raises(ValueError, match="segment .* has 3 tokens, but segment_length allows 2.*first call"):
         crf.partial_fit(TOKENS[:1], [["B-P", "I-P", "I-P"]])
-    with pytest.raises(ValueError, match="classes: 'Z' is not a tag of scheme='bio'"):
+    with pytest.raises(ValueError, match="'Z' of classes .* is not a tag of scheme='bio'"):
         clone(crf).partial_fit(TOKENS, TAGS, classes=["Z"])
 
 

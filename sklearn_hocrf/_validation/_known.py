@@ -210,6 +210,18 @@ def distinct_labels(given: Given, at_least=None) -> np.ndarray:
     return sorted_labels(labels, given.starts, at_least, first[[i for _, i in pairs]])
 
 
+def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.ndarray:
+    """Return all possible labels, sorted, from a parameter that has the labels, or tags, of one sequence."""
+    if isinstance(classes, (str, bytes)) or not is_ordered_collection(classes):
+        raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
+    lengths = np.array([len(classes)])
+    given = read_given([classes], lengths, "sequences", "", scheme, name, takes_missing_labels=False)
+    try:
+        return distinct_labels(given, at_least)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
 def known_of(given: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
     """Return what y says, given the labels of the model.
 

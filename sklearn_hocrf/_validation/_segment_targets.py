@@ -15,14 +15,12 @@ from .._data.schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
-    O,
     TagTable,
     guessed_scheme,
     join_tag,
     looks_like_segments,
     possible_tags,
     segment_lists,
-    split_tag,
     tag_channels,
     tag_ids,
     tags_of_segments,
@@ -33,8 +31,8 @@ from .._data.segments import NO_LIMIT, Segments, are_short
 from .._data.warnings import scheme_of_labels, warn_user
 from .._structure.patterns import pairs_of_equals, without_forbidden
 from .._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
-from ._known import Known, distinct_labels, known_of, read_given, segments_of
-from ._targets import FIXED, check_classes, check_known_labels, read_target_sequences
+from ._known import Known, check_classes, distinct_labels, known_of, read_given, segments_of
+from ._targets import FIXED, check_known_labels, read_target_sequences
 
 LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
 
@@ -76,19 +74,12 @@ class SegmentTargets(NamedTuple):
     @classmethod
     def check_classes(cls, estimator, classes) -> np.ndarray:
         scheme = estimator.scheme
-        if scheme not in PREFIXES:
-            labels = check_classes(classes, cls.least_labels(estimator) if scheme != "auto" else 1)
-            if scheme == "auto":
-                _refuse_tags_of_parts(labels.tolist())
-            return labels
-        tags = check_classes(classes, at_least=1)
-        names = set()
-        for tag in tags.tolist():
-            part = split_tag(tag, scheme)
-            if part is None or (part[1] == OUTSIDE and part[0] != O):
-                raise ValueError(f"classes: {short(tag)} is not a tag of scheme={scheme!r}")
-            names.add(part[1])
-        return check_classes(sorted(names), at_least=1)
+        if scheme in PREFIXES:
+            return check_classes(classes, 1, scheme=scheme)
+        labels = check_classes(classes, cls.least_labels(estimator) if scheme != "auto" else 1)
+        if scheme == "auto":
+            _refuse_tags_of_parts(labels.tolist())
+        return labels
 
     @classmethod
     def least_labels(cls, estimator) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from .._data.checks import is_missing, is_ordered_collection, no_label, short, unmasked
-from .._data.labels import flatten_labels, list_sequences, sorted_labels
+from .._data.checks import is_ordered_collection, short, unmasked
+from .._data.labels import flatten_labels, list_sequences
 from .._data.schemes import looks_like_segments
 
 FIXED = "the classes fixed by the first call of partial_fit"
@@ -16,20 +16,6 @@ def check_known_labels(labels, n_labels):
     """Raise a ValueError unless there are ``n_labels`` different labels."""
     if not isinstance(labels, np.ndarray) or labels.shape != (n_labels,) or len(set(labels.tolist())) < n_labels:
         raise ValueError(f"the labels must be an array of {n_labels} distinct labels, got {short(labels)}")
-
-
-def check_classes(classes, at_least=2, name="classes") -> np.ndarray:
-    """Return the parameter ``classes``, all possible labels, sorted; ``name`` is its name in messages."""
-    if isinstance(classes, (str, bytes)) or not is_ordered_collection(classes):
-        raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
-    flat = flatten_labels([classes])
-    for t, label in enumerate(flat):
-        if is_missing(label):
-            raise no_label(label, f"position {t}", name, takes_missing_labels=False)
-    try:
-        return sorted_labels(flat, [0, len(flat)], at_least)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from error
 
 
 def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bool]:

@@ -10,8 +10,8 @@ from .._data.labels import decode_labels
 from .._data.masks import Mask
 from .._data.schemes import TagTable
 from .._structure.layout import LayoutBuilder, WeightLayout
-from ._known import Known, distinct_labels, known_of, read_given
-from ._targets import FIXED, check_classes, check_known_labels
+from ._known import Known, check_classes, distinct_labels, known_of, read_given
+from ._targets import FIXED, check_known_labels
 
 
 class TokenTargets(NamedTuple):
