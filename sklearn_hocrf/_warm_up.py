@@ -122,6 +122,9 @@ def use(model, X, y):
         model.predict_segments(X, threshold=0.1)
     model.log_likelihood(X, y)
     model.pattern_marginals(X, [y[0][:2]])
+    model.predict(X[:1])  # one sequence has kernels of its own
+    model.predict_marginals(X[:1])
+    model.log_likelihood(X[:1], y[:1])
 
 
 def use_one_by_one(model, X, y):
@@ -228,6 +231,7 @@ def use_answers(model, X, tags):
     model.entropy(X, known=tags)  # so low that it is computed from choices
     model.predict_segments(X, threshold=0.1)
     model.predict_segments(X, with_probability=True)
+    model.predict_segments(X[:1], with_probability=True)
 
 
 def extremes(X, y):
