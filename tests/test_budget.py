@@ -5,18 +5,18 @@ from budget import ROOT, budget
 
 # at most; what is added is paid for by what leaves
 BUDGET = {
-    "public names": 50,
+    "public names": 51,
     "modules of public names": 11,
     "parameters of HighOrderCRF": 20,
     "parameters of HighOrderSemiCRF": 20,
-    "reasons why two features refuse each other": 11,
-    "code lines of the package": 25_980,
+    "reasons why two features refuse each other": 7,
+    "code lines of the package": 24_500,
     "files of the package": 185,
-    "code lines of tests and benchmarks": 33_240,
-    "words of docs/guide": 22_460,
-    "words of docs/develop": 15_600,
-    "words of other pages of docs": 2_800,
-    "words of README and CONTRIBUTING": 2_700,
+    "code lines of tests and benchmarks": 27_250,
+    "words of docs/guide": 17_050,
+    "words of docs/develop": 15_100,
+    "words of other pages of docs": 3_270,
+    "words of README and CONTRIBUTING": 2_670,
 }
 
 

@@ -137,7 +137,7 @@ def test_lengths_of_segments_are_at_least_those_of_known_pieces():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"objective": "local_feature_matching"}, "y with missing labels needs objective='likelihood', but objective"),
+        ({"objective": "local_feature_matching"}, "y with missing labels needs objective='likelihood', not objective"),
     ],
 )
 def test_what_does_not_take_missing_labels(options, message):
