@@ -1,5 +1,7 @@
 """Training where some labels are not known: the marginal likelihood, its gradient, and what its maximum is worth."""
 
+import warnings
+
 import numpy as np
 import pytest
 from registry import LETTERS, SCHEMES, hide, hide_tag, written
@@ -186,3 +188,19 @@ def test_sequences_of_weight_zero_give_no_labels(scheme):
     y[0] += [] if scheme == "segments" else [None]
     crf = HighOrderSemiCRF(scheme=scheme).fit(X, y, sample_weight=[1.0, 0.0])
     assert crf.segment_labels_.tolist() == ["x", "y"]
+
+
+def test_segments_that_end_at_missing_labels():
+    """A run of labels beside a missing one may go on: it is no segment of known length, and the messages say so."""
+    X = [[["x"]] * 6] * 2
+    with pytest.raises(ValueError, match=r"no segment of y is known as a whole.* HighOrderCRF\(history="):
+        HighOrderSemiCRF().fit(X, [["a", "a", None, None, "b", "b"]] * 2)
+    assert HighOrderCRF(history="segments").fit(X, [["a", "a", None, None, "b", "b"]] * 2).predict(X)[0][0] == "a"
+    y = [["a", None, "a", None, "b", "b"], ["a", "a", "b", "b", "b", None]]
+    with pytest.warns(UserWarning, match="longest run of known labels: set segment_length"):
+        short = HighOrderSemiCRF().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        long = HighOrderSemiCRF(segment_length=6).fit(X, y)
+    found = [model.log_likelihood(X[:1], [["a"] * 3 + ["b"] * 3])[0] for model in (short, long)]
+    assert found[0] == -np.inf < found[1]

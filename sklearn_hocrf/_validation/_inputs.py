@@ -100,17 +100,28 @@ class TrainingData(NamedTuple):
         batch, _ = extend_vocabulary(self.batch, self.features.vocabulary, vocabulary, names)
         return self._replace(batch=batch, features=features)
 
+    @property
+    def n_labelled(self) -> int:
+        """The number of tokens with one known label."""
+        known = self.targets.known
+        return self.batch.n_tokens if known is None else int(np.sum(known.allowed.sum(axis=1) == 1))
+
     def with_labelled_runs(self) -> TrainingData:
         """Return the data with their runs, if y has missing labels.
 
         Raises
         ------
         ValueError
-            If no label in y is known.
+            If no label in y is known, or no segment as a whole.
         """
         if self.targets.known is None:
             return self
         starts, stops = self.targets.known_runs(self.batch.offsets)
+        if not len(starts) and self.n_labelled:
+            raise ValueError(
+                "no segment of y is known as a whole: beside a missing label, a run of labels may go on. Label whole "
+                'segments, or use HighOrderCRF(history="segments"), which learns from single labels'
+            )
         if not len(starts):
             raise ValueError(
                 "y has only missing labels: no token or segment has a known label, so there is nothing to learn"
