@@ -1,7 +1,7 @@
 """Names of python-crfsuite, sklearn-crfsuite, seqeval and hmmlearn: errors that say what each is called here.
 
 Constructors and methods of estimators, attributes of estimators and taggers, and modules raise them; a name in none of
-the tables fails as in any class. docs/guide/migration.md has the same names.
+the tables fails as in any class. docs/guide/migration.md and hmmlearn.md have the same names.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _answer(owner: str, names: Iterable[str], table: dict[str, str]) -> str | No
         if name in table:
             return (
                 f"{owner} has no {name}, a name of other programs; here: {table[name]} "
-                f"({GUIDE}/migration.html has all names)"
+                f"(all names: {GUIDE}/migration.html, hmmlearn.html)"
             )
     return None
 

@@ -112,7 +112,7 @@ def test_the_documented_service(tmp_path):
         assert (status, "<p>Error code explanation: 400 - " in page) == (400, True), body[:40]
         assert BAD_BODIES[body] in html.unescape(page), body[:40]
     assert (without_length[0], endless[0]) == (400, 400)
-    assert "at most 10**7 bytes, not 1000000000000" in endless[1]
+    assert "at most 10**5 bytes, not 1000000000000" in endless[1]
 
 
 @pytest.mark.filterwarnings("ignore")
