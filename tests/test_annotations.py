@@ -22,7 +22,8 @@ ELSEWHERE = "sklearn_hocrf._estimator"  # the methods that both estimators inher
 
 def functions(owner):
     """Yield the name and the function of what is public in a module, and in its classes."""
-    for name in owner.__all__:
+    own = [name for name, value in vars(owner).items() if getattr(value, "__module__", "") == owner.__name__]
+    for name in getattr(owner, "__all__", [name for name in own if not name.startswith("_")]):
         value = getattr(owner, name)
         if inspect.isfunction(value):
             yield name, value

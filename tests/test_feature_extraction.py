@@ -184,7 +184,7 @@ def test_batch_keeps_columns_and_appends():
     assert second.n_features_out_ == batch.n_features == 7
     assert batch.tocsr()[:, 4:].toarray().tolist() == [[0, 1, 0], [0, 0, 0], [1, 0, 1], [0, 1, 0], [1, 0, 1]]
     assert np.array_equal(chained.transform(raw[[1]]).toarray(), batch[[1]].toarray())
-    unnamed = SequenceBatch(raw.offsets, np.arange(6), np.zeros(5), [2.0] * 5, 1, None, raw.columns)
+    unnamed = SequenceBatch(raw.offsets, np.arange(6), np.zeros(5, int), [2.0] * 5, 1, None, raw.columns)
     assert second.fit(unnamed).get_feature_names_out().tolist() == ["x0", *names[4:]]
     with pytest.raises(ValueError, match="X has 0 features, but had 1 in fit"):
         second.transform(raw)

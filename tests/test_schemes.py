@@ -206,7 +206,7 @@ def test_channels_are_where_a_token_has_the_tag(scheme, sequences):
     possible = schemes.possible_tags(scheme, [1, 4, 4], outside=0)
     for number, (label, channel) in enumerate(schemes.tag_channels(possible, scheme)):
         block = TokenBlock(channel, np.zeros(1, np.int32), "")
-        batch = SequenceBatch(offsets, np.arange(n_tokens + 1), np.zeros(n_tokens), None, 1, blocks=(block,))
+        batch = SequenceBatch(offsets, np.arange(n_tokens + 1), np.zeros(n_tokens, int), None, 1, blocks=(block,))
         of_label = segments.codes == label
         counted = segment_features(batch, segments.start[of_label], segments.stop[of_label]).sum(axis=1)
         owner = np.repeat(np.arange(len(of_label)), segments.lengths)

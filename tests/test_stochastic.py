@@ -131,7 +131,7 @@ def test_tables_of_frequent_features_are_not_needed():
 def wide_objective(n_untouched):
     """Return an objective of 40 short sequences, with so many attributes that only the last sequence has."""
     rng = np.random.default_rng(0)
-    rows = [np.append(rng.choice(50, 5, replace=False), []) for _ in range(400)] + [50 + np.arange(n_untouched)]
+    rows = [rng.choice(50, 5, replace=False) for _ in range(400)] + [50 + np.arange(n_untouched)]
     indptr = np.cumsum([0, *map(len, rows)])
     batch = SequenceBatch(np.append(np.arange(0, 401, 10), 401), indptr, np.concatenate(rows), None, 50 + n_untouched)
     codes = rng.integers(0, 5, 401).astype(np.int32)
