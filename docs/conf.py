@@ -55,7 +55,7 @@ html_theme, html_title = "pydata_sphinx_theme", f"sklearn_hocrf {release}"
 REPOSITORY = "https://github.com/sklearn-hocrf/sklearn-hocrf"
 html_baseurl, html_favicon = "https://sklearn-hocrf.github.io/sklearn-hocrf/", "_static/favicon.svg"
 html_context = {"github_user": "sklearn-hocrf", "github_repo": "sklearn-hocrf", "github_version": "main"}
-html_context["doc_path"] = "docs"
+html_context["doc_path"], html_context["default_mode"] = "docs", "auto"  # light or dark as the reader's system
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 LONGEST_LINE = 2**20  # characters
+OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
 
 
 class InputLine(NamedTuple):
@@ -68,11 +69,11 @@ def _add_command(commands, name, what) -> argparse.ArgumentParser:
 def run(options: argparse.Namespace) -> int:
     """Run a command, and return the exit code: 2 for files and arguments that are not valid."""
 
-    def tell(message: Any, *_: Any, **__: Any) -> None:
+    def tell(message: Any) -> None:
         print(f"hocrf {options.command}: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.showwarning = tell
+        warnings.showwarning = lambda message, *_, **__: tell(_with_options(message))
         try:
             if sys.stdout is None and options.command in ("tag", "evaluate"):
                 raise ValueError("standard output is closed")
@@ -103,7 +104,7 @@ def _fit(options) -> None:
 
     source = _source(options.file)
     _check_scheme("--constraints", options.constraints, PREFIXES)
-    output_file(options.output, options.file, options.templates)
+    output_file(options.output, "/dev/stdin" if options.file == "-" else options.file, options.templates)
 
     from ._pipeline import make_pipeline  # takes a second
     from .crf import HighOrderCRF
@@ -112,6 +113,7 @@ def _fit(options) -> None:
     from .tagger import export_tagger
 
     X, y = load_conll(source)
+    _check_tags(options.file, y, options.constraints)
     features, order = SequenceFeatureExtractor(), 2
     feature_order: Any = 0
     if options.templates is not None:
@@ -129,7 +131,7 @@ def _fit(options) -> None:
     try:
         pipe = make_pipeline(features, crf).fit(X, y)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{options.file}: {error}") from None
+        raise ValueError(f"{options.file}: {_with_options(error)}") from None
     n_bytes = export_tagger(pipe, options.output).n_bytes
     _tell_size(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights", n_bytes)
 
@@ -253,8 +255,10 @@ def _export(options) -> None:
     with suppress(ValueError):
         _read(options.model)
         raise TypeError(f"{options.model} is a file for `hocrf tag` already")
-    import skops.io
-
+    try:
+        import skops.io
+    except ImportError:
+        raise ValueError("skops is not installed: pip install 'sklearn_hocrf[skops]'") from None
     from ._files import output_file
     from ._persistence import TRUSTED_TYPES
     from .tagger import export_tagger
@@ -274,9 +278,37 @@ def _export(options) -> None:
     _tell_size(options.output, n_bytes)
 
 
+def _with_options(message: Any) -> str:
+    """Return a message of the estimator with the options of ``hocrf fit`` in place of its parameters."""
+    return re.sub("|".join(OPTIONS), lambda found: OPTIONS[found[0]], str(message))
+
+
 def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> None:
     if scheme is not None and scheme not in schemes:
         raise ValueError(f"{option} must be {', '.join(schemes)}, got {scheme:.60} (IOBES is bioes)")
+
+
+def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
+    """Raise if labels are not valid tags of a scheme, and name the schemes that they fit."""
+    from ._tagger import PREFIXES
+    from .text import convert_tags
+
+    def fault(name: str) -> str:
+        try:
+            repaired = convert_tags(y, name, name)
+        except ValueError as error:  # a label is not a tag of the scheme
+            return f"--constraints {name}: {error}"
+        for n, (labels, valid) in enumerate(zip(y, repaired, strict=True)):
+            for t, (label, right) in enumerate(zip(labels, valid, strict=True)):
+                if label != right:
+                    where = f"sequence {n}, position {t}"
+                    return f"{label!r:.60} ({where}) is forbidden by --constraints {name}; valid there: {right!r:.60}"
+        return ""
+
+    if scheme is not None and (found := fault(scheme)):
+        fit = " and ".join(f"--constraints {name}" for name in PREFIXES if not fault(name))
+        remedy = f"the labels fit {fit}" if fit else "correct the labels, or train without --constraints"
+        raise ValueError(f"{path}: {found}; {remedy}")
 
 
 def _tell_size(what: str, n_bytes: int) -> None:

@@ -17,6 +17,7 @@ from ._estimator.tag_segments import TagSegmentsMixin
 from ._names_elsewhere import ATTRIBUTES
 from ._validation._delegation import check_fit, method_of_model, model_inside, through_steps
 from ._validation._sklearn import available_if
+from ._version import SITE
 from .crf import HighOrderCRF
 from .semicrf import HighOrderSemiCRF
 
@@ -35,6 +36,9 @@ class SequencePipeline(_Pipeline):
     The methods that take X are created below: each transforms X by the other steps and calls the last step. A method
     exists only if the last step has it. If the last step is a search, the method of its best estimator is used.
     """
+
+    _doc_link_module = "sklearn_hocrf"  # of scikit-learn's diagram
+    _doc_link_template = f"{SITE}/api/generated/sklearn_hocrf.make_pipeline.html"
 
     if not TYPE_CHECKING:  # type checkers know the names that exist
 

@@ -22,7 +22,7 @@ DATA = Path(os.environ.get("SKLEARN_HOCRF_DATA", "absent"), "usaddress", "train.
 SCRIPT = """
 const file = Uint8Array.from(atob(ADDRESSES), (character) => character.charCodeAt(0));
 new Response(new Blob([file]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer().then((buffer) => {
-  const tagger = new HOCRF.Tagger(buffer), start = performance.now();
+  const tagger = new HOCRF.Tagger(buffer);
   let largest = 0, different = 0;
   for (const { tokens, marginals, segments, nbest } of EXPECTED) {
     const found = tagger.tag(tokens, nbest.length);
@@ -38,8 +38,7 @@ new Response(new Blob([file]).stream().pipeThrough(new DecompressionStream("gzip
       note(p, probability);
     });
   }
-  const milliseconds = (performance.now() - start) / EXPECTED.length;
-  document.body.textContent = `RESULT ${JSON.stringify({ different, largest, milliseconds })} END`;
+  document.body.textContent = `RESULT ${JSON.stringify({ different, largest })} END`;
 }).catch((error) => (document.body.textContent = `RESULT "${error}" END`));
 """
 

@@ -4,6 +4,7 @@
 
 from sklearn_hocrf import _files, _kernels, _names_elsewhere
 from sklearn_hocrf.__main__ import main, tell_progress
+from sklearn_hocrf._commands import _check_tags as check_tags
 from sklearn_hocrf._data import arrays, batch, folders, schemes
 from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense

@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "_crfsuite"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "metrics", "text"},
-    "_pipeline": ESTIMATORS | {"_validation", "_names_elsewhere"},
+    "_pipeline": ESTIMATORS | {"_validation", "_names_elsewhere", "_version"},
     "_stacked": CORE | {"_validation", "_persistence", "_solvers", "crf"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "_tagger": set(),  # numpy alone: it may be copied elsewhere

@@ -1,6 +1,7 @@
 """The commands of hocrf: what they write, what they refuse, and what they import."""
 
 import io
+import itertools
 import json
 import math
 import os
@@ -14,7 +15,7 @@ from tempfile import TemporaryDirectory
 from unittest import mock
 
 import pytest
-from internals import main
+from internals import check_tags, main
 from sklearn.linear_model import LinearRegression
 
 from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
@@ -306,6 +307,25 @@ def shell(command, folder, **options):
     """Run a command line of sh; HOCRF stands for the command."""
     command = command.replace("HOCRF", f'"{sys.executable}" -m sklearn_hocrf')
     return subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, **options)
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
+def test_constraints_refuse_what_fit_refuses(scheme, tmp_path):
+    """The command finds invalid tags by converting them to their own scheme; fit by the rules of the scheme."""
+    tags = ["O", *(f"{prefix}-{label}" for prefix in ("BIES" if scheme == "bioes" else "BI") for label in "ab")]
+    for n in (1, 2):
+        for labels in itertools.product(tags, repeat=n):
+            y = [list(labels), ["O"], ["I-a" if scheme == "iob1" else "S-a" if scheme == "bioes" else "B-a"]]
+            try:
+                HighOrderCRF(constraints=scheme, max_iter=0).fit([[["x"]] * len(one) for one in y], y)
+                is_valid = True
+            except ValueError:
+                is_valid = False
+            try:
+                check_tags("file", y, scheme)
+                assert is_valid, y
+            except ValueError:
+                assert not is_valid, y
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs sh")

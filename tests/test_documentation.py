@@ -12,6 +12,8 @@ import pytest
 from internals import GUIDE
 from test_architecture import MAY_IMPORT
 
+from sklearn_hocrf._pipeline import SequencePipeline
+
 CHECKOUT = Path(__file__).resolve().parents[1]
 PAGE = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 THEORY = (CHECKOUT / "docs" / "develop" / "theory.md").read_text(encoding="utf-8")
@@ -111,7 +113,7 @@ def test_estimators_link_to_their_page():
                 getattr(importlib.import_module(module), name, None) for name in dir(importlib.import_module(module))
             ]
             linked += [value for value in found if getattr(value, "_doc_link_module", "") == "sklearn_hocrf"]
-    links = {estimator._get_doc_link(estimator.__new__(estimator)) for estimator in linked}
+    links = {estimator._get_doc_link(estimator.__new__(estimator)) for estimator in [*linked, SequencePipeline]}
     assert len(links) >= 10
     assert {link.rsplit("/", 1)[1] for link in links} <= made
 

@@ -58,6 +58,12 @@ class ChainPass(MarginalPass):
         alpha[0] = 1.0
         return self._with_derivatives(alpha)
 
+    def _score(self, tile: Tile) -> np.ndarray:
+        scores = self._score_tokens(tile)
+        self._shift_labels(tile, scores)
+        self._forbid_labels(tile, scores)
+        return scores
+
     def _tile_tables(self, tile: Tile) -> chain.ChainTables:
         n_states, n_blocks = self.arc_layout.automaton.n_states, len(tile.length)
         return chain.ChainTables(
@@ -162,6 +168,12 @@ class ChainDecodePass(DecodePass):
                 if not len(self.codes):  # only the scores are requested
                     return
             chain.walk(self.weighted_arcs, tile, scores, varying_log, beta, state, self.codes)
+
+    def _score(self, tile: Tile) -> np.ndarray:
+        scores = self._score_tokens(tile)
+        self._shift_labels(tile, scores)
+        self._forbid_labels(tile, scores)
+        return scores
 
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
         carry = np.zeros((self.arc_layout.automaton.n_states, lanes_of(tile)))

@@ -106,13 +106,6 @@ class BasePass(metaclass=ABCMeta):
         """Return the table that kernels of a chain read: scores of labels, and of columns that move arcs."""
         return self.scores(tile)
 
-    def _score(self, tile: Tile) -> np.ndarray:
-        """Return the scores of the labels of tokens, which chains have."""
-        scores = self._score_tokens(tile)
-        self._shift_labels(tile, scores)
-        self._forbid_labels(tile, scores)
-        return scores
-
     def _score_tokens(self, tile: Tile) -> np.ndarray:
         scores, features = self.scores(tile), self.plan.token_features
         token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)

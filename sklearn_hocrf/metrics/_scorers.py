@@ -32,6 +32,7 @@ def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike |
     estimator : estimator
         A fitted model, pipeline or search.
     X, y : as in its ``fit``
+        Sequences and their true labels.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
@@ -72,6 +73,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
     estimator : estimator
         A fitted model, pipeline or search.
     X, y : as in its ``fit``
+        Sequences and their true labels.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its tokens. Sequences of weight 0 do not count.
 
