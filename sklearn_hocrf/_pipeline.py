@@ -47,7 +47,10 @@ class SequencePipeline(_Pipeline):
             check_fit(self, X, y, **params)
             return super().fit(X, y, **params)
 
-        @available_if(lambda self: through_steps(self, "predict"))
+        # asked in each call: the long way, which has the message, only where the last step has no such method
+        @available_if(
+            lambda self: self.steps and hasattr(self.steps[-1][1], "predict") or through_steps(self, "predict")
+        )
         def predict(self, X: Any, **params: Any) -> Any:
             # Pipeline's collects the tags of all steps in each call, to see whether it is fitted: the steps know that
             if get_config()["enable_metadata_routing"]:

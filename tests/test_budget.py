@@ -10,7 +10,7 @@ BUDGET = {
     "parameters of HighOrderCRF": 20,
     "parameters of HighOrderSemiCRF": 20,
     "reasons why two features refuse each other": 7,
-    "code lines of the package": 24_540,
+    "code lines of the package": 24_545,
     "files of the package": 185,
     "code lines of tests and benchmarks": 27_280,
     "words of docs/guide": 17_100,

@@ -97,8 +97,10 @@ def refuse_metrics_of_labels() -> None:
     scorer has called it. If scikit-learn has moved the scorer, its own message remains.
     """
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and str(frame.f_globals.get("__name__")).startswith(_ON_THE_WAY):
-        metric = getattr(frame.f_locals.get("self"), "_score_func", None)
+    while frame is not None and (module := str(frame.f_globals.get("__name__"))).startswith(_ON_THE_WAY):
+        # locals are copied when they are asked for: only those of scorers are
+        is_scorer = module.startswith("sklearn.metrics")
+        metric = getattr(frame.f_locals.get("self"), "_score_func", None) if is_scorer else None
         if metric is not None and getattr(metric, "__module__", None) == _OF_LABELS:
             raise ValueError(
                 f"{metric.__name__} of scikit-learn takes one label per sample, not sequences: use "
