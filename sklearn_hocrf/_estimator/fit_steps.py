@@ -162,10 +162,10 @@ class FitSteps:
         n_known, n_tokens = data.n_labelled, data.batch.n_tokens
         if n_known < _FEW_KNOWN * n_tokens:
             warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
-        if data.runs.batch.n_tokens < n_known and self.family is SEGMENTS and self.estimator.segment_length is None:
+        if 2 * data.runs.batch.n_tokens < n_known and self.family is SEGMENTS and self.estimator.segment_length is None:
             warn_user(
-                "some segments of y end at missing labels, and segment_length=None allows none that is longer than the "
-                "longest run of known labels: set segment_length"
+                "most labels of y are in segments that end at missing labels, and segment_length=None allows none that "
+                "is longer than the longest run of known labels: set segment_length"
             )
 
     # --- structure ----------------------------------------------------------------------------------------------------
