@@ -65,7 +65,7 @@ BAD_BODIES = {  # with words of the message
     b'[{"word": "Ann"}]': "is missing",
     b'[{"w": ["Ann"]}]': "field 'w' held text in fit, but holds ['Ann'] now",
     b'{"tokens": ["Ann"]}': "a sequence is a list of tokens",
-    b"[" * 100_000: "recursion",
+    b"[" * 100_000: "while decoding a JSON array",
     b'["Ann", ["left"]]': "tokens are not of the form of fit",
 }
 
