@@ -137,6 +137,8 @@ def _fit(options) -> None:
 
 
 def _tag(options) -> None:
+    if options.nbest is not None and options.nbest < 1:
+        raise ValueError(f"--nbest must be at least 1, got {options.nbest}")
     source, name = _source(options.file), "standard input" if options.file == "-" else options.file
     tagger = _read(options.model)
     n_columns, token_of = _form(tagger)

@@ -17,7 +17,7 @@ from common import data_file, skip_where
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.training import LBFGS, SGD
+from sklearn_hocrf.training import LBFGS
 
 TRAIN, TEST = ("conll2000", "train.txt.gz"), ("conll2000", "test.txt.gz")
 MORE_THAN_NEEDED = 2000  # iterations
@@ -139,10 +139,6 @@ class Timed:
 
 class TimedLBFGS(Timed, LBFGS):
     keeps_equal_weights_equal = True  # as LBFGS does
-
-
-class TimedSGD(Timed, SGD):
-    pass
 
 
 def load_kernels(chunks):

@@ -29,7 +29,6 @@ import bench_handwriting
 import bench_latency
 import bench_memory
 import bench_ner
-import bench_online
 import bench_pruning
 import bench_segments
 import bench_start
@@ -341,20 +340,6 @@ def tagging(run):
     yield f"tagging: token accuracy {accuracies[0]:.4f} here, {accuracies[1]:.4f} there, after {n_iter} iterations each"
 
 
-def online(run):
-    skip_where(bench_online.absent())
-    names = bench_online.Epochs.params
-    with Process() as process:
-        cases = {name: process.keep(bench_online.Epochs, name, n_sentences=run.n_sentences) for name in names}
-        rounds = [{name: case.call("time_epoch") for name, case in cases.items()} for _ in range(run.n_rounds)]
-        f1 = {} if run.quick else {name: case.call("track_f1") for name, case in cases.items()}
-    columns = np.array([[seconds["sgd"], seconds["l2sgd"]] for seconds in rounds]).T
-    yield Row("online", "epoch, sgd", "s", *columns, "CRFsuite l2sgd")
-    for name, values in f1.items():
-        numbers = ", ".join(f"{value:.4f}" for value in values)
-        yield f"online, {name}: F1 {numbers} after {', '.join(map(str, bench_online.EPOCHS))} epochs"
-
-
 def pruning(run):
     """Yield rows of a thousand labels, with few candidates for each token beside all labels."""
     with Process() as whole_process, Process() as process:
@@ -476,7 +461,7 @@ TASKS = {
     task.__name__: task
     for task in (
         *(chunking, ner, handwriting, bibliography, punctuation, tagging),
-        *(online, latency, addresses, pruning, start, memory),
+        *(latency, addresses, pruning, start, memory),
         *(large, cluster),
     )
 }
