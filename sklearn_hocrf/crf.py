@@ -121,10 +121,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         labels from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         docs/guide/many_labels.md.
     pruning : int or None, default=None
-        Number of labels that each token keeps, for tasks with hundreds of labels. A model of order 0 chooses them
-        before training. All other labels have probability 0 at the token. Pruning requires the likelihood,
-        ``feature_order=0`` and a y without missing labels, and does not work with "sgd" and ``partial_fit``. See
-        docs/guide/many_labels.md.
+        Number of labels that a model of order 0 selects for each token before training, if labels are many. All
+        other labels have probability 0 at the token. Pruning requires the likelihood, ``feature_order=0`` and a y
+        without missing labels, and does not work with "sgd" and ``partial_fit``. See docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
 
@@ -164,8 +163,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         "runs".
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``. With
-        ``history="segments"``, a pair of equal labels, or of tags of one segment, stands for a token that continues a
-        segment.
+        ``history="segments"``, a pair of equal labels, or of tags of one segment, means that a segment continues.
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
