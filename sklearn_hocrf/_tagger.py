@@ -235,6 +235,7 @@ def _read_file(content) -> tuple[dict, dict]:
     All that the file says of arrays is checked. They are neighbours, and fill the file.
     """
     _require(content[:8] != FORMER, "it is of a version before 0.1.0, export the model again")
+    _require(content[:4] != b"lCRF", "it is a CRFsuite model, which HighOrderCRF.from_crfsuite reads")
     size = int.from_bytes(content[:8], "little")
     _require(8 <= size <= min(MAX_HEADER, len(content) - 8) and size % 8 == 0, f"a header of {size} bytes")
     table, body = _parse_header(content[8 : 8 + size]), memoryview(content)[8 + size :]
