@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from cases import by_order
 from internals import (
-    OWLQN,
     LBFGSMemory,
     Penalty,
     Point,
@@ -140,7 +139,7 @@ def test_a_small_memory_does_not_slow_down_training(n_pairs, order, l1_reg, monk
     """With the inverse of all weights as soon as the pairs exceed the memory it took up to 778 passes."""
     X, y = interleaved(40, 20)
     n_weights = HighOrderCRF(order, max_iter=1).fit(X, y)._layout.n_weights
-    monkeypatch.setattr(OWLQN, "pair_bytes", 16 * n_weights * n_pairs)
+    monkeypatch.setattr(LBFGSMemory, "pair_bytes", 16 * n_weights * n_pairs)
     crf = HighOrderCRF(order, l1_reg=l1_reg, max_iter=5000).fit(X, y)
     assert crf.n_passes_ < 400
 

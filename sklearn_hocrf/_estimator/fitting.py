@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from .._data.checks import short
 from .._objectives import OBJECTIVES, Objective, Problem, Tied
 from .._penalties import Penalty
-from .._solvers import LBFGS, OWLQN, SGD, Progress, Solver, SolverReport, TrainingState, one_blas_thread
+from .._solvers import LBFGS, SGD, Progress, Solver, SolverReport, TrainingState, one_blas_thread
 from .._structure.layout import WeightLayout
 from .._structure.tied_weights import Ties, tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
@@ -36,11 +36,6 @@ class Prior(NamedTuple):
 
     sigma_reg: Any
     l1_reg: Any
-
-    @property
-    def has_l1(self) -> bool:
-        """Whether the penalties contain absolute values of weights."""
-        return has_l1(self.l1_reg)
 
     def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Penalty:
         """Return the penalty on the weights of a layout.
@@ -66,7 +61,7 @@ class Prior(NamedTuple):
             return np.array([given], dtype=np.float64)
 
         precision = (1.0 / of_weights("sigma_reg")) ** 2
-        return Penalty(precision, of_weights("l1_reg") if self.has_l1 else 0.0)
+        return Penalty(precision, of_weights("l1_reg") if has_l1(self.l1_reg) else 0.0)
 
     def warn_of_unused_prefixes(self, names: Any) -> None:
         """Warn of prefixes in mappings with which no feature name begins."""
@@ -112,16 +107,13 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, 
     return f"{parameter} has no key for the weight of {what}: add {key!r}, or None for the rest"
 
 
-def _choose_solver(parameters: Mapping[str, Any], has_l1: bool, name: str) -> Solver:
+def _choose_solver(parameters: Mapping[str, Any], name: str) -> Solver:
     solver = parameters["solver"]
-    if isinstance(solver, SGD):
+    if not isinstance(solver, str):
         return solver
-    batch_class = OWLQN if has_l1 else LBFGS
-    if isinstance(solver, LBFGS):
-        return batch_class(solver.tol, solver.max_iter, solver.callback) if has_l1 else solver
     callback = ProgressLines(name, parameters["max_iter"]) if parameters["verbose"] else None
     settings = parameters["tol"], parameters["max_iter"], callback
-    return SGD(*settings, parameters["random_state"]) if solver == "sgd" else batch_class(*settings)
+    return SGD(*settings, parameters["random_state"]) if solver == "sgd" else LBFGS(*settings)
 
 
 def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
@@ -136,7 +128,7 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     """
     refuse(FitRequest(parameters, name))
     prior = Prior(parameters["sigma_reg"], parameters["l1_reg"])
-    return Training(OBJECTIVES[parameters["objective"]](), prior, _choose_solver(parameters, prior.has_l1, name))
+    return Training(OBJECTIVES[parameters["objective"]](), prior, _choose_solver(parameters, name))
 
 
 # ------------------------------------------------------------------------------------------------------------- running

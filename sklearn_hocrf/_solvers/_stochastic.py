@@ -16,17 +16,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._settings import check, is_integer, is_number
-from ._common import (
-    STOPPED,
-    Progress,
-    Solver,
-    SolverReport,
-    add_values,
-    gap_above_minimum,
-    reached_tolerance,
-)
+from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
+from ._curvature import LBFGSMemory
 from ._lbfgs import LBFGS
-from ._owlqn import OWLQN, shortest_subgradient
 
 _SAMPLE = 1000  # sequences on which step sizes are tried
 _FIRST_TRIED = 0.1
@@ -189,7 +181,7 @@ class SGD(Solver):
         rng = check_random_state(self.random_state)
         train, held_out = self._split(objective, rng)
         n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
-        history = [_value_subgradient(train, penalty, w0)[0]]
+        history = [point_of(train, penalty, w0).value]
         watch = _Watch(10 * self.tol**2, np.array(w0, dtype=np.float64), history[0] if held_out is None else np.inf)
         state, n_visited = self._start(train, penalty, w0, n_train, rng)
         n_visited += n_train
@@ -213,7 +205,7 @@ class SGD(Solver):
             progress = Progress(len(history) - 1, history[-1], np.nan, np.inf, lambda: chosen(report()))
             stopped = self._is_stopped(progress)
             message = STOPPED if stopped else "the maximum number of epochs was reached"
-        value, gradient = _value_subgradient(train, penalty, watch.best)
+        _, value, _, gradient = point_of(train, penalty, watch.best)
         n_visited += n_train
         norm, gap = float(np.linalg.norm(gradient)), gap_above_minimum(train, penalty, gradient)
         result = report()._replace(gradient_norm=norm, gap=gap, message=message)
@@ -428,14 +420,6 @@ def _total(objective, penalty, w, share=1.0):
     return value
 
 
-def _value_subgradient(objective, penalty, w) -> tuple[float, np.ndarray]:
-    """Return the minimised function and its shortest subgradient."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        of_penalty = penalty.value(w), penalty.smooth_value_gradient(w)[1]
-        value, gradient = add_values(objective.value_gradient(w), of_penalty)
-    return value, shortest_subgradient(w, gradient, penalty.strengths(len(w)))
-
-
 def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
     """Return the gain of L-BFGS from here, a bound on the remaining gain, and the number of passes over the data.
 
@@ -447,12 +431,11 @@ def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
     def is_decided(progress):
         return value - progress.value > most or value - progress.value + progress.gap <= most
 
-    solver = (OWLQN if penalty.is_sparse else LBFGS)(0.0, _PROBE, is_decided)
-    curvature = solver.memory(len(w))
-    probe = solver.solve(objective, penalty, w, curvature)
+    curvature = LBFGSMemory.of_size(len(w))
+    probe = LBFGS(0.0, _PROBE, is_decided).solve(objective, penalty, w, curvature)
     bound, n_passes = probe.gap, probe.n_passes
     if bound == np.inf:
-        gradient = _value_subgradient(objective, penalty, probe.w)[1]
+        gradient = point_of(objective, penalty, probe.w).steepest
         bound, n_passes = 0.5 * float(gradient @ curvature.solve(gradient)), n_passes + 1
     return value - probe.history[-1], bound, n_passes
 
