@@ -41,7 +41,7 @@ from sklearn_hocrf._estimator import (
     pruning,
 )
 from sklearn_hocrf._estimator.answers import AnswersMixin
-from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS, FitRequest, refuse
+from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
 from sklearn_hocrf._estimator.fit_steps import FitSteps
 from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf._estimator.patterns import pattern_labels

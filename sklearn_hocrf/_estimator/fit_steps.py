@@ -5,7 +5,6 @@ Everything is computed in local variables; the estimator changes only at the end
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -32,7 +31,7 @@ from .._validation import (
 )
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
-from .compatibility import FitRequest, refuse
+from .compatibility import refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .fitted_model import FittedModel, warn_of_unlimited_lengths
 from .fitted_state import FittedState
@@ -40,12 +39,11 @@ from .fitting import Prior, Training, choose_training, warn_not_converged, witho
 from .label_parts import compile_label_parts
 from .parameters import check_parameters, resolve_feature_orders
 from .patterns import ObservedPatterns, select_patterns
-from .progress import STARTING, lines_of
+from .progress import lines_of
 from .pruning import prune, prune_held_out
 from .tags import history_of_labels
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # parameters that define the minimised function
 
 
 class FitSteps:
@@ -96,7 +94,7 @@ class FitSteps:
 
     def refuse(self, circumstance: str) -> None:
         """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``compatibility``."""
-        refuse(FitRequest(self.parameters, self.name, circumstance))
+        refuse(self.parameters, circumstance)
 
     def choose_training(self) -> Training:
         """Check what ``PARAMETER_CONSTRAINTS`` cannot express, and return the training that the parameters specify."""
@@ -293,16 +291,9 @@ class FitSteps:
 
         If y has missing labels, the first stages train on the labels that are known for certain.
         """
-        state = partial(self.state, data, problem, penalty)
-        stages = []
-        if data.runs is not None and not is_warm:
-            lines = lines_of(training.solver)
-            lines.part = STARTING
-            stages = training.run(
-                self.pose(problem.layout, data.runs), penalty, start, is_warm, tasks.watch(state, STARTING)
-            )
-            start, lines.part = stages[-1].w, ""
-        return stages + training.run(problem, penalty, start, is_warm, tasks.watch(state))
+        certain = [] if data.runs is None or is_warm else [self.pose(problem.layout, data.runs)]
+        watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
+        return training.run([*certain, problem], penalty, start, is_warm, watch)
 
     # --- result -------------------------------------------------------------------------------------------------------
 
@@ -315,8 +306,6 @@ class FitSteps:
         self, data: TrainingData, layout: WeightLayout, weights: np.ndarray, report: SolverReport, **more: Any
     ) -> FittedState:
         """Return the state of a fitted model; ``more`` are other fields of it."""
-        # copies of mappings, because the user may change the originals
-        given = {name: getattr(self.estimator, name) for name in _CRITERION}
         state = FittedState(
             layout,
             weights,
@@ -326,7 +315,7 @@ class FitSteps:
             report.n_passes,
             report.history,
             report.gap,
-            {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()},
+            {"constraints": self.estimator.constraints},
             borders=data.rules.borders,
             part_names=data.parts.names,
             **more,
