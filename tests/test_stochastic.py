@@ -4,6 +4,7 @@ import re
 import time
 import tracemalloc
 import warnings
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -411,7 +412,7 @@ def test_calibrated_step_is_the_best_of_its_neighbours():
     state, n_visited = started
 
     def after_one_pass(step):
-        tried = state.copy()
+        tried = deepcopy(state)
         tried.step = step
         _run_epoch(objective.minibatches(8, tried.rng), penalty, tried, 300)
         return objective.value(tried.w) + penalty.value(tried.w)

@@ -23,7 +23,7 @@ from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
 from .fit_steps import FitSteps
 from .fitted_state import FittedState
-from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS
+from .parameters import MAPPINGS
 from .partial_fit import PartialFitMixin
 from .predictions import PredictionsMixin
 
@@ -43,8 +43,8 @@ class BaseSequenceLabeler(
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
-    _parameter_constraints: dict = PARAMETER_CONSTRAINTS
-    history: Any = TOKENS  # this and the next one are parameters of HighOrderCRF alone
+    # parameters of HighOrderCRF alone, and what they are in files that were written before it had them
+    history: Any = TOKENS
     pruning: int | None = None
     _takes_segment_features = False
     _family: Family

@@ -50,6 +50,11 @@ class _Tasks:
         """Begin a task within another one."""
         return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
 
+    def end(self, **more: Any) -> None:
+        """End the task of the whole fit; ``more`` goes to the callbacks."""
+        if self._callbacks:
+            self._root.call_on_fit_task_end(**self._arguments, **more)
+
 
 class SearchTasks(_Tasks):
     """The tasks of a search for parameters: one for each order, which consists of steps, and the last fit.
@@ -89,11 +94,6 @@ class SearchTasks(_Tasks):
             task.call_on_fit_task_begin(**self._arguments)
             fit()
             task.call_on_fit_task_end(**self._arguments)
-
-    def end(self) -> None:
-        """End the task of the whole fit."""
-        if self._callbacks:
-            self._root.call_on_fit_task_end(**self._arguments)
 
 
 class FitTasks(_Tasks):
@@ -160,11 +160,6 @@ class FitTasks(_Tasks):
             if best is not None:
                 return best._state._replace(n_passes=state.n_passes)
         return state
-
-    def end(self) -> None:
-        """End the task of the whole fit."""
-        if self._callbacks:
-            self._root.call_on_fit_task_end(**self._arguments, reconstruction_attributes={})
 
 
 def check_held_out(estimator: Any, X: Any, X_held_out: Any) -> None:

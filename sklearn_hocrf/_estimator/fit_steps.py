@@ -19,7 +19,7 @@ from .._penalties import Penalty
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import PatternTable, TagHistory
+from .._structure.patterns import PatternTable, TagHistory, count_patterns
 from .._validation import (
     TrainingData,
     TrainingSequences,
@@ -76,7 +76,7 @@ class FitSteps:
             start = FittedModel(estimator).last_weights(layout, data)
         stages = self.train(training, problem, penalty, data, start, is_warm, tasks)
         tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
-        tasks.end()
+        tasks.end(reconstruction_attributes={})
         lines_of(training.solver).end(stages[-1])
         warn_not_converged(self.name, training.solver, stages)
 
@@ -175,8 +175,10 @@ class FitSteps:
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         codes, offsets = data.targets.label_sequences(data.batch)
-        labels = data.targets.labels
-        return ObservedPatterns.of_labels(codes, offsets, len(labels), data.sequence_weight, self.history(labels))
+        labels, weight = data.targets.labels, data.sequence_weight
+        history = self.history(labels)
+        count = partial(count_patterns, codes, offsets, len(labels), sequence_weight=weight, history=history)
+        return ObservedPatterns(len(codes), count, history)
 
     def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""

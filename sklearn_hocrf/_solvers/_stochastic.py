@@ -9,6 +9,7 @@ weights is applied in closed form when they are next touched.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,13 +53,6 @@ class TrainingState:
         numbers = [float(number) for number in (self.step, self.n_seen, self.mass)]
         if not all(np.isfinite(array).all() for array in [*arrays, numbers]) or not self.step > 0 or min(numbers) < 0:
             raise ValueError(f"the state of the solver has values that training cannot reach: {numbers}")
-
-    def copy(self) -> TrainingState:
-        """Return an independent copy."""
-        rng = np.random.RandomState()
-        rng.set_state(self.rng.get_state())
-        arrays: dict[str, Any] = {name: getattr(self, name).copy() for name in _OF_WEIGHTS}
-        return replace(self, **arrays, rng=rng)
 
     def moved(self, new_ids, n_weights) -> TrainingState:
         """Return the state for more weights: old ones move to ``new_ids``, shape (K,); new ones are all 0."""
@@ -274,25 +268,20 @@ class SGD(Solver):
         state : TrainingState
             For the next call.
         """
-        n_new = objective.n_sequences
-        n_sequences = self.n_sequences
-        if n_sequences is None:
-            n_sequences = n_new + (0 if state is None else state.n_seen)
+        n_new, is_first, n_visited = objective.n_sequences, state is None, 0
+        n_sequences = self.n_sequences or n_new + (state.n_seen if state else 0)
         if state is None:
             state, n_visited = self._start(objective, penalty, w0, n_sequences, check_random_state(self.random_state))
-            is_first = True
         else:
             state.check(len(w0))
-            state, n_visited, is_first = state.copy(), 0, False
+            state = deepcopy(state)
         share = n_new / n_sequences
-        history = [_total(objective, penalty, state.w, share)]
+        before = _total(objective, penalty, state.w, share)
         w, value = self._checked_epoch(objective, penalty, state, n_sequences, share)
-        history.append(value)
-        if self.callback is not None:
-            self.callback(Progress(1, history[-1], np.nan, np.inf))
+        self._is_stopped(Progress(1, value, np.nan, np.inf))
         n_passes, message = (n_visited + 3 * n_new) / n_new, "a pass over a part of a stream"
-        report = SolverReport(w, 1, np.array(history), np.nan, np.inf, True, message, n_passes)
-        if is_first and history[1] > history[0]:
+        report = SolverReport(w, 1, np.array([before, value]), np.nan, np.inf, True, message, n_passes)
+        if is_first and value > before:
             message = "the first pass increased the function"
             report = report._replace(converged=False, message=message, remedy=_REMEDY.capitalize())
         return report, state
@@ -324,7 +313,7 @@ class SGD(Solver):
             sample, n_sample = objective.part(np.sort(rng.permutation(n_sample)[:_SAMPLE])), _SAMPLE
 
         def after_one_pass(step):
-            tried = _first_state(w0, step, own).copy()  # in the same order each time
+            tried = deepcopy(_first_state(w0, step, own))  # in the same order each time
             try:
                 _run_epoch(sample.minibatches(self.batch_size, tried.rng), penalty, tried, n_sequences)
                 return _total(sample, penalty, tried.w, n_sample / n_sequences)
