@@ -235,7 +235,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     _family = CHAIN
     _targets = TokenTargets
-    history = "tokens"  # of files that were written before there were others
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
         "history": [StrOptions(set(HISTORIES))],

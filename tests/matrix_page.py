@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from internals import CIRCUMSTANCES, OBJECTIVES, REFUSALS, FitRequest, refuse
+from internals import CIRCUMSTANCES, OBJECTIVES, REFUSALS, refuse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
@@ -62,7 +62,7 @@ def message(row):
     """Return what a row says to one who gave the examples of its two features: who needs something, and what."""
     parameters = HighOrderCRF().get_params() | GIVEN[row.feature] | GIVEN.get(row.other, {})
     try:
-        refuse(FitRequest(parameters, "HighOrderCRF", row.other if row.other in CIRCUMSTANCES else ""))
+        refuse(parameters, row.other if row.other in CIRCUMSTANCES else "")
     except ValueError as error:
         return str(error).split(NEEDS)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._data.checks import short
+from .._data.checks import refuse_iterator, short
 from .._data.labels import label_codes
 from .._data.schemes import E, I, guessed_scheme, legal_tags, marks_ends, split_tag
 from .._structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
@@ -99,10 +99,7 @@ class Constraints(BaseEstimator):
             what = "tuples of labels" if name in ("forbid", "allow") else "labels"
             if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
                 raise ValueError(f"{name} of Constraints must be a list of {what}, got {short(given)}")
-            if isinstance(given, Iterator):  # a second fit would find it empty
-                raise ValueError(
-                    f"{name} of Constraints is a {type(given).__name__}, which can be read only once: use a list"
-                )
+            refuse_iterator(given, f"{name} of Constraints is")
         for name, expected, most in ("forbid", "tuples of two or more labels", np.inf), ("allow", "pairs of labels", 2):
             for run in getattr(self, name) or ():
                 if not isinstance(run, (tuple, list)) or not 2 <= len(run) <= most:
