@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-__all__ = ["Exported", "Labelling", "Tagger"]
+__all__ = ["Labelling", "Tagger"]
 
 MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
@@ -53,15 +53,6 @@ class Labelling(NamedTuple):
     labels: Any  # as predicted
     score: float  # log potential
     log_probability: float
-
-
-class Exported(NamedTuple):
-    """What :func:`export_tagger` has written, and how its answers differ from the estimator's. See there."""
-
-    n_bytes: int
-    largest_difference: float | None = None  # of a probability of a label; None without data
-    n_different_labels: int | None = None
-    n_tokens: int | None = None
 
 
 # --- functions of tokens, by which SequenceFeatureExtractor makes features --------------------------------------------
