@@ -137,12 +137,7 @@ def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
     arrays.update(n_weights=np.diff(chosen.indptr), column=chosen.indices, weight=chosen.data)
     arrays.update(code=features.code)
     arrays["text"], arrays["n_text"] = pack_texts(features.texts)
-    header = {
-        "labels": labels,
-        "scheme": _scheme(fitted),
-        "n_columns": weights.shape[1],
-        "features": features.entry,
-    }
+    header = {"labels": labels, "scheme": _scheme(fitted), "n_columns": weights.shape[1], "features": features.entry}
     return _pack(header, arrays, dtype, compress), features.functions
 
 

@@ -301,15 +301,12 @@ def _kinds_of_cells(cells) -> dict:
 def text_column(cells) -> TokenColumn:
     """Return the column with the given cells, texts or None."""
     code_of = dict.fromkeys(cells)
-    missing = None in code_of
-    if missing:
-        del code_of[None]
-    values = np.empty(len(code_of), dtype=object)
-    values[:] = list(code_of)
-    code_of.update(zip(code_of, range(len(code_of)), strict=True))
-    if missing:
-        code_of[None] = -1
-    return TokenColumn(freeze(np.fromiter(map(code_of.__getitem__, cells), np.int32, len(cells)), np.int32), values)
+    code_of.pop(None, None)
+    values = np.array(list(code_of), dtype=object)
+    code_of.update(zip(values, range(len(values)), strict=True))
+    code_of[None] = -1
+    codes = np.fromiter(map(code_of.__getitem__, cells), np.int32, len(cells))
+    return TokenColumn(freeze(codes, np.int32), values)
 
 
 def _number_column(cells, describe) -> TokenColumn | np.ndarray:

@@ -86,7 +86,7 @@ class InputSpace(NamedTuple):
 
         Plain texts are read as the only field of fit.
         """
-        self.features.check(X)
+        self.features.check_same(InputFeatures.of(X))
         fields, columns = self.fields, table.columns
         if table.kind == "text" and len(fields) == 1 and self.text_fields:
             columns = dict.fromkeys(fields, *columns.values())

@@ -8,13 +8,7 @@ from .._data.checks import short
 from ._array_fields import ArrayColumn
 from ._columns import is_text
 from ._templates import check_templates
-from ._token_functions import (
-    affix_names,
-    is_token_function,
-    named_functions,
-    token_function,
-    warn_if_local,
-)
+from ._token_functions import affix_names, is_token_function, named_functions, token_function, warn_if_local
 
 DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
 

@@ -50,7 +50,7 @@ class IdentityRows:
         trie = Trie.of(strings.codes, start, lengths, len(values))
         counts = np.bincount(trie.find(strings.codes, start, start + lengths), minlength=trie.n_nodes)
         nodes = np.flatnonzero(counts[1:] >= min_count) + 1  # node 0 is that of texts with missing values
-        texts = np.array([*(value_text(value, False) for value in values), None], dtype=object)[:-1]
+        texts = np.array([value_text(value, False) for value in values], dtype=object)
         return cls(trie, nodes, FeatureNames.of("identity=" + _texts(trie, texts)[nodes]))
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:

@@ -182,13 +182,13 @@ class TemplateVocabulary:
         ]
         return dict(zip(values[0] if len(values) == 1 else zip(*values, strict=True), range(len(self)), strict=True))
 
-    def names(self, chosen=slice(None)) -> np.ndarray:
-        """Return the names of the chosen attributes, of dtype object."""
+    def names(self) -> np.ndarray:
+        """Return the names of the attributes, of dtype object."""
         head = "|".join(f"{escape(str(field), '|=')}[{offset}]" for field, offset in self.template)
         texts = [table.texts(len(self.tables) > 1) for table in self.tables]
-        cells = (values[code[chosen]].tolist() for values, code in zip(texts, self.codes, strict=True))
+        cells = (values[code].tolist() for values, code in zip(texts, self.codes, strict=True))
         rows = ([text for text in row if text is not None] for row in zip(*cells, strict=True))
-        return np.array([*(f"{head}={'|'.join(row)}" if row else head for row in rows), None], dtype=object)[:-1]
+        return np.array([f"{head}={'|'.join(row)}" if row else head for row in rows], dtype=object)
 
 
 def _joined(position, column, n_codes) -> np.ndarray:
@@ -296,10 +296,9 @@ class TemplateVocabularies:
                 used[field][code] = True
         tables = {}
         for field in dict.fromkeys(field for template in templates for field, _ in template):
-            own = self.tables[field]
-            used[field][0 if own.labels is None else own.size :] = True  # marks outside have the last codes
-            labels = None if own.labels is None else list(compress(own.labels, used[field]))
-            tables[field] = FieldTable(labels)
+            labels = self.tables[field].labels
+            used[field][len(labels or ()) :] = True  # marks outside have the last codes
+            tables[field] = FieldTable(labels and list(compress(labels, used[field])))
         new = TemplateVocabularies(templates, tables)
         new_codes = {field: np.cumsum(used[field], dtype=np.int32) - 1 for field in tables}
         for own in new.all:
