@@ -15,7 +15,7 @@ from .._validation._sklearn import Interval, StrOptions
 from ._input_space import InputSpace, batch_of, raw_table, text_field
 from ._log_odds_rows import LogOddsRows
 from ._segment_base import SegmentCounts, SegmentTransformer
-from ._tries import TrainingStrings, lengths_at
+from ._strings import TrainingStrings, lengths_at
 
 
 class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -64,6 +64,9 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     -----
     Strings that do not occur in training, strings longer than `max_length_` and strings with missing values have
     w = n = 0. Their log-odds are 0, which is the same as no feature.
+
+    Strings are compared by fingerprints of 63 bits: that any two of a million strings are taken for one has a
+    probability of about 5e-8.
 
     References
     ----------

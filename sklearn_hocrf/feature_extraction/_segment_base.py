@@ -18,7 +18,7 @@ from .._validation._sklearn import fit_context
 from ._base import CountingTransformer, fit_task
 from ._input_space import InputSpace, has_tokens, kept_blocks
 from ._names import names_of_blocks
-from ._tries import TrainingStrings
+from ._strings import TrainingStrings
 
 
 class SegmentCounts(NamedTuple):

@@ -16,8 +16,8 @@ from .._validation._sklearn import Interval, StrOptions
 from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, batch_of, raw_table, text_field, token_form
 from ._segment_base import SegmentCounts, SegmentTransformer
 from ._segment_rows import FunctionRows, IdentityRows, check_functions
+from ._strings import TrainingStrings
 from ._tags import check_tags
-from ._tries import TrainingStrings
 
 
 class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]

@@ -168,10 +168,10 @@ class TemplateVocabulary:
     def lookup(self, columns) -> np.ndarray:
         """Return the attribute id of each row of codes, of shape (N,) int32, in [0, V); -1 for none."""
         keys, own = np.unique(self.codes[0], return_inverse=True)
-        position = _find(keys, columns[0])
+        position = find_keys(keys, columns[0])
         for column, known, table in zip(columns[1:], self.codes[1:], self.tables[1:], strict=True):
             keys, own = np.unique(own * table.n_codes + known, return_inverse=True)
-            position = _find(keys, _joined(position, column, table.n_codes))
+            position = find_keys(keys, _joined(position, column, table.n_codes))
         return position.astype(np.int32)
 
     def ids_by_value(self) -> dict:
@@ -198,7 +198,7 @@ def _joined(position, column, n_codes) -> np.ndarray:
     return key
 
 
-def _find(keys, key) -> np.ndarray:
+def find_keys(keys, key) -> np.ndarray:
     """Return the position of each element of ``key`` in the sorted ``keys``, int64; -1 where it is not there."""
     if len(keys) and keys[-1] < TABLE_FACTOR * len(key):
         table = np.full(keys[-1] + 3, -1)  # the last elements are those of higher keys, and of the key -1
