@@ -222,12 +222,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     @classmethod
     def from_file(
-        cls,
-        path: str | PathLike[str],
-        *,
-        fields: Sequence[str] | None = None,
-        min_count: int = 1,
-        style: str = "auto",
+        cls, path: str | PathLike[str], *, fields: Sequence[str] | None = None, min_count: int = 1, style: str = "auto"
     ) -> Self:
         """Return an extractor with the templates of a file of CRF++ or Wapiti.
 
@@ -458,7 +453,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         self._name_features()
         return table, rows
 
-    @fit_context(prefer_skip_nested_validation=True)
     def _count_partition(self, X, y) -> TokenCounts:
         """Return the counts of sequences."""
         self._check_parameters()
@@ -482,7 +476,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         missing = text_column([None] * int(offsets[-1]))
         return {field: missing for field, _ in pairs if field not in functions and field not in columns}
 
-    @fit_context(prefer_skip_nested_validation=True)
     def _finish(self, counts):
         """Set the fitted attributes."""
         self._check_parameters()
