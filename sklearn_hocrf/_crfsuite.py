@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -188,8 +189,7 @@ def _ranks(names: list[str], in_order: list[str]) -> np.ndarray:
 
 def read_crfsuite_file(path: str | PathLike[str], encoding: str) -> CRFsuiteWeights:
     """Return the weights in a file, or raise a ValueError that names the file and the error."""
-    with open(path, "rb") as stream:
-        file = _File(str(path), stream.read())
+    file = _File(str(path), Path(path).read_bytes())
     header = file.read(HEADER, 0, 1, "header")[0]
     if (header["magic"], header["kind"]) != (b"lCRF", b"FOMC"):
         file.refuse(f"it begins with {short(file.content[:12])}")

@@ -299,11 +299,11 @@ def _compare(model, X, content, functions) -> Exported:
     """Return how the answers of a file differ from those of the estimator."""
     tagger, fitted = Tagger(content, functions=functions), FittedModel.and_input(model, X)
     estimator, batch = fitted[0].estimator, fitted[1]
-    predicted = estimator.predict(batch)
-    n_tokens = n_different = 0
-    for tokens, labels in zip(X, predicted, strict=True):
+    n_tokens, n_different, largest = 0, 0, 0.0
+    answers = zip(X, estimator.predict(batch), estimator.predict_marginals(batch), strict=True)
+    for tokens, labels, marginals in answers:
+        read = tagger.read(tokens)
         n_tokens += len(labels)
-        n_different += sum(one != other for one, other in zip(tagger.predict(tokens), list(labels), strict=True))
-    pairs = zip(X, estimator.predict_marginals(batch), strict=True)
-    largest = max((np.abs(tagger.predict_marginals(x) - of_x).max(initial=0.0) for x, of_x in pairs), default=0.0)
-    return Exported(len(content), float(largest), n_different, n_tokens)
+        n_different += sum(one != other for one, other in zip(tagger.predict(read), list(labels), strict=True))
+        largest = max(largest, float(np.abs(tagger.predict_marginals(read) - marginals).max(initial=0.0)))
+    return Exported(len(content), largest, n_different, n_tokens)

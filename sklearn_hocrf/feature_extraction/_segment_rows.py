@@ -106,11 +106,8 @@ class FunctionRows:
         self.feature_names, self.n_features = names, len(names)
         self._index_of = {name: i for i, name in enumerate(names.tolist())}
 
-    def __getstate__(self):
-        return {"functions": self._functions, "fields": self._fields, "names": self.feature_names}
-
-    def __setstate__(self, state):
-        self.__init__(state["functions"], state["fields"], state["names"])
+    def __reduce__(self):
+        return FunctionRows, (self._functions, self._fields, self.feature_names)
 
     @staticmethod
     def counts(functions, fields, columns, offsets, start, stop) -> Counter:
