@@ -41,11 +41,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _tagger
 from ._names_elsewhere import answer_as_tagger, refuse
-from ._tagger import Exported, Labelling, Tagger
+from ._tagger import Labelling, Tagger
+
+if TYPE_CHECKING:
+    from ._export import Exported
 
 __all__ = ["Tagger", "export_crfsuite", "export_tagger"]
 
-for _public in (Exported, Labelling, Tagger):
+for _public in (Labelling, Tagger):
     _public.__module__ = __name__  # unless the reader is copied
 
 
