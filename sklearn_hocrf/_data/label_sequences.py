@@ -8,14 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import offsets_of
-from .checks import (
-    IGNORED,
-    check_choice,
-    finite_number,
-    is_missing,
-    no_label,
-    short,
-)
+from .checks import IGNORED, check_choice, finite_number, is_missing, no_label, short
 from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name
 from .schemes import (
     SCHEMES,

@@ -77,6 +77,26 @@ def not_a_tag(tag, scheme, name, where) -> str:
     return f"{short(tag)} of {name} ({where}) is not a tag of scheme={scheme!r}, whose tags are 'O', {expected}"
 
 
+def read_tag(tag, scheme, name, where) -> tuple[int, str]:
+    """Return prefix and label of a tag, or raise; ``name`` and the function ``where`` give its position."""
+    part = split_tag(tag, scheme)
+    if part is None:
+        raise ValueError(not_a_tag(tag, scheme, name, where()))
+    if part[1] == OUTSIDE and part[0] != O:
+        raise ValueError(f"{name} has the tag {short(tag)} ({where()}), but the label 'O' belongs to the tag 'O'")
+    return part
+
+
+def mixed_tags(labels) -> str:
+    """Return the fault, for a message, of labels of which only some look like tags; "" if there is none."""
+    tags = [label for label in labels if split_tag(label, "bio") and label.startswith("B-")]
+    if not tags or guessed_scheme(labels) != "runs":
+        return ""
+    others = [label for label in labels if not any(split_tag(label, each) for each in PREFIXES)]
+    other = f" ({short(others[0])} is not a tag)" if others else ""
+    return f"the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme{other}"
+
+
 def join_tag(prefix, label, bare=True, scheme="bioes") -> str:
     """Return the name of a tag; ``bare`` leaves out the label "_"."""
     letter = PREFIXES[scheme][prefix]
