@@ -198,7 +198,7 @@ def ordered_collection(value, name, expected):
     """Return a collection with missing entries of arrays as None, or raise if it has no order."""
     is_text = isinstance(value, (str, bytes))  # those of numpy have an array, too
     value = unmasked(value) if hasattr(value, "__array__") and not is_text else value
-    if is_text or not is_ordered_collection(value):
+    if not is_ordered_collection(value):
         remedy = "; for a label per character: `list(text)`" if is_text else ""
         raise TypeError(f"{name} is {short(value)} ({type(value).__name__}), but must be {expected}{remedy}")
     return value

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from .._data.arrays import joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, cut_sequences
-from .._data.checks import number_weights, refuse_infinite_sum, short, without_columns
+from .._data.checks import number_weights, short, without_columns
 from .._data.segments import LengthBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
 from .._data.warnings import warn_user
@@ -267,7 +267,12 @@ def check_sequence_weight(sample_weight, n_sequences):
         raise ValueError(f"sample_weight must be finite and not negative, but sequence {n} has {weight[n]}")
     if n_sequences and not weight.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
-    refuse_infinite_sum(weight)
+    with np.errstate(over="ignore"):
+        if np.isinf(weight.sum()):
+            n = int(np.argmax(weight))
+            raise ValueError(
+                f"the sum of sample_weight is too large for a float; the highest is {weight[n]} (sequence {n})"
+            )
     return weight
 
 

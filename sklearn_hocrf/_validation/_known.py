@@ -191,7 +191,7 @@ def distinct_labels(given: Given, at_least=None) -> np.ndarray:
 
 def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.ndarray:
     """Return all possible labels, sorted, from a parameter that has the labels, or tags, of one sequence."""
-    if isinstance(classes, (str, bytes)) or not is_ordered_collection(classes):
+    if not is_ordered_collection(classes):
         raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
     lengths = np.array([len(classes)])
     given = read_given([classes], lengths, "sequences", "", scheme, name, takes_missing_labels=False)
@@ -334,7 +334,7 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
     """
     y = read_collection(y, name, "y")
     n_sequences = len(y)
-    kinds = {type(labels) for labels in y if is_ordered_collection(labels) and not isinstance(labels, (str, bytes))}
+    kinds = {type(labels) for labels in y if is_ordered_collection(labels)}
     if not kinds:
         return np.ones(n_sequences, np.int64), "table"
     if kinds == {tuple}:

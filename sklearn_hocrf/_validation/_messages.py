@@ -18,9 +18,10 @@ FRAMES_FIRST = f"group its rows into sequences first, as in {GUIDE}/recipes.html
 NA_TOKENS = "; pandas.read_csv reads tokens such as NA as nan, unless keep_default_na=False"
 
 
-def not_finite(value, where) -> ValueError:
+def not_finite(value, where, if_missing="") -> ValueError:
     """Return the error for a value that is missing or infinite; scikit-learn's checks look for its first words."""
-    return ValueError(f"Input X contains {'NaN' if is_missing(value) else 'inf'}: {where} is {short(value)}")
+    what, hint = ("NaN", if_missing) if is_missing(value) or value != value else ("inf", "")
+    return ValueError(f"Input X contains {what}: {where} is {short(value)}{hint}")
 
 
 def refuse_broken(matrix, before="X") -> None:
