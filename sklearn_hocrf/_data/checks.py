@@ -119,15 +119,12 @@ def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:
 
     ``takes_missing_labels``: whether None can mark an unknown label.
     """
-    is_nan = isinstance(label, (float, np.floating))
     remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
     if takes_missing_labels and label is not None:
         remedy = "each token needs a label, or None if it is unknown"
-    if isinstance(label, Integral):
-        return ValueError(f'{name} has the label {label} ({where}): is it Hugging Face\'s "ignore"? Here {remedy}')
-    if is_nan:
-        return ValueError(f"{name} contains NaN ({where}): {remedy}")
-    return ValueError(f"{name} has the label {label} ({where}): {remedy}")
+    what = "contains NaN" if isinstance(label, (float, np.floating)) else f"has the label {label}"
+    guess = 'is it Hugging Face\'s "ignore"? Here ' if isinstance(label, Integral) else ""
+    return ValueError(f"{name} {what} ({where}): {guess}{remedy}")
 
 
 def unmasked(array) -> np.ndarray | list:

@@ -298,9 +298,8 @@ def refuse_other_sizes(given: Mapping[str, CodedLabels | SegmentTable]) -> None:
             different = np.flatnonzero(first.lengths != one.lengths)
             if len(different):
                 n = int(different[0])
-                raise ValueError(
-                    f"sequence {n} has {first.lengths[n]} tokens in {name}, but {one.lengths[n]} in {other}"
-                )
+                what = f"{first.lengths[n]} tokens in {name}, but {one.lengths[n]} in {other}"
+                raise ValueError(f"sequence {n} has {what}")
         _refuse_beyond(one, other, first.lengths, name)
         _refuse_beyond(first, name, one.lengths, other)
 

@@ -43,9 +43,7 @@ def flatten_labels(sequences, name="y") -> np.ndarray | list:
     """
     for n, labels in enumerate(sequences):
         if getattr(labels, "ndim", 1) > 1:
-            raise ValueError(
-                f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token"
-            )
+            raise ValueError(f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, not 1: one label per token")
     kinds = {labels.dtype.kind if isinstance(labels, np.ndarray) else "O" for labels in sequences if len(labels)}
     if len(kinds) == 1 and kinds != {"O"}:
         return np.concatenate([labels for labels in sequences if len(labels)])
@@ -142,9 +140,7 @@ def _refuse_real_numbers(labels, classes, where):
     if len(bad):
         t = int(np.argmax(np.isin(labels, bad)))
         what = "y contains inf" if np.isinf(labels[t]) else "Unknown label"
-        raise ValueError(
-            f"{what}: {labels[t]} ({where(t)}); labels must be discrete, but real numbers are a regression target"
-        )
+        raise ValueError(f"{what}: {labels[t]} ({where(t)}); real numbers are a regression target, not labels")
 
 
 def distinct_values(values, where, name="") -> tuple[list, np.ndarray, np.dtype | None]:

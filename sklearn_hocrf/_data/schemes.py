@@ -158,7 +158,7 @@ def segments_of_labels(codes, offsets) -> Segments:
 
 def segments_of_tokens(codes, offsets) -> Segments:
     """Return segments of one token each."""
-    return cut_segments(np.ones(max(len(codes) - 1, 0), dtype=bool), codes, offsets)
+    return cut_segments(True, codes, offsets)
 
 
 def segments_of_tags(prefixes, codes, offsets) -> Segments:

@@ -51,9 +51,8 @@ def read_labels(y, lengths, form, name, scheme, what="y") -> tuple[np.ndarray | 
             sequences[n] = labels = [None] * length
         if len(labels) != length:
             raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in {what}")
-    return flatten_labels(sequences, what), not all(
-        isinstance(labels, np.ndarray) for labels in sequences if len(labels)
-    )
+    are_arrays = all(isinstance(labels, np.ndarray) for labels in sequences if len(labels))
+    return flatten_labels(sequences, what), not are_arrays
 
 
 def read_target_sequences(y, n_sequences, name, what="y") -> list:
@@ -81,7 +80,5 @@ def _read_plain_labels(y, n_rows, what):
             raise ValueError(f"{what} should be a 1d array, one label per row, because X is a plain 2-D array")
         y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, {what} {len(y)}"
-        )
+        raise ValueError(f"Found inconsistent numbers of samples: X has {n_rows} rows, {what} {len(y)}")
     return (list(y) if as_lists or y.dtype == object else y), as_lists
