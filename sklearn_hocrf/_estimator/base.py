@@ -18,7 +18,7 @@ from .._names_elsewhere import NamesElsewhere, answering
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.automaton import PatternAutomaton
 from .._structure.patterns import TOKENS
-from .._validation import FeatureSpace
+from .._validation._inputs import FeatureSpace
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
 from .callbacks import CallbacksMixin, without_tasks

@@ -355,9 +355,7 @@ def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, F
         elif fitted.is_table:
             validate_data(estimator, X, reset=False, skip_check_array=True)  # number and names of the features
         else:
-            raise ValueError(
-                f"X is a plain 2-D array, but {name} was fitted on sequences; wrap it: `[X]`, if it is one"
-            )
+            raise ValueError(f"X is a plain 2-D array, but {name} was fitted on sequences; if X is one, wrap it: `[X]`")
     else:
         X = list(X)
         are_rows = form == "grid" or looks_like_rows(X, default=fitted is not None and fitted.vocabulary is None)
