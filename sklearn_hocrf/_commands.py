@@ -151,9 +151,8 @@ def _tag(options) -> None:
                 print(end="\n" if write is _labels else "", flush=True)
                 continue
             try:
-                answer = "\n".join(
-                    [*write(tagger, [token_of(line.columns) for line in lines], lines, options.nbest), ""]
-                )
+                tokens = [token_of(line.columns) for line in lines]
+                answer = "".join(f"{text}\n" for text in write(tagger, tokens, lines, options.nbest))
             except ValueError as error:
                 raise ValueError(f"{name}, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
             print(answer, flush=True, end="\n" if write is _best else "")  # who waits for an answer gets it

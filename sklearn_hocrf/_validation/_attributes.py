@@ -182,12 +182,11 @@ def read_known_attributes(X, vocabulary) -> SequenceBatch:
     if not len(batch.indices):
         new_names = Vocabulary()
         read_attributes(X, new_names, grow=True)
-        if not any(name in vocabulary for name in new_names):
-            for name in list(new_names)[:1]:
-                warn_user(
-                    f"none of the {len(new_names)} attributes of X occurred in training, such as {short(name)}: are "
-                    "they spelt as in fit?"
-                )
+        if new_names and vocabulary.keys().isdisjoint(new_names):
+            warn_user(
+                f"none of the {len(new_names)} attributes of X occurred in training, such as "
+                f"{short(next(iter(new_names)))}: are they spelt as in fit?"
+            )
     return batch
 
 

@@ -62,12 +62,6 @@ def are_finite(numbers) -> bool:
     return bool(np.isfinite([numbers.min(initial=0), numbers.max(initial=0)]).all())
 
 
-def feature_position(*index) -> str:
-    """Name an entry of rows by sequence, position and feature, or an entry of a table by sequence and feature."""
-    sequence, position, feature = index if len(index) == 3 else (index[0], 0, index[-1])
-    return f"sequence {sequence}, position {position}, feature {feature}"
-
-
 def refuse_non_sequence(sequence, n) -> None:
     """Raise if ``X[n]`` cannot be a sequence."""
     if sparse.issparse(sequence):  # first: some kinds are dicts, some have no __getitem__
