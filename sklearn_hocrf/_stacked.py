@@ -24,22 +24,16 @@ from sklearn.utils.validation import check_is_fitted
 from ._data.arrays import joined_ranges, offsets_of
 from ._data.batch import SequenceBatch
 from ._data.checks import short, without_columns
+from ._data.warnings import unwarned, warn_user
 from ._persistence import VersionMixin
 from ._solvers import zero_of_slope
-from ._validation import (
-    check_sequence_weight,
-    read_token_targets,
-    refuse_no_tokens,
-    unwarned,
-    used_sequences,
-    warn_user,
-)
 from ._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
-from ._validation._inputs import input_form
+from ._validation._inputs import check_sequence_weight, input_form, refuse_no_tokens, used_sequences
 from ._validation._messages import refuse_infinite_values, refuse_non_sequence
 from ._validation._rows import check_table, n_tokens, refuse_complex, stack_rows
 from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
 from ._validation._splits import ASKED, each_fold, fit_part, indexable_sequences, router_of, splits_of
+from ._validation._token_targets import read_token_targets
 from .crf import HighOrderCRF
 
 METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them

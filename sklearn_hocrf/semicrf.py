@@ -50,7 +50,7 @@ from ._estimator.tag_segments import check_threshold
 from ._estimator.tags import segment_tables
 from ._inference.families import SEGMENTS
 from ._solvers import LBFGS, SGD
-from ._validation import SegmentTargets
+from ._validation._segment_targets import SegmentTargets
 from ._validation._sklearn import Interval, Options, StrOptions
 
 __all__ = ["HighOrderSemiCRF"]

@@ -29,6 +29,7 @@ from sklearn_hocrf._data.segments import (
     TokenBlock,
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
+from sklearn_hocrf._data.warnings import warn_user
 from sklearn_hocrf._display import COLORS, GREY, Table, color_map, number
 from sklearn_hocrf._estimator import (
     answers,
@@ -96,18 +97,17 @@ from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_s
 from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups
 from sklearn_hocrf._structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
-from sklearn_hocrf._validation import (
-    FeatureSpace,
-    _callbacks,
-    check_sequence_weight,
-    read_segment_targets,
-    read_sequences,
-    read_token_targets,
-    read_training_sequences,
-    warn_user,
-)
+from sklearn_hocrf._validation import _callbacks
 from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._validation._delegation import model_inside
+from sklearn_hocrf._validation._inputs import (
+    FeatureSpace,
+    check_sequence_weight,
+    read_sequences,
+    read_training_sequences,
+)
+from sklearn_hocrf._validation._segment_targets import read_segment_targets
+from sklearn_hocrf._validation._token_targets import read_token_targets
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.feature_extraction import _template_rows
 from sklearn_hocrf.feature_extraction._names import names_of_blocks

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.masks import Mask, both
+from .._data.warnings import unwarned, warn_user
 from .._inference.families import CHAIN, SEGMENTS, Family, recursion_of
 from .._inference.posterior import Evidence
 from .._objectives import Problem
@@ -20,14 +21,12 @@ from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
 from .._structure.patterns import PatternTable, TagHistory, count_patterns
-from .._validation import (
+from .._validation._inputs import (
     TrainingData,
     TrainingSequences,
     read_training_sequences,
     refuse_no_tokens,
     sequences_like,
-    unwarned,
-    warn_user,
 )
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks

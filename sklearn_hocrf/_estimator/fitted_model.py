@@ -15,13 +15,14 @@ from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask, both
 from .._data.segments import NO_LIMIT
+from .._data.warnings import warn_user
 from .._inference.families import SEGMENTS, Family
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
 from .._inference.posterior import Evidence, Posterior
 from .._structure.layout import WeightLayout
 from .._structure.segment_ages import MOST_AGES, what_needs_lengths
-from .._validation import FeatureSpace, TrainingData, check_sequence_weight, read_sequences, warn_user
+from .._validation._inputs import FeatureSpace, TrainingData, check_sequence_weight, read_sequences
 from .fitted_state import FittedState
 from .patterns import pattern_labels
 

@@ -15,7 +15,9 @@ from .._inference.model import Model
 from .._solvers import TrainingState
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
-from .._validation import FeatureSpace, SegmentTargets, TokenTargets
+from .._validation._inputs import FeatureSpace
+from .._validation._segment_targets import SegmentTargets
+from .._validation._token_targets import TokenTargets
 from .one_call import OneCall
 from .patterns import pattern_labels
 from .pruning import checked_level_zero

@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._data.checks import short
+from .._data.warnings import warn_user
 from .._objectives import OBJECTIVES, Objective, Problem, Tied
 from .._penalties import Penalty
 from .._solvers import LBFGS, SGD, Progress, Solver, SolverReport, TrainingState, one_blas_thread
 from .._structure.layout import WeightLayout
 from .._structure.tied_weights import Ties, tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
-from .._validation import warn_user
 from .compatibility import has_l1, refuse
 from .progress import STARTING, ProgressLines, lines_of
 from .tags import names_in_patterns

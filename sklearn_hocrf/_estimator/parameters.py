@@ -10,10 +10,10 @@ import numpy as np
 
 from .._data.checks import refuse_iterator, short
 from .._data.schemes import PREFIXES
+from .._data.warnings import warn_user
 from .._objectives import OBJECTIVES
 from .._solvers import LBFGS, SGD
 from .._structure.weight_groups import match_prefixes, unmatched
-from .._validation import warn_user
 from .._validation._sklearn import N_JOBS, Interval, StrOptions
 from .constraints import Constraints, check_constraints
 from .label_parts import check_label_parts

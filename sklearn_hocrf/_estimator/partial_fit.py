@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from .._data.checks import short
 from .._solvers import TrainingState
 from .._structure.layout import WeightLayout
-from .._validation import TrainingData, read_training_sequences
+from .._validation._inputs import TrainingData, read_training_sequences
 from .._validation._sklearn import available_if, fit_context
 from .compatibility import is_stochastic
 from .constraints import Rules

@@ -6,13 +6,8 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from .._data.checks import check_choice, short
-from .._data.schemes import (
-    guessed_scheme,
-    segment_lists,
-    segments_of_tags,
-    split_tag,
-)
+from .._data.checks import check_choice
+from .._data.schemes import guessed_scheme, mixed_tags, segment_lists, segments_of_tags
 from .._data.segments import Segments
 from .._settings import check, is_number
 from .fitted_model import FittedModel, Query
@@ -197,10 +192,5 @@ def scheme_of(constraints: Any, labels: np.ndarray) -> str:
 
 def _refuse_mixture(labels: list, scheme: str) -> None:
     """Raise a ValueError if some labels look like tags although not all labels are tags of one scheme."""
-    tags = [label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")]
-    if tags and scheme == "runs":
-        others = [label for label in labels if split_tag(label, "bio") is None]
-        raise ValueError(
-            f'scheme="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'
-            f'{f" ({short(others[0])} is not a tag)" if others else ""}: name the scheme, or "runs" of equal labels'
-        )
+    if scheme == "runs" and (fault := mixed_tags(labels)):
+        raise ValueError(f'scheme="auto": {fault}: name the scheme, or "runs" of equal labels')

@@ -23,7 +23,7 @@ from .._estimator.progress import lines_of
 from .._objectives import LARGE, Objective
 from .._persistence import VersionMixin
 from .._structure.layout import FeatureCounts, WeightLayout
-from .._validation import NO_TOKENS, TrainingData
+from .._validation._inputs import NO_TOKENS, TrainingData
 from . import _parts
 from ._collections import WithoutClient, collected, count_sequences, find_client, parts_of, sources
 from ._partitions import Kept, Partitions, naming

@@ -16,7 +16,7 @@ from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit_steps import FitSteps
 from .._structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
 from .._structure.patterns import PatternCounts
-from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
+from .._validation._inputs import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
 from ._collections import collected, count_sequences
 
 _PARTIAL = (

@@ -11,7 +11,7 @@ import numpy as np
 from .._data.batch import SequenceBatch
 from .._data.schemes import SCHEMES
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
-from .._validation import warn_user
+from .._data.warnings import warn_user
 from .._validation._sklearn import Interval, StrOptions
 from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, batch_of, text_field, token_form
 from ._segment_base import SegmentCounts, SegmentTransformer

@@ -23,7 +23,7 @@ from .._data.label_sequences import (
     read_tokens,
     refuse_other_sizes,
 )
-from .._validation import warn_user
+from .._data.warnings import warn_user
 from ._items import Items, check_weight, pair_tokens, read_items
 
 AVERAGES = ("micro", "macro", "weighted")

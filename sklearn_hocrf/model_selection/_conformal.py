@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
 from .._data.schemes import hold_segments
+from .._data.warnings import warn_user
 from .._estimator.fitted_model import FittedModel
 from .._persistence import VersionMixin
-from .._validation import warn_user
 from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..text import extract_segments

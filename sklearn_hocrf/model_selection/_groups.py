@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 
+from .._data.warnings import unwarned
 from .._estimator.fit_steps import FitSteps
 from .._estimator.fitting import Prior, values_by_group
 from .._estimator.parameters import GROUP_KEYS, is_group_key
 from .._settings import check
 from .._structure.layout import WeightLayout
-from .._validation import TrainingData, unwarned
+from .._validation._inputs import TrainingData
 
 
 class WeightGroups(NamedTuple):

@@ -13,8 +13,8 @@ from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import process_routing
 
 from .._data.checks import short
+from .._data.warnings import warn_user
 from .._settings import check
-from .._validation import warn_user
 from .._validation._sklearn import check_method_params
 from .._validation._splits import check_fits, each_fold, indexable_sequences, router_of, splits_of
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from .._estimator.fit_steps import FitSteps
 from .._estimator.fitting import Prior
-from .._validation import TrainingData
+from .._validation._inputs import TrainingData
 from .._validation._sklearn import safe_indexing
 from ._fold import Fold
 from ._groups import WeightGroups

@@ -15,14 +15,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.warnings import warn_user
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fitted_model import FittedModel
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
 from .._persistence import VersionMixin
 from .._solvers import zero_of_slope
-from .._validation import check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
+from .._validation._inputs import check_sequence_weight
 from .._validation._sklearn import (
     N_JOBS,
     HasMethods,
