@@ -240,12 +240,12 @@ def given_arcs(n_labels: int, structure: tuple, score: np.ndarray) -> WeightedAr
     return _with_scores(arc_structure(compiled, none), score[order], np.zeros(len(order)))
 
 
-def _with_scores(structure: tuple, scores: np.ndarray, derivative: np.ndarray) -> WeightedArcs:
+def _with_scores(structure: WeightedArcs, scores: np.ndarray, derivative: np.ndarray) -> WeightedArcs:
     log_shift = scores.max() if scores.max() > -np.inf else 0.0
     arc_weight = np.exp(scores - log_shift)
     arrays = scores, arc_weight, derivative, derivative * arc_weight
     scores, arc_weight, *derivatives = freeze_all(arrays, np.float64)
-    return WeightedArcs(*structure[:-5], scores, arc_weight, float(log_shift), *derivatives)
+    return WeightedArcs._make((*structure[:-5], scores, arc_weight, float(log_shift), *derivatives))
 
 
 def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
@@ -293,7 +293,7 @@ def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tupl
     return index, arcs, index[automaton.arc_suffix[arcs]]
 
 
-def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tuple[np.ndarray, ...]:
+def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tuple:
     """Return arc_varying, varying_arc, varying_suffix and varying_column; see :class:`WeightedArcs`."""
     column = np.where(automaton.arc_length > 1, column_of_arc, -1)  # columns of single labels are emissions
     arc_varying, varying_arc, varying_suffix = arcs_with_suffix(automaton, column >= 0)
