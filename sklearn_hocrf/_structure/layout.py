@@ -503,7 +503,7 @@ class WeightLayout(ArcLayout):
         weight = np.repeat(sequence_weight, batch.lengths)
         counts = np.zeros(self.n_pairs)
         token_rows = self.rows(batch) if token_rows is None else token_rows
-        token_scores.label_counts(token_rows, self.pairs, weight, arcs, self.arc_columns, counts)
+        token_scores.label_sums(token_rows, self.pairs, arcs, self.arc_columns, weight, True, counts)
         product = self.dense_product(batch)
         if product is not None:
             product.label_counts(self.occurrences(product, arcs, {0: every_token(batch)}), weight, counts)
@@ -512,8 +512,8 @@ class WeightLayout(ArcLayout):
 
     def label_scores(self, batch: SequenceBatch, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the scores of the features at each token of labelled data; shape (N,)."""
-        arcs, scores = arcs_of_labels(self.automaton, batch.offsets, codes), np.empty(batch.n_tokens)
-        token_scores.label_scores(self.rows(batch), self.pairs, weights, arcs, self.arc_columns, scores)
+        arcs, scores = arcs_of_labels(self.automaton, batch.offsets, codes), np.zeros(batch.n_tokens)
+        token_scores.label_sums(self.rows(batch), self.pairs, arcs, self.arc_columns, weights, False, scores)
         product = self.dense_product(batch)
         if product is not None:
             occurrences = self.occurrences(product, arcs, {0: every_token(batch)})
