@@ -89,7 +89,6 @@ from sklearn_hocrf._structure.patterns import (
     all_patterns,
     count_patterns,
     given_patterns,
-    observed_patterns,
 )
 from sklearn_hocrf._structure.segment_ages import aged, what_needs_lengths
 from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits, SegmentRules
@@ -124,3 +123,11 @@ from sklearn_hocrf.model_selection._splits import (
     training_data,
     used_parts,
 )
+
+
+def observed_patterns(
+    codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None, history="tokens", announce=None
+):
+    """Return the table of the patterns that occur in training labels often enough."""
+    counts = count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight, history)
+    return counts.frequent(n_labels, min_count, announce)
