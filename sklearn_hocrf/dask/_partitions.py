@@ -39,7 +39,7 @@ class Kept:
     """
 
     def __init__(self, value: Any) -> None:
-        self.value, self.future = value, None
+        self.value = value
 
 
 class _Refusal(NamedTuple):
@@ -47,10 +47,6 @@ class _Refusal(NamedTuple):
 
     error: Exception
     traceback: str
-
-    @classmethod
-    def of(cls, error: Exception) -> _Refusal:
-        return cls(error, traceback.format_exc())
 
 
 class Partitions:
@@ -66,7 +62,7 @@ class Partitions:
     def __init__(self, client: Any, sources: Sequence[tuple]) -> None:
         self._client, self._sources = client, list(sources)
         self._steps: list[tuple[Callable, tuple]] = []
-        self._kept: list[Kept] = []
+        self._kept: dict[Kept, Any] = {}  # their futures
         self._futures: list = []
         self._made: list[weakref.ref] = []  # all futures that may still exist
         self._n_taken = 0  # number of steps taken so far
@@ -130,10 +126,7 @@ class Partitions:
         for future in filter(None, (reference() for reference in self._made)):
             future.release()
         self._made = []
-        self._futures, self._n_taken = [], 0
-        for kept in self._kept:
-            kept.future = None
-        self._kept = []
+        self._futures, self._n_taken, self._kept = [], 0, {}
 
     def _check_connection(self, error=None, patience=0.0):
         """Raise a ConnectionError if the client has lost the scheduler; wait as long as it may need to notice."""
@@ -200,10 +193,9 @@ class Partitions:
         return dict(zip(homes, self._compute(tasks, homes), strict=True))
 
     def _sent(self, kept):
-        if kept.future is None:
-            kept.future = self._send(kept.value)
-            self._kept.append(kept)
-        return kept.future
+        if kept not in self._kept:
+            self._kept[kept] = self._send(kept.value)
+        return self._kept[kept]
 
     def _send(self, value):
         return self._compute([delayed(value, pure=False, traverse=False)], [None])[0]
@@ -245,11 +237,15 @@ def _run(function, index, n_shared, *values):
             return value
     if all(value is None for value in values[n_shared:]):
         return None
+    return _answer(naming(index)(function), *values)
+
+
+def _answer(function, *values):
+    """Return the result of a function; for bad data, its error."""
     try:
-        with naming(index):
-            return function(*values)
+        return function(*values)
     except (ValueError, TypeError) as error:
-        return _Refusal.of(error)
+        return _Refusal(error, traceback.format_exc())
 
 
 def _run_all(function, merge, n, indices, n_shared, *values):
@@ -308,10 +304,6 @@ def naming(index: int) -> Iterator[None]:
 
 def _merge(merge, one, other):
     """Return the sum of two results, either of which may be None (an empty partition) or a refusal."""
-    for result in (one, other):
-        if isinstance(result, _Refusal):
-            return result
-    try:
-        return other if one is None else one if other is None else merge(one, other)
-    except (ValueError, TypeError) as error:
-        return _Refusal.of(error)
+    if other is None or isinstance(one, _Refusal):
+        return one
+    return other if one is None or isinstance(other, _Refusal) else _answer(merge, one, other)
