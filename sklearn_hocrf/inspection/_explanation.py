@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.batch import SequenceBatch
 from .._data.segment_features import segment_features
 from .._data.texts import escaped, visible
-from .._display import HtmlPage, Table, bar, html_table, listed, number, tokens_of
+from .._display import HtmlPage, Table, bar, html_table, listed, number, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._structure.label_parts import endings
 from .._structure.pairs import values_at
@@ -214,7 +214,10 @@ def explain(
         position = read_position(position, batch.n_tokens, "position")
     contest = Contest(fitted, batch)
     other = contest.other(position, against)
-    asks_marginal = position is not None and hasattr(fitted.estimator, "predict_marginals")
+    odds = None
+    if position is not None and hasattr(fitted.estimator, "predict_marginals"):
+        odds = contest.log_probability(contest.best, position) - contest.log_probability(other, position)
+    is_table = getattr(one, "ndim", 3) == 2  # whose rows are sequences of one token
     return Explanation(
         sequence=index,
         position=position,
@@ -223,9 +226,9 @@ def explain(
         labels=fitted.targets.as_predicted(contest.best, batch.offsets)[0],
         labels_against=fitted.targets.as_predicted(other, batch.offsets)[0],
         log_odds_paths=contest.score(contest.best) - contest.score(other),
-        log_odds_marginal=_marginal(contest, other, position) if asks_marginal else None,
+        log_odds_marginal=odds,
         table=_contributions_table(contest, other),
-        tokens=tokens_of(one, index, field),
+        tokens=[str(index)] if is_table else texts_of(one, field)[0],
     )
 
 
@@ -233,11 +236,6 @@ def _said(what: Any) -> str:
     if isinstance(what, tuple) and len(what) == 3:
         return f"{visible(what[2])} of [{what[0]}, {what[1]})"
     return visible(what)
-
-
-def _marginal(contest: Contest, other: Any, position: int | None) -> float:
-    assert position is not None
-    return contest.log_probability(contest.best, position) - contest.log_probability(other, position)
 
 
 # --- the weights that differ ------------------------------------------------------------------------------------------
