@@ -202,11 +202,7 @@ def _split_fields(line: str, separator: str | None) -> list[str]:
 
 
 def dump_conll(
-    X: Iterable[Sequence[Any]],
-    y: Iterable[Sequence[str]],
-    path: str | PathLike[str],
-    *,
-    separator: str | None = None,
+    X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str | PathLike[str], *, separator: str | None = None
 ) -> None:
     r"""Write tokens and labels in columns, one token per line, with an empty line after each sequence.
 

@@ -98,13 +98,7 @@ class OrderSearch:
     """
 
     def __init__(
-        self,
-        search: Any,
-        order: int,
-        groups: WeightGroups,
-        folds: list[Fold],
-        course: Course,
-        tasks: SearchTasks,
+        self, search: Any, order: int, groups: WeightGroups, folds: list[Fold], course: Course, tasks: SearchTasks
     ) -> None:
         self.folds, self.steps, self.task = folds, list[Step](), tasks.begin_order(order)
         self._search, self._order, self._groups, self._course, self._tasks = search, order, groups, course, tasks

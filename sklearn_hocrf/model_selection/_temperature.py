@@ -23,14 +23,7 @@ from .._persistence import VersionMixin
 from .._solvers import zero_of_slope
 from .._validation import check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
-from .._validation._sklearn import (
-    N_JOBS,
-    HasMethods,
-    StrOptions,
-    check_declared,
-    fit_context,
-    safe_indexing,
-)
+from .._validation._sklearn import N_JOBS, HasMethods, StrOptions, check_declared, fit_context, safe_indexing
 from .._validation._splits import ASKED, check_fits, each_fold, indexable_sequences, router_of, splits_of
 
 BOUNDS = 0.01, 100.0  # of temperatures
