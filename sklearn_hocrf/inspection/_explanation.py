@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.segment_features import segment_features
@@ -204,7 +203,6 @@ def explain(
     >>> explain(crf, X, 0, against=["DET", "NOUN", "NOUN"]).labels
     ['DET', 'ADJ', 'NOUN']
     """
-    check_is_fitted(estimator)
     X = listed(X)
     index = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")
     one = safe_indexing(X, [index])

@@ -196,8 +196,17 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         """Return the threshold, perhaps of some kinds; tell the user if sets then contain everything."""
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES
-        if threshold > 1 - lowest:
-            self._tell_of_everything(misses, lowest, f" with {short(kinds)}" if kinds else "")
+        if threshold <= 1 - lowest:
+            return threshold
+        n_impossible = len(np.unique(misses.sequence[misses.score > 1 - lowest]))
+        which = f" with {short(kinds)}" if kinds else ""
+        reason = (
+            f"the truth of {n_impossible} of {misses.n_sequences} sequences{which} has probability 0 or nearly 0, too "
+            f"many for alpha={self.alpha}"
+        )
+        if self.level == "segment":
+            raise ValueError(f"sets would contain all possible segments: {reason}")
+        warn_user(f"sets contain all labels: {reason}")
         return threshold
 
     def _kinds(self, X: Any) -> list | None:
@@ -206,16 +215,6 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
     def _threshold_of(self, kind: Any) -> float:
         return self.thresholds_.get(kind, self.threshold_)
-
-    def _tell_of_everything(self, misses, lowest, which):
-        n_impossible = len(np.unique(misses.sequence[misses.score > 1 - lowest]))
-        reason = (
-            f"the truth of {n_impossible} of {misses.n_sequences} sequences{which} has probability 0 or nearly 0, too "
-            f"many for alpha={self.alpha}"
-        )
-        if self.level == "segment":
-            raise ValueError(f"sets would contain all possible segments: {reason}")
-        warn_user(f"sets contain all labels: {reason}")
 
     def predict_set(self, X: Any) -> list:
         """Return the set of each sequence.

@@ -111,8 +111,8 @@ class Fold:
     def start(self, weights: np.ndarray | None = None) -> None:
         """Let the next step start from the given weights, or else from 0."""
         n_variables = len(self._ties.root)
-        self._u = np.zeros(n_variables) if weights is None else self._ties.narrow(weights)
-        self._v = np.zeros(n_variables)
+        u = np.zeros(n_variables) if weights is None else self._ties.narrow(weights)
+        self.state = u, np.zeros(n_variables)  # the weights and the solution of the linear system
 
     def forget(self) -> None:
         """Forget the curvature, which takes most of the memory, until the next step."""
@@ -122,20 +122,11 @@ class Fold:
     @property
     def weights(self) -> np.ndarray:
         """The weights of the last step; shape (n_weights,)."""
-        return self._ties.widen(self._u)
-
-    @property
-    def state(self) -> tuple[np.ndarray, np.ndarray]:
-        """The weights and the solution of the linear system, from which the next step starts."""
-        return self._u, self._v
-
-    @state.setter
-    def state(self, state: tuple[np.ndarray, np.ndarray]) -> None:
-        self._u, self._v = state
+        return self._ties.widen(self.state[0])
 
     def useful_l1(self) -> float:
         """Return about the strength of an L1 penalty with which one weight of a hundred moves away from 0 at first."""
-        slope = np.abs(self._training.gradient(np.zeros(len(self._u)))) / self._ties.root
+        slope = np.abs(self._training.gradient(np.zeros(len(self._group)))) / self._ties.root
         return float(np.quantile(slope, USEFUL)) if len(slope) else 0.0
 
     def step(
@@ -163,25 +154,26 @@ class Fold:
         self._curvature.shift(precision - self._precision)
         self._precision = precision
         penalty = Penalty(precision, strength)
-        kind = _Sparse if penalty.is_sparse else _Smooth
+        kind, (u, v) = _Sparse if penalty.is_sparse else _Smooth, self.state
         for _ in range(MOST_TRAININGS):
-            report = kind(tol=tol, max_iter=self._max_iter).solve(self._training, penalty, self._u, self._curvature)
-            self._u = report.w
-            loss, slope = self._held_out.value_gradient(self.weights)
-            smooth = self._training.gradient(self._u) + precision * self._u
-            steepest = shortest_subgradient(self._u, smooth, strength)
-            support = (self._u != 0) | (steepest != 0) | (strength == 0)  # weights that are about to enter included
+            report = kind(tol=tol, max_iter=self._max_iter).solve(self._training, penalty, u, self._curvature)
+            u = report.w
+            loss, slope = self._held_out.value_gradient(self._ties.widen(u))
+            smooth = self._training.gradient(u) + precision * u
+            steepest = shortest_subgradient(u, smooth, strength)
+            support = (u != 0) | (steepest != 0) | (strength == 0)  # weights that are about to enter included
             # narrow is also the transpose of widen
-            self._v = self._adjoint(self._ties.narrow(slope), residual, support)
-            correction = float(self._v @ steepest)
+            v = self._adjoint(u, self._ties.narrow(slope), v, residual, support)
+            correction = float(v @ steepest)
             score = (correction - loss) / self._n_tokens
             has_changed = np.isfinite(error) and not abs(score - before) <= error * abs(score)
             if abs(correction) <= MOST_CORRECTION * loss and not has_changed:
                 break
             before = score
             tol *= FINER
-        signs = np.where(self._u != 0, np.sign(self._u), -np.sign(steepest))
-        slopes = 2.0 * precision * self._u * self._v, -strength * signs * self._v
+        self.state = u, v
+        signs = np.where(u != 0, np.sign(u), -np.sign(steepest))
+        slopes = 2.0 * precision * u * v, -strength * signs * v
         of_groups = [np.bincount(self._group, part, self._n_groups) for part in slopes[: len(logs) // self._n_groups]]
         return FoldStep(
             score,
@@ -198,10 +190,10 @@ class Fold:
         strength = np.exp(log_l1)[self._group] if len(log_l1) else self._given
         return np.exp(-2.0 * log_sigma)[self._group], strength * self._ties.root
 
-    def _adjoint(self, slope, residual, support):
+    def _adjoint(self, u, slope, start, residual, support):
         """Return v, which the Hessian on the support maps to ``slope`` up to a residual; v is 0 elsewhere.
 
-        The Hessian is that of the penalised training objective.
+        The Hessian is that of the penalised training objective. The search for v begins at ``start``.
         """
         result = np.zeros(len(slope))
         if not support.any():
@@ -210,7 +202,7 @@ class Fold:
         def product(part):
             direction = np.zeros(len(slope))
             direction[support] = part
-            return (self._training.hessp(self._u, direction) + self._precision * direction)[support]
+            return (self._training.hessp(u, direction) + self._precision * direction)[support]
 
         inverse = self._curvature.solve
         if not support.all() and len(self._curvature):
@@ -219,8 +211,8 @@ class Fold:
         elif not support.all():
             inverse = np.array
         hessian, inverse = (_operator(int(support.sum()), times) for times in (product, inverse))
-        start = self._v[support]
-        result[support] = cg(hessian, slope[support], x0=start, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)[0]
+        options = {"x0": start[support], "M": inverse, "rtol": residual, "maxiter": MOST_PRODUCTS}
+        result[support] = cg(hessian, slope[support], **options)[0]
         return result
 
 

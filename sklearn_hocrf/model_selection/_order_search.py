@@ -45,20 +45,13 @@ SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients ju
 
 
 class Course:
-    """The searches of all orders, and the time of ``fit``: for steps, and for the last fit."""
+    """The searches of all orders, and the time of ``fit``: for reading the data, for steps, and for the last fit."""
 
     def __init__(self, search: Any) -> None:
         self.searches: list[OrderSearch] = []
         self.n_orders = 1 if search.orders is None else len(search.orders)
         self._begun, self._refits, self._most = time.perf_counter(), search.refit, search.max_time or np.inf
-        self._reading, self._until, self.path = 0.0, np.inf, list(PATH)
-
-    def read(self, read: Callable[[], Any]) -> Any:
-        """Return the training data that a function reads, as the last fit will do again."""
-        begun = time.perf_counter()
-        data = read()
-        self._reading = time.perf_counter() - begun
-        return data
+        self.reading, self._until, self.path = 0.0, np.inf, list(PATH)
 
     @property
     def steps(self) -> list[Step]:
@@ -74,7 +67,7 @@ class Course:
             return 0.0
         folds = self.steps[best_index(self.steps)].folds
         of_pass = sum(fold.seconds for fold in folds) / max(1, sum(fold.n_passes for fold in folds))
-        return self._reading + PASSES_OF_FIT * of_pass
+        return self.reading + PASSES_OF_FIT * of_pass
 
     def left(self) -> float:
         """Return the seconds that are left for steps."""
