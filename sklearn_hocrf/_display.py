@@ -244,9 +244,8 @@ def _text_of(token: Any, field: Any, sequence: int, position: int) -> str:
     if field is None and isinstance(token, bytes):
         return token.decode("utf-8", "replace")
     if field is None:
-        values = (
-            token.values() if isinstance(token, Mapping) else token if isinstance(token, (list, tuple)) else [token]
-        )
+        has_fields = isinstance(token, (list, tuple))
+        values = token.values() if isinstance(token, Mapping) else token if has_fields else [token]
         return next((value for value in values if isinstance(value, str)), str(position))
     where = f"sequence {sequence}, position {position}"
     if not isinstance(token, (Mapping, list, tuple, np.ndarray)):

@@ -145,10 +145,7 @@ class Partitions:
         for function, shared in self._steps[self._n_taken :]:
             given = [self._sent(kept) for kept in shared]
             sources = [(future,) for future in self._futures] or self._sources
-            tasks = [
-                _task(function, _run, function, index, len(given), *given, *source)
-                for index, source in enumerate(sources)
-            ]
+            tasks = [_task(function, _run, function, i, len(given), *given, *one) for i, one in enumerate(sources)]
             self._futures = self._compute(tasks, [home for home, indices in self._groups() for _ in indices])
             self._n_taken += 1
 

@@ -105,9 +105,7 @@ def _union(one, other) -> FeatureSpace:
         return one._replace(n_features=len(names), names=np.array(names, dtype=object), vocabulary=vocabulary)
     if one.n_features != other.n_features:
         raise ValueError(f"partitions of X have {one.n_features} and {other.n_features} features: they must be equal")
-    same_names = (one.names is None) == (other.names is None) and (
-        one.names is None or np.array_equal(np.asarray(one.names), np.asarray(other.names))
-    )
+    same_names = np.array_equal(np.asarray(one.names), np.asarray(other.names))  # or both are None
     if not same_names or one.kinds != other.kinds or one.is_table != other.is_table:
         raise ValueError("partitions of X have different features: pass all of them through the same transformer")
     return one

@@ -184,12 +184,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             thresholds = {kind: self._threshold(one, {kind}) for kind, one in of.items() if kind not in rare}
             pool = misses.among(rare)
             others, rare = (misses, set()) if pool.n_sequences < 1 / self.alpha - 1 - _TIES else (pool, rare)
-        self.__dict__.update(
-            estimator_=self.estimator,
-            threshold_=self._threshold(others, rare),
-            thresholds_=thresholds,
-            n_sequences_=misses.n_sequences,
-        )
+        found = {"threshold_": self._threshold(others, rare), "thresholds_": thresholds}
+        self.__dict__.update(found, estimator_=self.estimator, n_sequences_=misses.n_sequences)
         return self
 
     def _threshold(self, misses: _Misses, kinds: set) -> float:

@@ -65,14 +65,14 @@ class Fold:
         The two parts, with the same layout.
     groups : ndarray of shape (n_weights,), int
         Group of each weight.
+    strength : ndarray of shape (n_weights,)
+        Strength of the L1 penalty of each weight, unless it is learned.
     n_groups : int
         Number of groups G; some may have no weights in a fold.
     accuracy : callable
         Returns the accuracy on the held-out part for given weights.
     max_iter : int
         Maximum number of iterations of training.
-    strength : ndarray of shape (n_weights,) or None
-        Strength of the L1 penalty of each weight, unless it is learned.
     origin : object
         What the fold was made from, for its maker.
     """
@@ -82,16 +82,15 @@ class Fold:
         training: Problem,
         held_out: Problem,
         groups: np.ndarray,
+        strength: np.ndarray,
         n_groups: int,
         accuracy: Callable[[np.ndarray], float],
         max_iter: int,
-        strength: np.ndarray | None = None,
-        origin: Any = None,
+        origin: Any,
     ) -> None:
         self.origin = origin
-        given = np.zeros(len(groups)) if strength is None else strength
         # weights that training cannot distinguish are one variable, as in fit
-        kinds = np.unique(np.stack([groups, given]), axis=1, return_inverse=True)[1].ravel()
+        kinds = np.unique(np.stack([groups, strength]), axis=1, return_inverse=True)[1].ravel()
         self._ties = tie_weights(training.layout, training.batch, kinds)
         likelihood = NegativeLogLikelihood()
         bound = Tied(likelihood.bind(training.under(self._ties.layout)), self._ties)
@@ -103,7 +102,7 @@ class Fold:
         self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups
         self._group[self._ties.variable] = groups
         self._given = np.zeros(n_variables)
-        self._given[self._ties.variable] = given
+        self._given[self._ties.variable] = strength
         self._accuracy, self._max_iter = accuracy, max_iter
         self.start()
         self.forget()
@@ -175,14 +174,9 @@ class Fold:
         signs = np.where(u != 0, np.sign(u), -np.sign(steepest))
         slopes = 2.0 * precision * u * v, -strength * signs * v
         of_groups = [np.bincount(self._group, part, self._n_groups) for part in slopes[: len(logs) // self._n_groups]]
-        return FoldStep(
-            score,
-            -np.concatenate(of_groups) / self._n_tokens,
-            self._accuracy(self.weights),
-            self._training.n_passes - passes,
-            time.perf_counter() - begun,
-            report.converged,
-        )
+        gradient, accuracy = -np.concatenate(of_groups) / self._n_tokens, self._accuracy(self.weights)
+        passes, seconds = self._training.n_passes - passes, time.perf_counter() - begun
+        return FoldStep(score, gradient, accuracy, passes, seconds, report.converged)
 
     def _penalties(self, logs):
         """Return precision and strength of each variable; the L1 penalty of a tie is that of all its weights."""

@@ -104,16 +104,9 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups, 
         return float(np.average(fitted.targets.are_right(decoded, truth), weights=weight))
 
     prior = Prior(1.0, estimator.l1_reg).penalty(layout, data.features.names, data.targets.labels)
-    fold = Fold(
-        training,
-        held_out,
-        groups.of_weights(layout, data),
-        len(groups.keys),
-        accuracy,
-        estimator.max_iter,
-        prior.strengths(layout.n_weights),
-        _Origin(steps, layout, data, (batch, form)),
-    )
+    group, strength = groups.of_weights(layout, data), prior.strengths(layout.n_weights)
+    origin = _Origin(steps, layout, data, (batch, form))
+    fold = Fold(training, held_out, group, strength, len(groups.keys), accuracy, estimator.max_iter, origin)
     if earlier:
         continue_from(fold, earlier)
     return fold
