@@ -277,5 +277,4 @@ def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
         column = batch.columns[texts_columns[0] if field is None else field]
         values = column.values[column.codes] if isinstance(column, TokenColumn) else column
         texts = [str(value) for value in values]
-    cuts = batch.offsets.tolist()
-    return [texts[first:stop] for first, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [texts[first:stop] for first, stop in itertools.pairwise(batch.offsets.tolist())]

@@ -26,16 +26,9 @@ from ._data.batch import SequenceBatch
 from ._data.checks import short, without_columns
 from ._persistence import VersionMixin
 from ._solvers import zero_of_slope
-from ._validation import (
-    check_sequence_weight,
-    read_token_targets,
-    refuse_no_tokens,
-    unwarned,
-    used_sequences,
-    warn_user,
-)
+from ._validation import check_sequence_weight, read_token_targets, unwarned, warn_user
 from ._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
-from ._validation._inputs import input_form
+from ._validation._inputs import input_form, refuse_no_tokens, used_sequences
 from ._validation._messages import refuse_infinite_values, refuse_non_sequence
 from ._validation._rows import check_table, n_tokens, refuse_complex, stack_rows
 from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
@@ -219,8 +212,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
             classifier, scores = self.estimator, scoring.of(self.estimator, tokens.rows)
         else:
             scoring, scores = self._out_of_fold(training, scoring, splits)
-            every = training.labelled(np.arange(len(tokens.offsets) - 1))
-            classifier = fit_part(*training.of_fit(), training.params, every)
+            classifier = fit_part(*training.of_fit(), training.params, np.flatnonzero(training.codes >= 0))
             scoring.by(classifier)  # raises if it lacks the method
         final = clone(self._unfitted_final())
         scoring = scoring.scaled_on(scores, training)

@@ -186,7 +186,7 @@ class Partitions:
             return dict.fromkeys(homes, self._send(value))
         slices = [delayed(part, pure=False, traverse=False) for part in np.array_split(value, len(homes))]
         futures = self._compute(slices, homes)
-        tasks = [_task(_whole, _whole, *futures) for _ in homes]
+        tasks = [_task(np.concatenate, np.concatenate, futures) for _ in homes]
         return dict(zip(homes, self._compute(tasks, homes), strict=True))
 
     def _sent(self, kept):
@@ -252,10 +252,6 @@ def _run_all(function, merge, n, indices, n_shared, *values):
         results[index, index + 1] = _run(function, index, n_shared, *shared, value)
         _join(results, 0, n, merge)
     return results
-
-
-def _whole(*slices):
-    return np.concatenate(slices)
 
 
 def _join_parts(merge, n, *parts):

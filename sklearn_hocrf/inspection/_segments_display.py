@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, Self
 
-from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, short
 from .._data.label_sequences import read_segment_table, read_segmentations, refuse_other_texts, segment_lists
 from .._data.schemes import NO_LABEL, OUTSIDE, PREFIXES, SCHEMES, guessed_scheme, split_tag
@@ -211,7 +210,7 @@ class SegmentsDisplay(HtmlPage):
         tables = read_segmentations(given, scheme, any_form=True, texts=texts)
         labels = None if classes is None else _labels_in(classes, scheme)
         segments, *true = (segment_lists(table, with_probability=True) for table in tables)
-        gaps = [_gaps_of(x, separator) for x in X]
+        gaps = [_gaps_of(x, [separator] * len(tokens)) for x, tokens in zip(X, texts, strict=True)]
         return cls(texts, segments, true[0] if true else None, gaps, classes=labels)
 
     # --- what is shown ------------------------------------------------------------------------------------------------
@@ -311,11 +310,10 @@ class _Piece(NamedTuple):
 # --- texts of tokens, and segments of any form ------------------------------------------------------------------------
 
 
-def _gaps_of(sequence: Any, separator: str) -> list[str]:
-    """Return the text between tokens: after each token of a sequence, from its offsets if it has any."""
-    if not (hasattr(sequence, "text") and hasattr(sequence, "offsets")) or isinstance(sequence, SequenceBatch):
-        length = sequence.n_tokens if isinstance(sequence, SequenceBatch) else len(sequence)
-        return [separator] * length
+def _gaps_of(sequence: Any, separators: list[str]) -> list[str]:
+    """Return the text after each token of a sequence: from its text and offsets if it has any, else separators."""
+    if not (hasattr(sequence, "text") and hasattr(sequence, "offsets")):
+        return separators
     starts, stops = sequence.offsets.T.tolist()
     gaps = [sequence.text[stop:start] for stop, start in zip(stops[:-1], starts[1:], strict=True)]
     return [*gaps, ""] if stops else []

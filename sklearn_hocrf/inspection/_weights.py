@@ -157,9 +157,8 @@ def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
     elif isinstance(feature, Integral):
         found = [i == feature for i in range(len(names))]
     elif isinstance(feature, str):
-        found = [name == feature for name in names]
-        if not any(found):
-            found = [str(name).startswith(feature) for name in names]
+        is_name = feature in names
+        found = [name == feature if is_name else str(name).startswith(feature) for name in names]
     else:
         raise TypeError(f"feature must be a name, a regular expression, a number or a bool, got {short(feature)}")
     if not any(found) and not of_tokens:
@@ -227,10 +226,8 @@ def template_of(name: Any, keys: tuple = (), of_attributes: bool = False) -> Any
     """
     if not isinstance(name, str):
         return name
-    if of_attributes:
-        matching = [key for key in keys if name == key or name.startswith(f"{key}:")]
-        if matching:
-            return max(matching, key=len)
+    if matching := [key for key in keys if name == key or name.startswith(f"{key}:")]:
+        return max(matching, key=len)
     head = _HEAD.match(name)
     if head is not None and head[1]:
         return head[1]

@@ -204,14 +204,11 @@ class Fold:
             inverse = partial(of_support.solve, fixed=np.zeros(support.sum(), dtype=bool))
         elif not support.all():
             inverse = np.array
-        hessian, inverse = (_operator(int(support.sum()), times) for times in (product, inverse))
+        shape = (int(support.sum()),) * 2
+        hessian, inverse = (LinearOperator(shape, matvec=times, dtype=np.float64) for times in (product, inverse))
         options = {"x0": start[support], "M": inverse, "rtol": residual, "maxiter": MOST_PRODUCTS}
         result[support] = cg(hessian, slope[support], **options)[0]
         return result
-
-
-def _operator(size, times):
-    return LinearOperator((size, size), matvec=times, dtype=np.float64)
 
 
 class _ByDistance:

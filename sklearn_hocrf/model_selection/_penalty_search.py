@@ -275,7 +275,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             for number, search in enumerate(course.searches):
                 if not tasks.is_stopped and course.share(number):
                     search.run(best)
-                    best = search if search.has_gained else best
+                    best = best if search.best is search.steps[0] else search  # the last one that has gained
                 tasks.end_order(search.task)
         steps = course.steps
         attributes = attributes_of(steps, self._prefix, self.orders is not None)
