@@ -66,8 +66,11 @@ class Partitions:
         self._futures: list = []
         self._made: list[weakref.ref] = []  # all futures that may still exist
         self._n_taken = 0  # number of steps taken so far
-        self._homes: list[str | None] = []  # address of the worker of each thread, at the start
-        self._is_direct: bool | None = None  # whether workers send results past the scheduler
+        self._check_connection()
+        threads = sorted(client.nthreads().items())
+        # the worker of each thread at the start, if one is there yet; whether results come past the scheduler, if known
+        self._homes = [address for address, n in threads for _ in range(n)] or [None]
+        self._is_direct = all(_is_reachable(address) for address, _ in threads) or None
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -202,10 +205,6 @@ class Partitions:
 
         Most sums are then over vectors on one worker, which need not be sent.
         """
-        if not self._homes:
-            threads = sorted(self._client.nthreads().items())
-            self._homes = [address for address, n in threads for _ in range(n)] or [None]  # none are there yet
-            self._is_direct = all(_is_reachable(address) for address, _ in threads) or None  # None: as the client does
         groups: dict[int, list[int]] = {}
         for index in range(len(self)):
             groups.setdefault(index * len(self._homes) // len(self), []).append(index)

@@ -139,8 +139,7 @@ class SegmentsDisplay(HtmlPage):
         check_choice("scheme", scheme, ("auto", *SCHEMES))
         X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
-        if scheme == "auto":
-            scheme = FittedModel(model).scheme
+        scheme = FittedModel(model).scheme if scheme == "auto" else scheme
         options = {"known": known} | ({} if labels_segments else {"scheme": scheme})
         options |= {"with_probability": True} if hasattr(model, "predict_marginals") else {}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)

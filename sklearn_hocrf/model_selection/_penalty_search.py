@@ -423,13 +423,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     # --- methods of the best estimator --------------------------------------------------------------------------------
 
     def _refusing(self, name: str) -> Callable:
-        def refuse(*args, **options):
-            if self.__sklearn_is_fitted__():
-                raise AttributeError(f"{name} requires the best estimator, which is not fitted with refit=False")
-            return unfitted(*args, **options)
-
-        unfitted = super()._refusing(name)
-        return refuse
+        if self.__sklearn_is_fitted__():
+            raise AttributeError(f"{name} requires the best estimator, which is not fitted with refit=False")
+        return super()._refusing(name)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_params_")

@@ -203,7 +203,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         weight = check_sequence_weight(sample_weight, len(y))
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator.estimator)
-            _refuse_few(len(y) if weight is None else np.count_nonzero(weight), "the data to calibrate on have")
+            _refuse_few(len(y) if weight is None else int(np.count_nonzero(weight)), "the data to calibrate on have")
             return X, y, weight, [], {}
         of_splitter, of_fit = self._routed(sample_weight, params)
         splits = splits_of(check_cv(self.cv, y), X, y, **of_splitter)
