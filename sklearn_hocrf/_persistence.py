@@ -91,11 +91,11 @@ class VersionMixin:
     _doc_link_template = f"{_version.SITE}/api/generated/{{estimator_module}}.{{estimator_name}}.html"
 
     def __getstate__(self):
-        return {**super().__getstate__(), _KEY: _current_version()}
+        return {**super().__getstate__(), _KEY: _version.__version__}
 
     def __setstate__(self, state):
         state = dict(state)
-        original, current = state.pop(_KEY, "(an unknown version)"), _current_version()
+        original, current = state.pop(_KEY, "(an unknown version)"), _version.__version__
         if original != current:
             warnings.warn(OtherVersionWarning(type(self).__name__, current, original), stacklevel=2)
         super().__setstate__(state)
@@ -116,7 +116,3 @@ def with_mappings(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[s
     except (KeyError, TypeError) as error:
         raise ValueError(f"{' and '.join(lists)} need keys and values, got {lists!r:.80}") from error
     return {**parameters, **mappings}
-
-
-def _current_version():
-    return _version.__version__

@@ -214,8 +214,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
             classifier, scores = self.estimator, scoring.of(self.estimator, tokens.rows)
         else:
             scoring, scores = self._out_of_fold(training, scoring, splits)
-            every = training.labelled(np.arange(len(tokens.offsets) - 1))
-            classifier = fit_part(*training.of_fit(), training.params, every)
+            classifier = fit_part(*training.of_fit(), training.params, np.flatnonzero(training.codes >= 0))
             scoring.by(classifier)  # raises if it lacks the method
         final = clone(self._unfitted_final())
         scoring = scoring.scaled_on(scores, training)
@@ -288,13 +287,9 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         """Return the options of ``split``, of the classifier's ``fit``, by token, and of the final estimator's."""
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
-            of_splitter, of_classifier, of_final = (
-                routed.splitter.split,
-                routed.estimator.fit,
-                routed.final_estimator.fit,
-            )
+            params, of_classifier, of_final = routed.splitter.split, routed.estimator.fit, routed.final_estimator.fit
         else:
-            of_splitter, of_classifier, of_final = params, {}, {}
+            of_classifier, of_final = {}, {}
             if sample_weight is not None:
                 of_final[name_of_weight(self._unfitted_final()) or "sample_weight"] = sample_weight
                 if name := name_of_weight(self.estimator):
@@ -302,7 +297,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
                 else:
                     warn_user(f"{short(self.estimator)} takes no sample_weight: only the final estimator is weighted")
         by_token = {name: np.repeat(np.asarray(values), lengths) for name, values in of_classifier.items()}
-        return of_splitter, by_token, of_final
+        return params, by_token, of_final
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that both estimators and the splitter request.

@@ -102,11 +102,9 @@ def error_table(
     rows = []
     for n, segments in enumerate(zip(segment_lists(true), segment_lists(predicted), strict=True)):
         for error, there, here in _paired(*segments):
-            true_text, predicted_text = (
-                separator.join(texts[n][one[0] : one[1]]) if one else "" for one in (there, here)
-            )
+            right, wrong = (separator.join(texts[n][one[0] : one[1]]) if one else "" for one in (there, here))
             p = None if here is None else known.get((n, *here))
-            rows.append(SegmentError(n, error, there, here, true_text, predicted_text, p))
+            rows.append(SegmentError(n, error, there, here, right, wrong, p))
     if known:
         rows.sort(key=lambda row: -1.0 if row.probability is None else row.probability, reverse=True)
     return Table(SegmentError, rows)

@@ -97,10 +97,7 @@ def token_accuracy_score(
 
 
 def sequence_accuracy_score(
-    y_true: LabelSequences,
-    y_pred: LabelSequences,
-    *,
-    sample_weight: ArrayLike | None = None,
+    y_true: LabelSequences, y_pred: LabelSequences, *, sample_weight: ArrayLike | None = None
 ) -> float:
     """Return the fraction of sequences without an error.
 

@@ -184,20 +184,25 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             thresholds = {kind: self._threshold(one, {kind}) for kind, one in of.items() if kind not in rare}
             pool = misses.among(rare)
             others, rare = (misses, set()) if pool.n_sequences < 1 / self.alpha - 1 - _TIES else (pool, rare)
-        self.__dict__.update(
-            estimator_=self.estimator,
-            threshold_=self._threshold(others, rare),
-            thresholds_=thresholds,
-            n_sequences_=misses.n_sequences,
-        )
+        found = {"threshold_": self._threshold(others, rare), "thresholds_": thresholds}
+        self.__dict__.update(found, estimator_=self.estimator, n_sequences_=misses.n_sequences)
         return self
 
     def _threshold(self, misses: _Misses, kinds: set) -> float:
         """Return the threshold, perhaps of some kinds; tell the user if sets then contain everything."""
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES
-        if threshold > 1 - lowest:
-            self._tell_of_everything(misses, lowest, f" with {short(kinds)}" if kinds else "")
+        if threshold <= 1 - lowest:
+            return threshold
+        n_impossible = len(np.unique(misses.sequence[misses.score > 1 - lowest]))
+        which = f" with {short(kinds)}" if kinds else ""
+        reason = (
+            f"the truth of {n_impossible} of {misses.n_sequences} sequences{which} has probability 0 or nearly 0, too "
+            f"many for alpha={self.alpha}"
+        )
+        if self.level == "segment":
+            raise ValueError(f"sets would contain all possible segments: {reason}")
+        warn_user(f"sets contain all labels: {reason}")
         return threshold
 
     def _kinds(self, X: Any) -> list | None:
@@ -206,16 +211,6 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
     def _threshold_of(self, kind: Any) -> float:
         return self.thresholds_.get(kind, self.threshold_)
-
-    def _tell_of_everything(self, misses, lowest, which):
-        n_impossible = len(np.unique(misses.sequence[misses.score > 1 - lowest]))
-        reason = (
-            f"the truth of {n_impossible} of {misses.n_sequences} sequences{which} has probability 0 or nearly 0, too "
-            f"many for alpha={self.alpha}"
-        )
-        if self.level == "segment":
-            raise ValueError(f"sets would contain all possible segments: {reason}")
-        warn_user(f"sets contain all labels: {reason}")
 
     def predict_set(self, X: Any) -> list:
         """Return the set of each sequence.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -41,10 +42,8 @@ class WeightGroups(NamedTuple):
         ValueError
             If a weight does not belong to any group.
         """
-        if isinstance(given, str):
-            keys = [(kind, order) for kind in ("features", "patterns") for order in range(max_order + 1)]
-        else:
-            keys = list(given)
+        by_order = product(("features", "patterns"), range(max_order + 1))
+        keys = list(by_order if isinstance(given, str) else given)
         used = cls(keys, np.zeros(len(keys), dtype=bool)).of_weights(layout, data)
         if not isinstance(given, str):
             Prior(dict.fromkeys(keys, 1.0), 0.0).warn_of_unused_prefixes(data.features.names)

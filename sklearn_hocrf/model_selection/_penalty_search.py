@@ -21,7 +21,7 @@ from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import SearchTasks
 from .._estimator.fit_steps import FitSteps
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._settings import check
+from .._settings import check, is_integer
 from .._solvers import one_blas_thread
 from .._validation._callbacks import CallbacksMixin
 from .._validation._delegation import MethodsOfModel, check_fit
@@ -263,8 +263,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
         course = Course(self)
-        X, y, weight, splits, _ = self._prepared(X, y, groups, sample_weight)
-        whole = course.read(lambda: training_data(self.estimator, X, y, weight))
+        X, y, weight, splits, whole = self._prepared(X, y, groups, sample_weight)
+        whole = training_data(self.estimator, X, y, weight) if whole is None else whole
+        course.reading = course.elapsed()
         check_weights(self, whole, self._final, self._orders())
         parts = [split_data(self.estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
@@ -276,7 +277,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             for number, search in enumerate(course.searches):
                 if not tasks.is_stopped and course.share(number):
                     search.run(best)
-                    best = search if search.has_gained else best
+                    best = best if search.best is search.steps[0] else search  # the last one that has gained
                 tasks.end_order(search.task)
         steps = course.steps
         attributes = attributes_of(steps, self._prefix, self.orders is not None)
@@ -294,7 +295,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         if X is None:
             self._check_parameters()
             return self._check_targets(y, sample_weight)
-        whole = self._prepared(X, y, groups, sample_weight)[-1]
+        with unwarned():
+            whole = self._prepared(X, y, groups, sample_weight)[-1]
         if whole is not None:
             check_weights(self, whole, self._final, self._orders())
 
@@ -306,10 +308,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             raise ValueError("requires y to be passed, but the target y is None")
         weight = check_sequence_weight(sample_weight, len(y))
         splits = splits_of(self._splitter(groups), X, y, groups=groups)
-        whole = None
-        if self._final is self.estimator:
-            with unwarned():
-                whole = training_data(self.estimator, X, y, weight)  # errors of X come before those of y
+        is_alone = self._final is self.estimator
+        whole = training_data(self.estimator, X, y, weight) if is_alone else None  # errors of X come before those of y
         self._check_targets(y, weight)
         return X, y, weight, splits, whole
 
@@ -345,11 +345,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         least, most = UTMOST_BOUNDS
         needed = f"two numbers low < high from {least:g} to {most:g}"
         check(valid and least <= bounds[0] < bounds[1] <= most, "bounds", needed, self.bounds)
-        orders = [] if self.orders is None else list(self.orders)
-        valid = all(isinstance(order, Integral) and not isinstance(order, bool) and order >= 0 for order in orders)
-        check(
-            valid and (self.orders is None or len(orders) > 0), "orders", "None or a list of integers >= 0", self.orders
-        )
+        valid = self.orders is None or (len(self.orders) > 0 and all(is_integer(k) and k >= 0 for k in self.orders))
+        check(valid, "orders", "None or a list of integers >= 0", self.orders)
         is_empty = isinstance(self.estimator, Pipeline) and not self.estimator.steps
         if is_empty or not isinstance(self._final, BaseSequenceLabeler):
             raise TypeError(
@@ -428,13 +425,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     # --- methods of the best estimator --------------------------------------------------------------------------------
 
     def _refusing(self, name: str) -> Callable:
-        def refuse(*args, **options):
-            if self.__sklearn_is_fitted__():
-                raise AttributeError(f"{name} requires the best estimator, which is not fitted with refit=False")
-            return unfitted(*args, **options)
-
-        unfitted = super()._refusing(name)
-        return refuse
+        if self.__sklearn_is_fitted__():
+            raise AttributeError(f"{name} requires the best estimator, which is not fitted with refit=False")
+        return super()._refusing(name)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_params_")
