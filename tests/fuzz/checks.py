@@ -64,12 +64,13 @@ def refusal(error, place=False):
 
 
 def judge(name, case):
-    """Return the outcome of a case; raise whatever is wrong with it."""
+    """Print a case, so that it is known if the process crashes, then its outcome; raise whatever is wrong with it."""
+    print(case, flush=True)
     with warnings.catch_warnings(record=True, action="always") as caught:
         outcome = CHECKS[name](case)
     loud = [w for w in caught if not issubclass(w.category, QUIET)]
     require(not loud, "a warning that is no answer", *(f"{w.category.__name__}: {w.message}" for w in loud[:1]))
-    return outcome
+    print(outcome, flush=True)
 
 
 class Unchanged:
