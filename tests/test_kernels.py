@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 import segment_oracle as so
 from cases import (
+    UNDERFLOWS,
     build_layout,
     cases,
     chain_case,
     count_wide_passes,
+    emission_case,
     of_history,
     random_case,
     reschedule,
@@ -55,14 +57,6 @@ def answers(chain, batch):
 def assert_same(actual, expected, rtol=1e-10):
     for one, two in zip(actual, expected, strict=True):
         np.testing.assert_allclose(one, two, rtol=rtol, atol=1e-11)
-
-
-def emission_case(n_labels, patterns, scores):
-    """Return one sequence whose emission scores are the rows of a table; feature y is the score of label y."""
-    patterns = {(y,): 0.0 for y in range(n_labels)} | patterns
-    features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
-    rows = [{y: float(score) for y, score in enumerate(line) if score} for line in scores]
-    return chain_case(so.chain(n_labels, patterns, features), [(0,)] * n_labels, [rows], [(0,) * len(rows)])
 
 
 @numba.njit(boundscheck=True)
@@ -166,22 +160,6 @@ def test_sequences_with_scores_beyond_wide_numbers_change_no_bits_of_others(wide
     np.testing.assert_array_equal(marginals, np.concatenate([part.marginals() for part in parts]))
     expected = [so.log_partition(case.model, sequence) for sequence in case.sequences]
     np.testing.assert_allclose(log_z, expected, rtol=1e-12)
-
-
-NO_SWITCH = {(a, b): -math.inf for a in range(3) for b in range(3) if a != b}
-UNDERFLOWS = {
-    # the mass that will win is lost in a product of weights that are all in range, in a row whose total is small itself
-    "small_row": emission_case(3, NO_SWITCH, [[0, -576, -460], [-400, 0, -400], [-600, -600, 0], [-600, -600, 0]]),
-    "one_strong_pattern": emission_case(2, {(1,): 150.0, (0, 1): -math.inf, (0, 0, 0): 640.0}, [(0, 0)] * 3),
-    "denormal_row": emission_case(2, {(1,): -math.inf, (0, 0): -632.0}, [[0, 0], [-80, 0], [0, 0]]),
-    "step_by_step": emission_case(
-        2, NO_SWITCH_2 := {(0, 1): -math.inf, (1, 0): -math.inf}, [(0, -9)] * 99 + [(-950, 0)]
-    ),
-    "change_of_mind": emission_case(2, NO_SWITCH_2, [(0, -9)] * 99 + [(-9, 0)] * 200),  # log Z = -891
-    "and_back": emission_case(2, NO_SWITCH_2, [(0, -600), (-600, 0)] * 4),
-    "weak_arcs": emission_case(2, {(0, 1): -630.0, (1, 0): -630.0}, [(0, -300), (-300, 0), (-600, 0), (0, 0)]),
-    "dead_end": emission_case(3, {(0, 0, 0): -math.inf, (0, 1): -900.0, (0, 2): -901.0}, [(0, -900, -900)] * 5),
-}
 
 
 @pytest.mark.parametrize("cut_size", [1 << 22, 1], ids=["whole", "cut"])
