@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -79,6 +80,16 @@ def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_or
     options |= {"longest": (1,) * n_labels, "n_attributes": len(feature_orders)}
     case = random_segment_case(rng, lengths, None, feature_orders, **options)
     return case._replace(model=case.model._replace(history=history))
+
+
+def peak_of(action):
+    """Return the largest memory in use by a call, in bytes."""
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def to_codes(labels):

@@ -125,13 +125,13 @@ def mixed_case(seed, lengths, features="all", orders="conjoined", **options):
     return random_segment_case(rng, lengths, FEATURES[features], ORDERS[orders], **options)
 
 
-def objective_of(case, sequence_weight=None, n_jobs=None, family=SEGMENTS, **options):
+def objective_of(case, sequence_weight=None, family=SEGMENTS, **options):
     """Return the layout and the objective of a case's data."""
     layout = to_segment_layout(case, sequence_weight=sequence_weight, **options)
     batch = to_segment_batch(case)
     segments = to_segments(case.segmentations, batch.offsets)
     return layout, NegativeLogLikelihood().bind(
-        Problem(family, layout, batch, segments, sequence_weight=sequence_weight, n_jobs=n_jobs)
+        Problem(family, layout, batch, segments, sequence_weight=sequence_weight)
     )
 
 

@@ -17,13 +17,13 @@ X, Y = make_markov_sequences(12, length=9, n_labels=3, random_state=0)
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 
 
-def prepare(case, sequence_weight=None, n_jobs=None, schedule=None, **options):
+def prepare(case, sequence_weight=None, schedule=None, **options):
     """Return the layout and the objective of a case's data."""
     batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     orders = {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
     layout = build_layout(batch, codes, patterns, **orders, **options)
-    problem = Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs, schedule=schedule)
+    problem = Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight, schedule=schedule)
     return layout, LocalFeatureMatching().bind(problem)
 
 

@@ -1,12 +1,11 @@
 """The semi-Markov kernels by their tables: scaled and wide, memory, compilation, layers of memory under threads."""
 
 import pickle
-import tracemalloc
 
 import numpy as np
 import pytest
 import segment_oracle as so
-from cases import count_wide_passes, reschedule
+from cases import count_wide_passes, peak_of, reschedule
 from internals import (
     BAG,
     BEGIN,
@@ -140,14 +139,6 @@ def test_sequences_alone_and_side_by_side_agree(blocks, scale):
 
 
 # --------------------------------------------------------------------------------------------------------------- memory
-
-
-def peak_of(action):
-    tracemalloc.start()
-    action()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
 
 
 def test_memory_of_a_long_sequence_with_many_states_and_long_segments():

@@ -183,12 +183,16 @@ def test_conditions_of_karush_kuhn_and_tucker(strength, sigma):
     np.testing.assert_allclose(gradient[~zero], -(penalty.strength * np.sign(report.w))[~zero], rtol=0, atol=1e-5)
 
 
+both = pytest.mark.parametrize(("solver", "strength"), [(LBFGS, 0.0), (OWLQN, 1.0)])
+
+
+@both
 @pytest.mark.parametrize("tol", [1e-1, 1e-3])
-def test_it_stops_where_it_says_and_the_gap_is_a_bound(tol):
-    objective, penalty, start = logistic(1), Penalty(np.full(30, 0.2), np.ones(30)), np.zeros(30)
-    best = OWLQN(tol=1e-9, max_iter=5000).solve(objective, penalty, start).history[-1]
+def test_it_stops_where_it_says_and_the_gap_is_a_bound(solver, strength, tol):
+    objective, penalty, start = logistic(1), Penalty(np.full(30, 0.2), strength * np.ones(30)), np.zeros(30)
+    best = solver(tol=1e-9, max_iter=5000).solve(objective, penalty, start).history[-1]
     calls = []
-    report = OWLQN(tol=tol, callback=calls.append).solve(objective, penalty, start)
+    report = solver(tol=tol, callback=calls.append).solve(objective, penalty, start)
     gradient = gradient_of_smooth_part(objective, penalty, report.w)
     norm = np.linalg.norm(shortest_subgradient(report.w, gradient, penalty.strength))
     assert report.converged
@@ -227,9 +231,11 @@ def test_strong_penalties_leave_nothing():
     assert report.gap == np.inf
 
 
+@both
 @pytest.mark.parametrize("max_iter", [0, 2])
-def test_it_says_when_it_has_not_converged(max_iter):
-    report = OWLQN(tol=1e-9, max_iter=max_iter).solve(logistic(), Penalty(np.ones(30), np.ones(30)), np.zeros(30))
+def test_it_says_when_it_has_not_converged(solver, strength, max_iter):
+    penalty = Penalty(np.ones(30), strength * np.ones(30))
+    report = solver(tol=1e-9, max_iter=max_iter).solve(logistic(), penalty, np.zeros(30))
     assert not report.converged
     assert report.n_iter == max_iter
     assert len(report.history) == max_iter + 1
@@ -244,10 +250,11 @@ def test_it_ends_where_rounding_errors_hide_the_way():
     assert report.gradient_norm < 1e-6
 
 
-def test_overflow_is_refused():
-    penalty = Penalty(np.ones(30), np.ones(30))
-    with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
-        OWLQN().solve(logistic(), penalty, np.full(30, 1e200))
+@both
+def test_overflow_is_refused(solver, strength):
+    for penalty in Penalty(np.ones(30), strength * np.ones(30)), Penalty(np.full(30, 1e200), strength * np.ones(30)):
+        with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
+            solver().solve(logistic(), penalty, np.full(30, 1e200))
 
 
 # --- L-BFGS -----------------------------------------------------------------------------------------------------------
