@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import segment_oracle as so
+from fuzz.definitions import length_value
 from hypothesis import assume
 from hypothesis import strategies as st
 from internals import (
@@ -86,16 +87,6 @@ def channel_tokens(channel, u, v, length):
         return list(range(u + channel.offset, v - trim))
     t = u + channel.offset if channel.anchor == FROM_START else v - 1 - channel.offset
     return [t] if channel.shortest <= v - u <= channel.longest and t < length else []
-
-
-def length_values(block, d):
-    """Return the values of the features of a length block for segments of d tokens."""
-    if block.kind == "gamma":
-        return [float(d), math.log(d)]
-    hits = [float(d == k) for k in range(1, block.longest + 1)]
-    if block.kind == "capped" and d >= block.longest:
-        hits[-1] = 1.0
-    return hits
 
 
 def whole_values(words, mass, u, length):
@@ -179,7 +170,7 @@ class SegmentValues:
 
     def _compute(self, block, number, u, v):
         if isinstance(block, LengthBlock):
-            return length_values(block, v - u)[number]
+            return length_value(block.names(None)[number], v - u)
         if isinstance(block, RowBlock):
             return whole_values(self.words[u:v], self.mass[u:v], u, len(self.words))[number]
         attribute = int(block.attributes[number])

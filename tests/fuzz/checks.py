@@ -308,7 +308,7 @@ def check_stream(case):
             with Unchanged(X, y):
                 plain_one.partial_fit(X, y, **arguments)
         except DOCUMENTED as error:
-            too_long = case.segments and max(n for s in codes for n, _ in plain.runs(s)) > 3
+            too_long = case.segments and max(v - u for s in codes for u, v, _ in plain.runs(s)) > 3
             require(not usable or too_long, "a good batch was refused", type(error).__name__, str(error))
             return refusal(error)
         require(usable, "a batch without usable labels was accepted", y, sorted(allowed))
