@@ -229,6 +229,3 @@ def test_no_kernel_is_compiled_again_for_other_data():
     everything(one_label, pickle.loads(pickle.dumps(to_segment_batch(one_label))), [(0, 0)])
     everything(one_label.replace_sequences([1, 0, 0]), to_segment_batch(one_label)[[1, 0, 0]], [(0, 0, 0)])
     assert {name: n for name, n in signatures().items() if n != before[name]} == {}
-
-
-# ------------------------------------------------------------------------------------------------------- other threads
