@@ -1,6 +1,9 @@
 """Tiny CRFs for the tests, as cases whose segments have length 1, and their translation to the package."""
 
+import itertools
 import json
+import math
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -79,6 +82,16 @@ def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_or
     return case._replace(model=case.model._replace(history=history))
 
 
+def peak_of(action):
+    """Return the largest memory in use by a call, in bytes."""
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 def to_codes(labels):
     """Return labellings as one flat array of label codes."""
     return np.array([y for labelling in labels for y in labelling], dtype=np.int32)
@@ -112,6 +125,35 @@ def reschedule(model, **changes):
     """Return the model with other sizes at which batches are cut."""
     schedule = replace(model.plan_class.default_schedule, **changes)
     return type(model)(model.layout, model.weights, schedule=schedule)
+
+
+def emission_case(n_labels, patterns, scores):
+    """Return one sequence whose emission scores are the rows of a table; feature y is the score of label y."""
+    patterns = {(y,): 0.0 for y in range(n_labels)} | patterns
+    features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
+    rows = [{y: float(score) for y, score in enumerate(line) if score} for line in scores]
+    return chain_case(so.chain(n_labels, patterns, features), [(0,)] * n_labels, [rows], [(0,) * len(rows)])
+
+
+NO_SWITCH = {z: -math.inf for z in itertools.permutations(range(3), 2)}
+NO_SWITCH_2 = {(0, 1): -math.inf, (1, 0): -math.inf}
+UNDERFLOWS = {
+    # the mass that will win is lost in a product of weights that are all in range, in a row whose total is small itself
+    "small_row": emission_case(3, NO_SWITCH, [[0, -576, -460], [-400, 0, -400], [-600, -600, 0], [-600, -600, 0]]),
+    "step_by_step": emission_case(2, NO_SWITCH_2, [(0, -9)] * 99 + [(-950, 0)]),
+    "and_back": emission_case(2, NO_SWITCH_2, [(0, -600), (-600, 0)] * 4),
+    "weak_arcs": emission_case(2, {(0, 1): -630.0, (1, 0): -630.0}, [(0, -300), (-300, 0), (-600, 0), (0, 0)]),
+    "far_away": emission_case(2, {(0, 1): -700.0, (1, 0): -700.0}, [(0, -30)] * 40 + [(-30, 0)] * 60),
+    "one_huge_token": emission_case(
+        2, {(0, 1): 900.0, (1, 0): -900.0}, [(0, 0)] * 30 + [(1000, -1000)] + [(0, 0)] * 30
+    ),
+    "golden": emission_case(2, {(0, 1): -1000.0, (1, 0): -1000.0}, [(0, -400)] * 3 + [(-400, 150)] * 3),
+    "change_of_mind": emission_case(2, NO_SWITCH_2, [(0, -9)] * 99 + [(-9, 0)] * 200),  # log Z = -891
+    "one_strong_pattern": emission_case(2, {(1,): 150.0, (0, 1): -math.inf, (0, 0, 0): 640.0}, [(0, 0)] * 3),
+    "denormal_row": emission_case(2, {(1,): -math.inf, (0, 0): -632.0}, [[0, 0], [-80, 0], [0, 0]]),
+    "dead_end": emission_case(3, {(0, 0, 0): -math.inf, (0, 1): -900.0, (0, 2): -901.0}, [(0, -900, -900)] * 5),
+}
+RUNS_UNDERFLOW = list(UNDERFLOWS)[:8]  # whose patterns are of neighbours that differ
 
 
 def golden_case(name):

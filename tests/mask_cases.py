@@ -1,4 +1,4 @@
-"""Small models of both families, their data and masks, with all labellings that a mask lets through, by enumeration."""
+"""Small models of all families, their data and masks, with all labellings that a mask lets through, by enumeration."""
 
 import math
 from functools import partial
@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 import segment_oracle as so
 from cases import random_case, to_chain_model
-from internals import BAG, BEGIN, LengthBlock, Mask, Segments
+from internals import BAG, BEGIN, Candidates, LatticeModel, LengthBlock, Mask, Segments
 from segment_cases import from_segments, has_repeat, random_segment_case, to_segment_model, token_block
 
 
-def draw_chain(rng, n_sequences, **options):
-    options["history"] = str(rng.choice(["tokens", "segments"]))
+def draw_chain(rng, n_sequences, is_lattice=False, **options):
+    options["history"] = "tokens" if is_lattice else str(rng.choice(["tokens", "segments"]))
     n_labels, max_order = int(rng.integers(2, 5)), int(rng.integers(0, 5))
     lengths = rng.integers(0, 6 if n_labels < 4 else 5, n_sequences).tolist()
-    scale, orders = float(rng.choice([1.0, 5.0])), [(0,), (0, 1)] if max_order and rng.random() < 0.5 else [(0,)]
+    scale, orders = (
+        float(rng.choice([1.0, 5.0])),
+        [(0,), (0, 1)] if max_order and rng.random() < 0.5 and not is_lattice else [(0,)],
+    )
     return random_case(rng, n_labels, lengths, max_order, 6 if max_order else 0, scale, orders, **options)
 
 
@@ -32,7 +35,48 @@ def draw_segments(rng, n_sequences, **options):
     return random_segment_case(rng, rng.integers(0, 6, n_sequences).tolist(), blocks, orders, **options)
 
 
-FAMILIES = {"chain": (draw_chain, to_chain_model), "segments": (draw_segments, to_segment_model)}
+class Fixed:
+    """A finder of given candidates, or of all labels, by their number."""
+
+    n_candidates, n_states = 1, None
+
+    def __init__(self, candidates):
+        self.candidates = candidates
+
+    def find(self, batch, mask=None, n_best=None):
+        found = self.candidates
+        if isinstance(found, int):
+            found = of_mask(Mask.free(batch.n_tokens, found))
+        return found if mask is None else found.allowed_by(mask)
+
+
+def of_mask(mask):
+    """Return the labels that a mask allows as candidates."""
+    token, label = np.nonzero(mask.allowed)
+    return Candidates.of_counts(np.bincount(token, minlength=len(mask.allowed)), label)
+
+
+def draw_lattice(rng, n_sequences, **options):
+    return draw_chain(rng, n_sequences, is_lattice=True, **options)
+
+
+def to_lattice_model(case, **options):
+    """Return the case as (LatticeModel, SequenceBatch): of all labels."""
+    model, batch = to_chain_model(case, **options)
+    return LatticeModel(model.layout, model.weights, Fixed(case.model.n_labels)), batch
+
+
+def with_weights(model, weights):
+    """Return the model with other weights."""
+    finder = {"finder": model.finder} if isinstance(model, LatticeModel) else {}
+    return type(model)(model.layout, weights, **finder)
+
+
+FAMILIES = {
+    "chain": (draw_chain, to_chain_model),
+    "lattice": (draw_lattice, to_lattice_model),
+    "segments": (draw_segments, to_segment_model),
+}
 
 
 def masked(family, seed):
@@ -44,8 +88,8 @@ def masked(family, seed):
     allowed = rng.random((batch.n_tokens, case.model.n_labels)) < rng.choice([0.3, 0.7, 1.0], (batch.n_tokens, 1))
     allowed[np.arange(batch.n_tokens), rng.integers(0, case.model.n_labels, batch.n_tokens)] = True
     mask = Mask(allowed, rng.choice([-1, 0, 0, 0, 1], batch.n_tokens).astype(np.int8))
-    mask.begins[batch.offsets[:-1][batch.lengths > 0]] = 0 if family == "chain" else rng.choice([0, 1])
-    begins = mask.begins if family == "segments" else np.zeros_like(mask.begins)  # which a chain does not read
+    mask.begins[batch.offsets[:-1][batch.lengths > 0]] = rng.choice([0, 1]) if family == "segments" else 0
+    begins = mask.begins if family == "segments" else np.zeros_like(mask.begins)  # which chains do not read
     possible = [
         {
             z: s
@@ -65,8 +109,8 @@ def is_let_through(allowed, begins, segmentation, first):
     return has_labels and all((t in starts) == (begins[t] > 0) for t in tokens if begins[t])
 
 
-chain_questions, segment_questions = (partial(masked, family) for family in FAMILIES)
-both_families = pytest.mark.parametrize("questions", [chain_questions, segment_questions], ids=FAMILIES)
+segment_questions = partial(masked, "segments")
+all_families = pytest.mark.parametrize("questions", [partial(masked, family) for family in FAMILIES], ids=FAMILIES)
 
 
 def feasible(model, batch, mask, possible):

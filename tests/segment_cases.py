@@ -7,11 +7,13 @@ from the definition of channels. The weight of each token of a segment is that o
 whose value is the length of the segment.
 """
 
+import itertools
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import segment_oracle as so
+from fuzz.definitions import length_value
 from hypothesis import assume
 from hypothesis import strategies as st
 from internals import (
@@ -85,16 +87,6 @@ def channel_tokens(channel, u, v, length):
         return list(range(u + channel.offset, v - trim))
     t = u + channel.offset if channel.anchor == FROM_START else v - 1 - channel.offset
     return [t] if channel.shortest <= v - u <= channel.longest and t < length else []
-
-
-def length_values(block, d):
-    """Return the values of the features of a length block for segments of d tokens."""
-    if block.kind == "gamma":
-        return [float(d), math.log(d)]
-    hits = [float(d == k) for k in range(1, block.longest + 1)]
-    if block.kind == "capped" and d >= block.longest:
-        hits[-1] = 1.0
-    return hits
 
 
 def whole_values(words, mass, u, length):
@@ -178,7 +170,7 @@ class SegmentValues:
 
     def _compute(self, block, number, u, v):
         if isinstance(block, LengthBlock):
-            return length_values(block, v - u)[number]
+            return length_value(block.names(None)[number], v - u)
         if isinstance(block, RowBlock):
             return whole_values(self.words[u:v], self.mass[u:v], u, len(self.words))[number]
         attribute = int(block.attributes[number])
@@ -495,6 +487,25 @@ def spread(layout, w):
     of_pairs = {(int(f), patterns[z]): x for z, f, x in zip(coef.row, coef.col, coef.data, strict=True) if x}
     of_tokens = {(layout.n_features, (y,)): x for y, x in enumerate(layout.token_coef(w)) if x}
     return of_patterns, of_pairs | of_tokens
+
+
+def matching_by_definition(layout, w, case, sequence_weight):
+    """Return local feature matching, weight by weight and segment by segment; w has no zeros."""
+    biases, pairs = spread(layout, w)
+    model, terms = case.model._replace(patterns=biases, features=pairs), []
+
+    def ends(segmentation, u, v, pattern):
+        numbers = [i for i, segment in enumerate(segmentation) if segment[:2] == (u, v)]
+        return any(pattern in so.patterns_ending(segmentation, i) for i in numbers)
+
+    for sequence, truth, weight in zip(case.sequences, case.segmentations, sequence_weight, strict=True):
+        probability = so.distribution(model, sequence)
+        for u, v in itertools.combinations(range(sequence.length + 1), 2):
+            features = [(z, 1.0) for z in biases] + [(z, sequence.value(f, u, v)) for f, z in pairs]
+            patterns = {z for z, _ in features}
+            mu = {z: math.fsum(p for s, p in probability.items() if ends(s, u, v, z)) for z in patterns}
+            terms += [weight * (value * (ends(truth, u, v, z) - mu[z])) ** 2 for z, value in features]
+    return math.fsum(terms)
 
 
 # --- intercepts -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import segment_oracle as so
 from internals import LanePosterior, answers
-from mask_cases import as_segmentations, both_families, feasible
+from mask_cases import all_families, as_segmentations, feasible, with_weights
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -18,7 +18,7 @@ SEEDS = range(12)
 
 def all_scores_equal(model):
     """Return the model with weights of 0."""
-    return type(model)(model.layout, np.where(np.isfinite(model.weights), 0.0, model.weights))
+    return with_weights(model, np.where(np.isfinite(model.weights), 0.0, model.weights))
 
 
 def check_best(model, batch, mask, possible, n_best):
@@ -38,7 +38,7 @@ def check_best(model, batch, mask, possible, n_best):
     assert found[0] == as_segmentations(model.given(batch, mask).decode(), batch)
 
 
-@both_families
+@all_families
 @pytest.mark.parametrize("seed", SEEDS)
 def test_best_labellings(questions, seed):
     model, batch, mask, possible = feasible(*questions(seed))
@@ -51,14 +51,14 @@ def test_best_labellings(questions, seed):
     check_best(flat, batch, mask, ties, 7)
 
 
-@both_families
+@all_families
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("strength", [1.0, 20.0])
 def test_entropy(questions, seed, strength):
     model, batch, mask, possible = feasible(*questions(seed))
     if not len(batch):
         return
-    model = type(model)(model.layout, strength * model.weights)
+    model = with_weights(model, strength * model.weights)
     got = model.given(batch, mask).entropy()
     for entropy, scores in zip(got, possible, strict=True):
         wanted = exact_entropy([strength * s for s in scores.values()])
@@ -74,14 +74,14 @@ def exact_entropy(scores):
     return math.log1p(rest) + math.fsum(math.exp(s - top) * (top - s) for s in others) / (1.0 + rest)
 
 
-@both_families
+@all_families
 @pytest.mark.parametrize("strength", [1.0, 20.0])
 @pytest.mark.parametrize("seed", range(5))
 def test_samples(questions, seed, strength):
     model, batch, mask, possible = feasible(*questions(seed))
     if not len(batch):
         return
-    model = type(model)(model.layout, strength * model.weights)
+    model = with_weights(model, strength * model.weights)
     possible = [{z: strength * s for z, s in scores.items()} for scores in possible]
     n_drawn = 2000
     codes, lengths = model.given(batch, mask).draw(n_drawn, seed)
@@ -102,7 +102,7 @@ def test_samples(questions, seed, strength):
             assert abs(got - wanted) <= 5 * error
 
 
-@both_families
+@all_families
 def test_threads_do_not_change_bits(questions):
     model, batch, mask, _ = feasible(*questions(3))
     one, two = (model.given(batch, mask, n_jobs=n).best_labellings(5) for n in (1, 2))

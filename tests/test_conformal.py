@@ -155,19 +155,31 @@ def test_one_kind_is_as_none(drawn, level):
     assert one.coverage(X[200:300], y[200:300]) == none.coverage(X[200:300], y[200:300])
 
 
-@pytest.mark.parametrize("n_rare", [5, 12])
-def test_rare_kinds_share_a_threshold(drawn, n_rare):
-    """Of 12 sequences, enough for alpha=0.1, it is their own; of 5 it is that of all."""
+@given(st.integers(0, 10**6), st.sampled_from([0.1, 0.25]))
+def test_each_kind_has_the_threshold_of_its_sequences(drawn, seed, alpha):
+    """Kinds of fewer than 2 / alpha sequences have one together, or that of all where these are still too few."""
     model, X, y = drawn
-    X = [x for x in X if x][:200]
-    y = [labels for labels in y if len(labels)][:200]
-    kinds = {id(x): f"rare {i % 2}" for i, x in enumerate(X[:n_rare])}
-    conformal = ConformalSequenceLabeler(model, strata=lambda x: kinds.get(id(x), "other")).fit(X, y)
-    some = slice(None) if n_rare < 9 else slice(n_rare)
-    assert conformal.threshold_ == ConformalSequenceLabeler(model).fit(X[some], y[some]).threshold_
-    assert conformal.thresholds_ == {"other": ConformalSequenceLabeler(model).fit(X[n_rare:], y[n_rare:]).threshold_}
-    expected = ConformalSequenceLabeler(model).fit(X[some], y[some]).predict_set(X[:n_rare])
-    assert conformal.predict_set(X[:n_rare]) == expected
+    X, y = zip(*[(x, labels) for x, labels in zip(X[:160], y, strict=False) if x], strict=True)
+    rng = np.random.default_rng(seed)
+    kinds = rng.geometric(rng.uniform(0.2, 1.0), len(X))
+    kind_of = dict(zip(map(id, X), kinds.tolist(), strict=True))
+
+    def fitted(rows, strata=None):
+        conformal = ConformalSequenceLabeler(model, alpha=alpha, strata=strata)
+        return conformal.fit([X[i] for i in rows], [y[i] for i in rows])
+
+    conformal = fitted(range(len(X)), lambda x: kind_of.get(id(x), "new"))
+    rows = {kind: np.flatnonzero(kinds == kind) for kind in set(kinds.tolist())}
+    alone = {kind: fitted(of) for kind, of in rows.items() if len(of) >= 2 / alpha}
+    rare = np.flatnonzero(~np.isin(kinds, [*alone]))
+    pool = fitted(rare if len(rare) >= 1 / alpha - 1 else range(len(X)))
+    assert conformal.thresholds_ == {kind: one.threshold_ for kind, one in alone.items()}
+    assert conformal.threshold_ == pool.threshold_
+    for kind, of in rows.items():
+        some = [X[i] for i in of[:5]]
+        assert conformal.predict_set(some) == alone.get(kind, pool).predict_set(some)
+    new = [[["a0"], ["a1"]]]
+    assert conformal.predict_set(new) == pool.predict_set(new)
 
 
 def test_each_label_of_segments_has_a_threshold():

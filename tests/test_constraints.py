@@ -6,19 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 import segment_oracle as so
-from cases import of_history, to_codes
-from internals import (
-    CHAIN,
-    SEGMENTS,
-    MarginalPass,
-    Mask,
-    Problem,
-    schemes,
-)
+from cases import of_history
+from internals import MarginalPass, Mask, schemes
 from mask_cases import FAMILIES, check_answers
-from segment_cases import (
-    to_segments,
-)
+from segment_cases import to_segments
 from sklearn.base import clone
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
@@ -73,18 +64,12 @@ class Questions:
         case = case.replace_sequences(kept)._replace(segmentations=truth)
         self.model, self.batch = to_model(case, forbidden=runs)
         self.mask = None if borders is None else Mask.of_borders(self.batch.offsets, borders)
-        self.truth = to_codes(case.labels) if family == "chain" else to_segments(truth, self.batch.offsets)
-        self.family = CHAIN if family == "chain" else SEGMENTS
-
-    def problem(self):
-        return Problem(self.family, self.model.layout, self.batch, self.truth, support=self.mask)
 
 
-chain_questions, segment_questions = (partial(Questions, family) for family in FAMILIES)
-both_families = pytest.mark.parametrize("questions", [chain_questions, segment_questions], ids=FAMILIES)
+all_families = pytest.mark.parametrize("questions", [partial(Questions, family) for family in FAMILIES], ids=FAMILIES)
 
 
-@both_families
+@all_families
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers(questions, seed):
     asked = questions(seed)
@@ -95,7 +80,7 @@ def test_answers(questions, seed):
     check_answers(model, batch, mask, asked.possible, [(0,), (1, 0), (0, 1, 0), *model.layout.forbidden])
 
 
-@both_families
+@all_families
 def test_scaled_passes_take_constraints(questions, monkeypatch):
     redone, n_sequences = [], 0
 

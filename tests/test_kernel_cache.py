@@ -175,44 +175,39 @@ def test_package_without_a_cache(tmp_path):
     assert "NUMBA_CACHE_DIR" in warned[0]
 
 
+FOLDERS = [  # modes of a folder and of the leaf in it; is it used?
+    (0o755, 0o755, True),
+    (0o777, 0o755, False),  # the leaf could be replaced
+    (0o755, 0o777, False),
+    (0o755, 0o1777, False),
+    (0o555, 0o555, True),
+    (0o1777, 0o755, True),  # as /tmp
+    (0o755, 0o775, None),  # if no other user belongs to the group
+]
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="Windows has other rights")
-@pytest.mark.parametrize(
-    ("mode", "of_leaf", "is_used"),
-    [
-        (0o755, 0o755, True),
-        (0o555, 0o555, True),
-        (0o777, 0o755, False),  # the leaf could be replaced
-        (0o755, 0o777, False),
-        (0o1777, 0o755, True),  # as /tmp
-        (0o755, 0o1777, False),
-        (0o755, 0o775, None),
-    ],
-)
-def test_folders_that_others_may_write_to_are_not_used(toy, tmp_path, mode, of_leaf, is_used):
+def test_folders_that_others_may_write_to_are_not_used(toy, tmp_path):
     """Index files are pickles: one that somebody else has written would run his code."""
     cache = tmp_path / "cache"
     run(CALL_TOY, tmp_path, NUMBA_CACHE_DIR=str(cache))
     (leaf,) = cache.iterdir()
-    if os.geteuid() == 0 and is_used is None:
-        os.chown(leaf, -1, 12345)
-    cache.chmod(mode)
-    leaf.chmod(of_leaf)
-    output, warned = run(CALL_TOY, tmp_path, NUMBA_CACHE_DIR=str(cache))
-    if is_used or (is_used is None and os.geteuid() != 0):
-        assert output == "4 1"
-        return
-    assert output == "4 0"
-    assert len(warned) == 1
-    folder = leaf if mode == 0o755 else cache
-    assert f"The folder {folder} of compiled kernels is not used, because" in warned[0]
-    assert "may write to it" in warned[0]
-    cache.chmod(0o755)
-    leaf.chmod(0o755)
-    if os.geteuid() == 0:
-        os.chown(leaf, 0, 0)
-        assert run(CALL_TOY, tmp_path, NUMBA_CACHE_DIR=str(cache)) == ("4 1", [])
-        os.chown(leaf, 65534, -1)
+    for number, (mode, of_leaf, is_used) in enumerate(FOLDERS):
+        if is_used is None:
+            is_used = os.geteuid() != 0
+            os.chown(leaf, -1, -1 if is_used else 12345)
+        cache.chmod(mode)
+        leaf.chmod(of_leaf)
         output, warned = run(CALL_TOY, tmp_path, NUMBA_CACHE_DIR=str(cache))
-        assert output == "4 1"  # of the next place in numba's order, next to the file
-        assert len(warned) == 1
-        assert "because it belongs to the user 65534" in warned[0]
+        cache.chmod(0o755)
+        leaf.chmod(0o755)
+        assert output == ("4 0" if number == 1 else "4 1")  # then from the next place in numba's order, beside the file
+        assert len(warned) == (not is_used), (mode, of_leaf)
+        if warned:
+            folder = leaf if mode == 0o755 else cache
+            assert f"The folder {folder} of compiled kernels is not used, because" in warned[0]
+            assert "may write to it" in warned[0]
+    if os.geteuid() == 0:
+        os.chown(leaf, 65534, 0)
+        _, (warned,) = run(CALL_TOY, tmp_path, NUMBA_CACHE_DIR=str(cache))
+        assert "because it belongs to the user 65534" in warned

@@ -1,7 +1,5 @@
 """Local feature matching: value against enumeration, gradient against differences, and training."""
 
-import math
-
 import numpy as np
 import pytest
 import segment_oracle as so
@@ -9,6 +7,7 @@ from cases import build_layout, cases, chain_case, random_case, to_batch, to_cod
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import CHAIN, LocalFeatureMatching, NegativeLogLikelihood, Problem, Schedule, given_patterns
+from segment_cases import matching_by_definition
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF
@@ -18,37 +17,14 @@ X, Y = make_markov_sequences(12, length=9, n_labels=3, random_state=0)
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 
 
-def prepare(case, sequence_weight=None, n_jobs=None, schedule=None, **options):
+def prepare(case, sequence_weight=None, schedule=None, **options):
     """Return the layout and the objective of a case's data."""
     batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     orders = {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
     layout = build_layout(batch, codes, patterns, **orders, **options)
-    problem = Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs, schedule=schedule)
+    problem = Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight, schedule=schedule)
     return layout, LocalFeatureMatching().bind(problem)
-
-
-def weights_in_words(layout, w):
-    """Return the weights as ({pattern: value}, {(feature, pattern): value}), of all that there are."""
-    patterns = layout.patterns.tuples()
-    biases = zip(layout.bias_pattern.tolist(), w[layout.n_pairs :].tolist(), strict=True)
-    pairs = zip(layout.pair_feature.tolist(), layout.pair_pattern.tolist(), w[: layout.n_pairs].tolist(), strict=True)
-    return {patterns[z]: x for z, x in biases}, {(f, patterns[z]): x for f, z, x in pairs}
-
-
-def naive_value(layout, w, case, sequence_weight):
-    """Return the objective by its definition: weight by weight, position by position, over all labellings."""
-    biases, pairs = weights_in_words(layout, w)
-    model = so.chain(case.model.n_labels, biases, pairs)
-    terms = []
-    for rows, gold, weight in zip(case.rows, case.segmentations, sequence_weight, strict=True):
-        probability = so.distribution(model, so.tokens(rows))
-        for t, row in enumerate(rows):
-            features = [(z, 1.0) for z in biases] + [(z, row.get(f, 0.0)) for f, z in pairs]
-            for z, value in features:
-                expected = math.fsum(p * value for other, p in probability.items() if z in so.patterns_ending(other, t))
-                terms.append(weight * (value * (z in so.patterns_ending(gold, t)) - expected) ** 2)
-    return math.fsum(terms)
 
 
 @st.composite
@@ -79,7 +55,7 @@ def test_value_equals_enumeration(drawn):
     np.testing.assert_array_equal(w, before)
     assert gradient.shape == w.shape
     assert gradient.dtype == np.float64
-    assert value == pytest.approx(naive_value(layout, w, case, weights), rel=1e-10, abs=1e-11)
+    assert value == pytest.approx(matching_by_definition(layout, w, case, weights), rel=1e-10, abs=1e-11)
 
 
 @every_order
@@ -110,7 +86,9 @@ def test_gradient_of_nested_patterns_of_one_label():
     case = chain_case(model, [(0, 1, 2)], rows, [(0, 0, 0, 1), (1, 0)])
     layout, objective = prepare(case, all_pairs=True)
     w = np.random.default_rng(2).normal(size=layout.n_weights)
-    assert objective.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0, 1.0]), rel=1e-12)
+    assert objective.value_gradient(w)[0] == pytest.approx(
+        matching_by_definition(layout, w, case, [1.0, 1.0]), rel=1e-12
+    )
     assert_gradient(objective, w)
 
 

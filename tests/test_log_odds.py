@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fuzz.definitions import runs
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import segment_features
@@ -44,15 +45,9 @@ def values_of(batch, segments):
     return [{names[i]: row[i] for i in np.flatnonzero(row)} for row in rows]
 
 
-def as_segments(tokens, labels):
-    """Return the maximal runs of equal labels as (start, stop, label)."""
-    starts = [t for t in range(len(labels)) if t == 0 or labels[t] != labels[t - 1]]
-    return [(u, v, labels[u]) for u, v in zip(starts, [*starts, len(labels)][1:], strict=True)]
-
-
 X = [list("abcab"), list("ab"), [], list("cc"), list("abcab"), list("bcaabb")]
 Y = [list("PPQPP"), list("QQ"), [], list("PQ"), list("PPQQQ"), list("PQQPPQ")]
-SEGMENTS = [as_segments(tokens, labels) for tokens, labels in zip(X, Y, strict=True)]
+SEGMENTS = [runs(labels) for labels in Y]
 
 
 @pytest.mark.parametrize("max_length", [None, 1, 9])

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import segment_oracle as so
 from internals import Mask, both
-from mask_cases import both_families, chain_questions, check_answers, close, feasible, segment_questions
+from mask_cases import all_families, check_answers, close, feasible, segment_questions
 
 SEEDS = range(12)
 
 
-@both_families
+@all_families
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_are_those_of_enumeration(questions, seed):
     model, batch, mask, possible = questions(seed)
@@ -38,8 +38,9 @@ def test_segments(seed):
     assert {key for key, p in wanted.items() if p > 1e-15} <= set(listed)
 
 
-def test_impossible_sequences_are_named():
-    model, batch, mask, possible = next(q for q in map(chain_questions, range(400)) if not all(q[3]))
+@all_families
+def test_impossible_sequences_are_named(questions):
+    model, batch, mask, possible = next(q for q in map(questions, range(400)) if not all(q[3]))
     first = next(s for s, scores in enumerate(possible) if not scores)
     posterior = model.given(batch, mask)
     for ask in posterior.marginals, posterior.decode:

@@ -1,34 +1,26 @@
-"""The training problem: which weights exist, objective and gradient against the oracle, penalty and solver."""
-
-import tracemalloc
+"""The training problem of chains: which weights exist, and what memory a gradient takes."""
 
 import numpy as np
 import pytest
 import segment_oracle as so
-from cases import build_layout, cases, chain_case, random_case, to_batch, to_codes
+from cases import build_layout, cases, chain_case, peak_of, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import CHAIN, LBFGS, NegativeLogLikelihood, Penalty, Problem, given_patterns
+from internals import CHAIN, NegativeLogLikelihood, Problem, given_patterns
 from segment_cases import spread
 
 SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
 
 
-def prepare(case, sequence_weight=None, n_jobs=None, **options):
+def prepare(case, sequence_weight=None, **options):
     """Return the layout and the objective of a case's data."""
     batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     layout = build_layout(
         batch, codes, patterns, feature_orders=case.feature_orders, sequence_weight=sequence_weight, **options
     )
-    return layout, NegativeLogLikelihood().bind(
-        Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight, n_jobs=n_jobs)
-    )
-
-
-def training_case(seed=0, lengths=(7, 1, 5, 9, 4, 6), n_labels=3, max_order=2, feature_orders=((0,), (0, 1), (2,))):
-    rng = np.random.default_rng(seed)
-    return random_case(rng, n_labels, lengths, max_order, 8, 1.0, list(feature_orders))
+    problem = Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight)
+    return layout, NegativeLogLikelihood().bind(problem)
 
 
 def naive_pairs(case, sequence_weight, all_pairs, min_count):
@@ -101,67 +93,13 @@ def test_weights_go_to_coefficients_and_back(drawn):
     np.testing.assert_array_equal(everywhere, expected)
 
 
-def precision_of(layout, sigma_by_order):
-    return 1 / np.asarray(sigma_by_order)[layout.order_of_weight] ** 2
-
-
-@pytest.mark.parametrize("sigma_by_order", [(1.0, 1.0, 1.0), (3.0, 0.5, 0.1)])
-def test_lbfgs_reaches_the_certified_gap(sigma_by_order):
-    layout, objective = prepare(training_case(lengths=(8,) * 12))
-    penalty = Penalty(precision_of(layout, sigma_by_order))
-    start = np.zeros(layout.n_weights)
-
-    def total(w):
-        (f, g), (p, h) = objective.value_gradient(w), penalty.smooth_value_gradient(w)
-        return f + p, g + h
-
-    best = total(LBFGS(tol=1e-9, max_iter=5000).solve(objective, penalty, start).w)[0]
-    for tol in (1e-1, 1e-3):
-        report = LBFGS(tol=tol, max_iter=5000).solve(objective, penalty, start)
-        value, gradient = total(report.w)
-        norm = np.linalg.norm(gradient)
-        assert report.converged
-        assert report.gradient_norm == pytest.approx(norm, rel=1e-6)
-        assert report.gap == pytest.approx(0.5 * gradient @ (gradient / penalty.precision), rel=1e-6)
-        assert value - best <= report.gap + 1e-12 * abs(best)
-        assert report.gap <= tol**2 * value
-        assert len(report.history) == report.n_iter + 1
-        assert report.history[0] == pytest.approx(total(start)[0], rel=1e-12)
-        assert report.history[-1] == pytest.approx(value, rel=1e-12)
-        assert (np.diff(report.history) <= 0).all()
-    np.testing.assert_array_equal(start, 0.0)
-
-
-def test_lbfgs_says_when_it_has_not_converged():
-    layout, objective = prepare(training_case())
-    calls = []
-    solver = LBFGS(tol=1e-8, max_iter=2, callback=lambda *args: calls.append(args))
-    report = solver.solve(objective, Penalty(np.ones(layout.n_weights)), np.zeros(layout.n_weights))
-    assert not report.converged
-    assert report.n_iter == 2
-    assert len(report.history) == 3
-    assert report.message
-    assert len(calls) == 2
-
-
-def test_lbfgs_refuses_what_overflows():
-    layout, objective = prepare(training_case())
-    start = np.full(layout.n_weights, 1e200)
-    for penalty in Penalty(np.full(layout.n_weights, 1e200)), Penalty(np.ones(layout.n_weights)):
-        with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
-            LBFGS().solve(objective, penalty, start)
-
-
 def test_memory_of_a_gradient_does_not_grow_with_the_data():
     def peak(n_sequences):
-        layout, objective = prepare(training_case(lengths=[20] * n_sequences))
+        orders = [(0,), (0, 1), (2,)]
+        layout, objective = prepare(random_case(np.random.default_rng(0), 3, [20] * n_sequences, 2, 8, 1.0, orders))
         w = np.zeros(layout.n_weights)
         objective.value_gradient(w)
-        tracemalloc.start()
-        objective.value_gradient(w)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return peak
+        return peak_of(lambda: objective.value_gradient(w))
 
     few, many = peak(200), peak(2000)
     assert many - few < 8 * 1800 * 20  # less than one number per token

@@ -3,11 +3,11 @@
 import copy
 import sys
 import threading
-import tracemalloc
 from functools import partial
 
 import numpy as np
 import pytest
+from cases import peak_of
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -74,16 +74,6 @@ def test_functions_that_give_no_text_go_the_other_way(function):
 
 
 # --------------------------------------------------------------------------------------------------- what a model keeps
-
-
-def peak_of(function):
-    """Return the largest memory in use by a call, in bytes."""
-    tracemalloc.start()
-    try:
-        function()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 def calls_of(function):

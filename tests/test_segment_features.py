@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from fuzz.definitions import positions
+from fuzz.definitions import length_value, positions, runs
 from fuzz.definitions import tags_of_segment as tags_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,15 +132,10 @@ def test_a_beginning_that_no_name_has_is_told():
 
 
 def length_values(kinds, longest, length):
-    values = {}
-    for kind in kinds:
-        if kind == "gamma":
-            values |= {"length": float(length)} | ({"log_length": np.log(length)} if length > 1 else {})
-        if kind == "indicator" and length <= longest:
-            values[f"length={length}"] = 1.0
-        if kind == "capped":
-            values[f"length={length}" if length < longest else f"length={longest}+"] = 1.0
-    return values
+    names = {"gamma": ["length", "log_length"], "indicator": [f"length={d}" for d in range(1, longest + 1)]}
+    names["capped"] = [*names["indicator"][:-1], f"length={longest}+"]
+    values = {name: length_value(name, length) for kind in kinds for name in names[kind]}
+    return {name: value for name, value in values.items() if value}
 
 
 @pytest.mark.parametrize("kinds", ["indicator", "capped", "gamma", ("indicator", "gamma"), ["gamma", "capped"]])
@@ -236,14 +231,8 @@ def count_words(tokens, starts, stops):
 # ---- identity
 
 
-def runs(labels):
-    """Return (start, stop) of the maximal runs of equal labels."""
-    starts = [t for t in range(len(labels)) if t == 0 or labels[t] != labels[t - 1]]
-    return list(zip(starts, [*starts, len(labels)][1:], strict=True))
-
-
 def known_texts(X, y, min_count, text):
-    counts = Counter(text(s[u:v]) for s, labels in zip(X, y, strict=True) for u, v in runs(labels))
+    counts = Counter(text(s[u:v]) for s, labels in zip(X, y, strict=True) for u, v, _ in runs(labels))
     return {string for string, count in counts.items() if string is not None and count >= min_count}
 
 
@@ -308,7 +297,7 @@ def function_values(tokens, start, stop):
 def test_functions(min_count):
     extractor = SegmentFeatureExtractor((), functions=[describe, last], min_count=min_count)
     batch = extractor.fit_transform(TOKENS, Y)
-    gold = [function_values(X[n], u, v) for n, labels in enumerate(Y) for u, v in runs(labels)]
+    gold = [function_values(X[n], u, v) for n, labels in enumerate(Y) for u, v, _ in runs(labels)]
     counts = Counter(name for values in gold for name in values)
     kept = {name for name, count in counts.items() if count >= min_count}
     assert extractor.get_feature_names_out().tolist() == sorted(kept)
@@ -508,6 +497,3 @@ def test_y_that_does_not_go_with_x(y, message):
     with pytest.raises(ValueError, match=message):
         SegmentFeatureExtractor(identity=True).fit(TOKENS, y)
     SegmentFeatureExtractor(begin=True).fit(TOKENS, y)  # nobody looks at it
-
-
-# ---- as a part of scikit-learn

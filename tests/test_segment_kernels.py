@@ -1,12 +1,12 @@
-"""The semi-Markov kernels by their tables: scaled and wide, memory, compilation, layers of memory under threads."""
+"""Kernels of chains and segments by their tables: scaled and wide; memory, compilation, memory under threads."""
 
 import pickle
-import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 import segment_oracle as so
-from cases import count_wide_passes, reschedule
+from cases import count_wide_passes, peak_of, random_case, reschedule, to_chain_model
 from internals import (
     BAG,
     BEGIN,
@@ -30,6 +30,7 @@ from segment_cases import (
     to_segments,
     token_block,
 )
+from test_kernels import answers, assert_same
 
 MODULES = (chain, token_scores, segment_scores, segment)
 BLOCKS = {
@@ -39,7 +40,6 @@ BLOCKS = {
 }
 PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0), (2, 2, 1)]
 every_block = pytest.mark.parametrize("blocks", BLOCKS)
-every_order = pytest.mark.parametrize("orders", [((0,),), ((0, 1, 2),)], ids=["order_0", "conjoined"])
 
 
 def mixed_case(seed, lengths, blocks="tags", orders=((0, 1, 2),), **options):
@@ -47,18 +47,27 @@ def mixed_case(seed, lengths, blocks="tags", orders=((0, 1, 2),), **options):
     return random_segment_case(np.random.default_rng(seed), lengths, BLOCKS[blocks], orders, **options)
 
 
-def answers(model, batch):
-    """Return log Z, marginals, expected counts, probable segments and the scores of the best segments."""
-    expected = model.given(batch).expectations()
-    np.testing.assert_allclose(expected.log_z, model.given(batch).log_z(), rtol=1e-14)
-    _, probability = model.given(batch).segment_marginals(1e-3)
-    best = model.given(batch).log_score(model.given(batch).decode())
-    return expected.log_z, model.given(batch).marginals(), expected.counts, probability, best
+def segment_model(seed, lengths, blocks, orders, **options):
+    case = mixed_case(seed, lengths, blocks, orders, **options)
+    return case, *to_segment_model(case)
 
 
-def assert_same(actual, expected, atol=1e-11):
-    for one, two in zip(actual, expected, strict=True):
-        np.testing.assert_allclose(one, two, rtol=1e-10, atol=atol)
+def chain_model(seed, lengths, orders, scale=1.5, forbidden=0.0):
+    case = random_case(np.random.default_rng(seed), 3, lengths, 3, 12, scale, orders, forbidden)
+    return case, *to_chain_model(case)
+
+
+ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
+MODELS = {
+    "chain of order_0": partial(chain_model, orders=[(0,), (0,)]),
+    "conjoined chain": partial(chain_model, orders=[(0,), (0, 1), (2,)]),
+    **{
+        f"{blocks}, {name}": partial(segment_model, blocks=blocks, orders=orders)
+        for blocks in BLOCKS
+        for name, orders in ORDERS.items()
+    },
+}
+every_model = pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 
 
 @pytest.fixture
@@ -69,10 +78,9 @@ def wide_passes(monkeypatch):
 # ---------------------------------------------------------------------------------------------------------------- wide
 
 
-@every_block
-@every_order
-def test_wide_passes_agree_and_moderate_weights_need_none(blocks, orders, wide_passes):
-    model, batch = to_segment_model(mixed_case(0, np.random.default_rng(0).integers(0, 30, 19), blocks, orders))
+@every_model
+def test_wide_passes_agree_and_moderate_weights_need_none(make, wide_passes):
+    _, model, batch = make(0, np.random.default_rng(0).integers(0, 40, 37))
     expected = answers(model, batch)
     assert wide_passes.calls == 0
     model.scales = False
@@ -80,31 +88,33 @@ def test_wide_passes_agree_and_moderate_weights_need_none(blocks, orders, wide_p
     assert wide_passes.calls > 0
 
 
-@every_block
-@every_order
-def test_sequences_of_a_task_share_a_wide_pass(blocks, orders, wide_passes):
+@every_model
+def test_sequences_of_a_task_share_a_wide_pass(make, wide_passes):
     """And have the bits that each has alone."""
-    model, batch = to_segment_model(mixed_case(3, np.random.default_rng(3).integers(0, 15, 40), blocks, orders))
+    _, model, batch = make(3, np.random.default_rng(3).integers(0, 20, 60))
     model.scales = False
     posterior = model.given(batch)
     log_z, marginals = posterior.log_z(), posterior.marginals()
+    assert wide_passes.calls == 2 * sum(map(len, posterior.plan.chunks))
     assert wide_passes.n_sequences == 2 * np.count_nonzero(batch.lengths) > 8 * wide_passes.calls
     parts = [posterior.part(np.array([n])) for n in range(len(batch))]
     assert log_z.tolist() == [float(part.log_z()[0]) for part in parts]
     np.testing.assert_array_equal(marginals, np.concatenate([part.marginals() for part in parts]))
 
 
-@every_block
-@pytest.mark.parametrize("scale", [1e17, 1e30, 1e200])
-def test_scores_beyond_the_exponents_of_wide_numbers(blocks, scale):
-    """In whatever order: cells of segments that would begin before a sequence hold scores of an earlier one."""
+@every_model
+@pytest.mark.parametrize("scale", [1e17, 1e18, 1e30, 1e200])
+def test_scores_beyond_the_exponents_of_wide_numbers(make, scale):
+    """Exponentials below -1e17 were 0: wrong where the best labelling has one, impossible where all have.
+
+    In whatever order: cells of segments that would begin before a sequence hold scores of an earlier one.
+    """
     for seed in range(6):
-        case = mixed_case(seed, [4, 1, 3, 0, 2], blocks, ((0, 1),), longest=(3, 2, 4), scale=scale, forbidden=0.2)
-        model, batch = to_segment_model(case)
+        case, model, batch = make(seed, [4, 1, 3, 0, 2], scale=scale, forbidden=0.2)
         model.scales = False  # all lanes are suspect
         expected = [so.log_partition(case.model, sequence) for sequence in case.sequences]
-        log_z = model.given(batch).log_z()
-        np.testing.assert_allclose(log_z, expected, rtol=1e-12, atol=1e-13 * scale)
+        np.testing.assert_allclose(model.given(batch).log_z(), expected, rtol=1e-12, atol=1e-13 * scale)
+        np.testing.assert_allclose(model.given(batch).marginals().sum(axis=1), 1.0, atol=1e-12)
 
 
 def test_wide_passes_keep_their_digits_on_long_sequences():
@@ -140,14 +150,6 @@ def test_sequences_alone_and_side_by_side_agree(blocks, scale):
 
 
 # --------------------------------------------------------------------------------------------------------------- memory
-
-
-def peak_of(action):
-    tracemalloc.start()
-    action()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return peak
 
 
 def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
@@ -227,6 +229,3 @@ def test_no_kernel_is_compiled_again_for_other_data():
     everything(one_label, pickle.loads(pickle.dumps(to_segment_batch(one_label))), [(0, 0)])
     everything(one_label.replace_sequences([1, 0, 0]), to_segment_batch(one_label)[[1, 0, 0]], [(0, 0, 0)])
     assert {name: n for name, n in signatures().items() if n != before[name]} == {}
-
-
-# ------------------------------------------------------------------------------------------------------- other threads

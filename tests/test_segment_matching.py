@@ -1,25 +1,18 @@
 """Local feature matching of segments: value against enumeration, gradient against differences."""
 
 import math
-import tracemalloc
 
 import numpy as np
 import pytest
 import segment_cases as sc
-import segment_oracle as so
+from cases import peak_of
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import (
-    BAG,
-    BEGIN,
-    INSIDE,
-    Matching,
-    SegmentModel,
-    SegmentPlan,
-)
+from internals import BAG, BEGIN, INSIDE, Matching, SegmentModel, SegmentPlan
 from segment_cases import (
     LENGTHS,
     WHOLE,
+    matching_by_definition,
     random_segment_case,
     segment_cases,
     to_segment_batch,
@@ -56,39 +49,6 @@ def some_weights(layout, seed=0, scale=1.0):
     return scale * np.random.default_rng(seed).normal(size=layout.n_weights)
 
 
-def weights_in_words(layout, w):
-    """Return the weights as [(pattern, value)] and [(feature, pattern, value)], of all that there are."""
-    patterns = layout.patterns.tuples()
-    biases = zip(layout.bias_pattern.tolist(), w[layout.first_bias :].tolist(), strict=True)
-    features = [*layout.pair_feature.tolist(), *[layout.n_features] * len(layout.token_labels)]
-    weighted = zip(features, layout.row_of_weight[: layout.first_bias].tolist(), w[: layout.first_bias], strict=True)
-    return [(patterns[z], x) for z, x in biases], [(f, patterns[z], float(x)) for f, z, x in weighted]
-
-
-def ends(segmentation, u, v, pattern):
-    """Say whether [u, v) is a segment and ends the pattern."""
-    numbers = [i for i, segment in enumerate(segmentation) if segment[:2] == (u, v)]
-    return any(pattern in so.patterns_ending(segmentation, i) for i in numbers)
-
-
-def naive_value(layout, w, case, sequence_weight):
-    """Return the criterion by its definition: weight by weight, candidate by candidate, over all segmentations."""
-    biases, pairs = weights_in_words(layout, w)
-    model = case.model._replace(patterns=dict(biases), features={(f, z): x for f, z, x in pairs})
-    terms = []
-    for sequence, truth, weight in zip(case.sequences, case.segmentations, sequence_weight, strict=True):
-        probability = so.distribution(model, sequence)
-        for u in range(sequence.length):
-            for v in range(u + 1, sequence.length + 1):
-                features = [(z, 1.0) for z, _ in biases] + [(z, sequence.value(f, u, v)) for f, z, _ in pairs]
-                mu = {
-                    z: math.fsum(p for other, p in probability.items() if ends(other, u, v, z))
-                    for z in {z for z, _ in features}
-                }
-                terms += [weight * (value * (ends(truth, u, v, z) - mu[z])) ** 2 for z, value in features]
-    return math.fsum(terms)
-
-
 # ------------------------------------------------------------------------------------------------------------ function
 
 
@@ -108,7 +68,7 @@ def test_value_equals_enumeration(drawn):
     value, gradient = matching.value_gradient(w)
     np.testing.assert_array_equal(w, before)
     assert gradient.shape == w.shape
-    assert value == pytest.approx(naive_value(layout, w, case, weights), rel=1e-10, abs=1e-11)
+    assert value == pytest.approx(matching_by_definition(layout, w, case, weights), rel=1e-10, abs=1e-11)
 
 
 def assert_gradient(matching, w, directions=4, step=1e-4):
@@ -138,7 +98,7 @@ def test_value_of_all_features_equals_enumeration(features):
     case = make_case(1, [4, 3], features)
     layout, matching = prepare(case, all_pairs=False)
     w = some_weights(layout)
-    assert matching.value_gradient(w)[0] == pytest.approx(naive_value(layout, w, case, [1.0] * 2), rel=1e-11)
+    assert matching.value_gradient(w)[0] == pytest.approx(matching_by_definition(layout, w, case, [1.0] * 2), rel=1e-11)
 
 
 @pytest.mark.parametrize("options", [{"repeats": False}, {"longest": (math.inf, 2, math.inf)}, {"patterns": []}])
@@ -170,14 +130,7 @@ def test_memory_does_not_grow_with_the_data(monkeypatch):
         assert len(matching.parts) > 2
         w = some_weights(layout)
         matching.value_gradient(w)
-        tracemalloc.start()
-        matching.value_gradient(w)
-        n_bytes = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return n_bytes
+        return peak_of(lambda: matching.value_gradient(w))
 
     few, many = peak(120), peak(420)
     assert many - few < 8 * 300 * 20  # less than one number per token
-
-
-# ------------------------------------------------------------------------------------------------------------ training

@@ -1,8 +1,6 @@
-"""The oracle itself: closed forms, numbers by hand, and published ones."""
+"""The oracle itself: closed forms, and numbers by hand; ``test_laws`` has published ones, and its gradients."""
 
-import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,46 +109,6 @@ def test_forbidden_patterns_leave_the_others():
         so.distribution(free(1, 2, patterns={(0, 0): -INF}), sequence)
     assert so.log_partition(free(1, 2, patterns={(0, 0): -INF}), sequence) == -INF
     assert so.best_segmentations(free(1, 1, repeats=False), sequence) == (-INF, set())
-
-
-@pytest.mark.parametrize(
-    ("name", "digits"), [("jmlr_appendix_b", 3), ("jmlr_appendix_b_unconditional", 4), ("underflow", 9)]
-)
-def test_published_numbers_to_their_printed_digits(name, digits):
-    golden = json.loads((Path(__file__).parent / "golden" / f"{name}.json").read_text(encoding="utf-8"))
-    features = {(f, tuple(z)): w for f, z, w in golden["features"]}
-    model = so.chain(golden["n_labels"], {tuple(z): w for z, w in golden["patterns"]}, features)
-    sequence = so.tokens(golden["rows"])
-    log_z = so.log_partition(model, sequence)
-    assert round(log_z, digits) == golden["log_partition_printed"]
-    asked = [(y,) for y in range(model.n_labels)] + [tuple(z) for z in golden["asked"]]
-    marginals = so.pattern_marginals(so.distribution(model, sequence), sequence.length, asked)
-    if "marginals_printed" in golden:
-        assert [[round(p, 2) for p in line] for line in marginals] == golden["marginals_printed"]
-    # and the file holds what its script writes
-    assert log_z == pytest.approx(golden["log_partition"], rel=1e-14)
-    assert [p for line in marginals for p in line] == pytest.approx(sum(golden["marginals"], []), rel=1e-12)
-    best, paths = so.best_segmentations(model, sequence)
-    assert best == golden["best_score"]
-    assert paths == {so.tokenwise(path) for path in golden["best_paths"]}
-
-
-def test_gradient_equals_central_differences():
-    features = {("a", (1,)): 0.4, ("b", (0, 1)): -1.1, ("b", (1, 1)): 0.2}
-    model = so.Model(2, (2, INF), True, {(0,): 0.2, (0, 1): -0.5, (1, 1, 0): 0.9}, features)
-    sequence = so.Sequence(5, lambda f, u, v: {"a": v - u - 1.5, "b": math.sin(3 * u + v)}[f])
-    segmentation = ((0, 1, 0), (1, 4, 1), (4, 5, 0))
-    step = 1e-5
-    for part, derivatives in enumerate(so.gradient(model, sequence, segmentation), start=3):
-        for key, derivative in derivatives.items():
-
-            def moved(by, part=part, key=key):
-                weights = dict(model[part])
-                weights[key] += by
-                fields = [*model[:part], weights, *model[part + 1 :]]
-                return so.negative_log_likelihood(so.Model(*fields), sequence, segmentation)
-
-            assert derivative == pytest.approx((moved(step) - moved(-step)) / (2 * step), rel=1e-7, abs=1e-9)
 
 
 MODELS = [

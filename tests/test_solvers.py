@@ -182,9 +182,13 @@ def test_conditions_of_karush_kuhn_and_tucker(strength, sigma):
     np.testing.assert_allclose(gradient[~zero], -(penalty.strength * np.sign(report.w))[~zero], rtol=0, atol=1e-5)
 
 
+both = pytest.mark.parametrize("strength", [0.0, 1.0])  # of the L1 penalty
+
+
+@both
 @pytest.mark.parametrize("tol", [1e-1, 1e-3])
-def test_it_stops_where_it_says_and_the_gap_is_a_bound(tol):
-    objective, penalty, start = logistic(1), Penalty(np.full(30, 0.2), np.ones(30)), np.zeros(30)
+def test_it_stops_where_it_says_and_the_gap_is_a_bound(strength, tol):
+    objective, penalty, start = logistic(1), Penalty(np.full(30, 0.2), strength * np.ones(30)), np.zeros(30)
     best = LBFGS(tol=1e-9, max_iter=5000).solve(objective, penalty, start).history[-1]
     calls = []
     report = LBFGS(tol=tol, callback=calls.append).solve(objective, penalty, start)
@@ -226,9 +230,11 @@ def test_strong_penalties_leave_nothing():
     assert report.gap == np.inf
 
 
+@both
 @pytest.mark.parametrize("max_iter", [0, 2])
-def test_it_says_when_it_has_not_converged(max_iter):
-    report = LBFGS(tol=1e-9, max_iter=max_iter).solve(logistic(), Penalty(np.ones(30), np.ones(30)), np.zeros(30))
+def test_it_says_when_it_has_not_converged(strength, max_iter):
+    penalty = Penalty(np.ones(30), strength * np.ones(30))
+    report = LBFGS(tol=1e-9, max_iter=max_iter).solve(logistic(), penalty, np.zeros(30))
     assert not report.converged
     assert report.n_iter == max_iter
     assert len(report.history) == max_iter + 1
@@ -243,10 +249,11 @@ def test_it_ends_where_rounding_errors_hide_the_way():
     assert report.gradient_norm < 1e-6
 
 
-def test_overflow_is_refused():
-    penalty = Penalty(np.ones(30), np.ones(30))
-    with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
-        LBFGS().solve(logistic(), penalty, np.full(30, 1e200))
+@both
+def test_overflow_is_refused(strength):
+    for penalty in Penalty(np.ones(30), strength * np.ones(30)), Penalty(np.full(30, 1e200), strength * np.ones(30)):
+        with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
+            LBFGS().solve(logistic(), penalty, np.full(30, 1e200))
 
 
 # --- L-BFGS -----------------------------------------------------------------------------------------------------------

@@ -2,13 +2,12 @@
 
 import re
 import time
-import tracemalloc
 import warnings
 from copy import deepcopy
 
 import numpy as np
 import pytest
-from cases import build_layout, by_order, cases, random_case, to_batch, to_codes, to_layout
+from cases import build_layout, by_order, cases, peak_of, random_case, to_batch, to_codes, to_layout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
@@ -157,11 +156,7 @@ def test_a_step_costs_what_it_touches():
     for touched, _ in results:
         counts.append(len(touched))
     for step in steps:
-        tracemalloc.start()
-        step()
-        memory = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert memory < 1_000_000  # the wider one has a million weights: 8 MB for one number each
+        assert peak_of(step) < 1_000_000  # the wider one has a million weights: 8 MB for one number each
         times = []
         for _ in range(30):
             start = time.perf_counter()

@@ -64,12 +64,13 @@ def refusal(error, place=False):
 
 
 def judge(name, case):
-    """Return the outcome of a case; raise whatever is wrong with it."""
+    """Print a case, so that it is known if the process crashes, then its outcome; raise whatever is wrong with it."""
+    print(case, flush=True)
     with warnings.catch_warnings(record=True, action="always") as caught:
         outcome = CHECKS[name](case)
     loud = [w for w in caught if not issubclass(w.category, QUIET)]
     require(not loud, "a warning that is no answer", *(f"{w.category.__name__}: {w.message}" for w in loud[:1]))
-    return outcome
+    print(outcome, flush=True)
 
 
 class Unchanged:
@@ -307,7 +308,7 @@ def check_stream(case):
             with Unchanged(X, y):
                 plain_one.partial_fit(X, y, **arguments)
         except DOCUMENTED as error:
-            too_long = case.segments and max(n for s in codes for n, _ in plain.runs(s)) > 3
+            too_long = case.segments and max(v - u for s in codes for u, v, _ in plain.runs(s)) > 3
             require(not usable or too_long, "a good batch was refused", type(error).__name__, str(error))
             return refusal(error)
         require(usable, "a batch without usable labels was accepted", y, sorted(allowed))

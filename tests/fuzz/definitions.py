@@ -97,14 +97,9 @@ def length_value(name, length):
 
 
 def runs(labels):
-    """Return the (length, label) of the maximal runs of equal labels."""
-    parts = []
-    for label in labels:
-        if parts and parts[-1][1] == label:
-            parts[-1] = (parts[-1][0] + 1, label)
-        else:
-            parts.append((1, label))
-    return parts
+    """Return the (start, stop, label) of the maximal runs of equal labels."""
+    starts = [t for t in range(len(labels)) if t == 0 or labels[t] != labels[t - 1]]
+    return [(u, v, labels[u]) for u, v in zip(starts, [*starts, len(labels)][1:], strict=True)]
 
 
 # --- where weights are best -----------------------------------------------------------------------------------------

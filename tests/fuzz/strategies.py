@@ -418,7 +418,3 @@ STRATEGIES = {
     "spoilt": spoilt_cases(),
     "file": file_cases(),
 }
-CASES = {
-    case.__name__: case
-    for case in (ModelCase, ExtractorCase, TrainingCase, StreamCase, RouteCase, SpoiltCase, FileCase)
-}
