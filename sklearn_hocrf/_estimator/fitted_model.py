@@ -84,6 +84,8 @@ class FittedModel:
         The labels of the patterns.
     labels_segments : bool
         Whether labellings are segmentations.
+    scheme : str
+        The form in which labels give segments.
 
     Raises
     ------
@@ -100,6 +102,7 @@ class FittedModel:
         self.labels = self.targets.labels
         self.family: Family = estimator._family
         self.labels_segments = self.family is SEGMENTS
+        self.scheme: str = snapshot.scheme_
         self.name = type(estimator).__name__
         self.n_jobs: int | None = self.estimator.n_jobs
 
@@ -119,11 +122,6 @@ class FittedModel:
         check_is_fitted(estimator)
         model, X = model_and_input(estimator, X)
         return cls(model), X
-
-    @property
-    def scheme(self) -> str:
-        """The form in which labels give segments."""
-        return self.estimator.scheme_
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
