@@ -351,12 +351,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.verbose = verbose
         self.random_state = random_state
 
-    @property
-    def scheme_(self) -> str:
-        """How labels encode segments."""
-        targets: Any = self._state.targets
-        return targets.scheme
-
     # --- predictions --------------------------------------------------------------------------------------------------
 
     @overload

@@ -85,6 +85,8 @@ class FittedModel:
         The labels of the patterns.
     labels_segments : bool
         Whether labellings are segmentations.
+    scheme : str
+        The form in which labels give segments.
 
     Raises
     ------
@@ -101,6 +103,7 @@ class FittedModel:
         self.labels = self.targets.labels
         self.family: Family = estimator._family
         self.labels_segments = self.family is SEGMENTS
+        self.scheme: str = snapshot.scheme_
         self.name = type(estimator).__name__
         self.n_jobs: int | None = self.estimator.n_jobs
 
@@ -120,11 +123,6 @@ class FittedModel:
         check_is_fitted(estimator)
         model, X = model_and_input(estimator, X)
         return cls(model), X
-
-    @property
-    def scheme(self) -> str:
-        """The form in which labels give segments."""
-        return self.estimator.scheme_
 
     # --- data ---------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.checks import short
-from .._data.schemes import NO_LABEL, OUTSIDE, PREFIXES, B, E, I, O, S, TagTable, goes_on, marks_ends, tag_table
+from .._data.schemes import (
+    NO_LABEL,
+    OUTSIDE,
+    PREFIXES,
+    B,
+    E,
+    I,
+    O,
+    S,
+    TagTable,
+    goes_on,
+    guessed_scheme,
+    marks_ends,
+    tag_table,
+)
 from .._data.segments import Segments
 from .._kernels.tag_segments import Tags
 from .._structure.patterns import AFTER_EQUALS, AFTER_OTHERS, INSIDE, LAST, OPEN, SEGMENTS, TagHistory
@@ -62,6 +76,11 @@ def names_in_patterns(labels: np.ndarray, history: str | TagHistory) -> list:
     names = labels.tolist()
     of_tags = {} if isinstance(history, str) else dict(zip(history.codes, names, strict=True))
     return names + [of_tags[code][2:] or (NO_LABEL, OUTSIDE)[of_tags[code] == OUTSIDE] for code in sorted(of_tags)]
+
+
+def scheme_of(constraints: Any, labels: np.ndarray) -> str:
+    """Return the scheme that constraints name, or else the one that labels look like."""
+    return constraints if isinstance(constraints, str) else guessed_scheme(labels.tolist())
 
 
 class SegmentTags(NamedTuple):
