@@ -184,8 +184,9 @@ def list_sequences(y, name, items="labels", may_be_none=False) -> list:
     ``name`` and ``items`` are those of y and of what the sequences hold, for messages.
     """
     expected = f"a sequence of {items}; a single sequence must be wrapped in a list"
+    unchanged = (list, type(None)) if may_be_none else (list,)  # calling a function for each would take longer
     return [
-        None if one is None and may_be_none else ordered_collection(one, f"{name}[{n}] (sequence {n})", expected)
+        one if type(one) in unchanged else ordered_collection(one, f"{name}[{n}] (sequence {n})", expected)
         for n, one in enumerate(ordered_collection(y, name, f"a list of sequences of {items}"))
     ]
 
