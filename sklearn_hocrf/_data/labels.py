@@ -8,10 +8,10 @@ with the ``offsets`` of their sequences, so that an error can name the sequence 
 from __future__ import annotations
 
 from itertools import chain, pairwise
-from numbers import Integral
 
 import numpy as np
 
+from .._settings import is_integer
 from .arrays import pieces
 from .checks import IGNORED, is_ordered_collection, no_label, short, unmasked
 
@@ -103,7 +103,7 @@ def sorted_labels(labels, offsets, at_least=2, positions=None, name="y") -> np.n
 
 def has_ignored(labels) -> bool:
     """Return whether distinct labels have Hugging Face's mark of tokens without a label: no other one is negative."""
-    integers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
+    integers = {int(label) for label in labels if is_integer(label)}
     return IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
 
 

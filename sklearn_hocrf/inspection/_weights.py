@@ -12,6 +12,7 @@ import numpy as np
 from .._data.checks import short
 from .._display import Table
 from .._estimator.fitted_model import FittedModel
+from .._settings import check, is_integer
 
 EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of each token of a segment
 
@@ -110,8 +111,7 @@ def weights_table(
     """
     if sign not in SIGNS:
         raise ValueError(f"sign must be one of {', '.join(map(repr, SIGNS))}, got {sign!r:.80}")
-    if top is not None and (not isinstance(top, Integral) or isinstance(top, bool) or top < 1):
-        raise ValueError(f"top must be a positive integer or None, got {top!r:.80}")
+    check(top is None or (is_integer(top) and top >= 1), "top", "a positive integer or None", top)
     fitted = FittedModel.inside(estimator)
     layout, names = fitted.state.layout, feature_names(fitted)
     feature_id = np.full(layout.n_weights, len(names) + 1)  # without a feature
@@ -175,7 +175,7 @@ def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
     if order is None:
         return np.ones(len(orders), bool)
     wanted: Any = list(order) if isinstance(order, Iterable) else [order]
-    if any(not isinstance(one, Integral) or isinstance(one, bool) for one in wanted):
+    if not all(map(is_integer, wanted)):
         raise TypeError(f"order must be an integer, several of them, or None, got {short(order)}")
     if not wanted or not np.isin(wanted, orders).all():
         raise ValueError(f"order={short(order)} selects no weights: the model has orders 0 to {orders.max(initial=0)}")

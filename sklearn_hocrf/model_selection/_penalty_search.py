@@ -21,7 +21,7 @@ from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import CallbacksMixin, SearchTasks
 from .._estimator.fit_steps import FitSteps
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._settings import check
+from .._settings import check, is_integer
 from .._solvers import one_blas_thread
 from .._validation._delegation import MethodsOfModel, check_fit
 from .._validation._inputs import TrainingData, check_sequence_weight
@@ -345,7 +345,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         needed = f"two numbers low < high from {least:g} to {most:g}"
         check(valid and least <= bounds[0] < bounds[1] <= most, "bounds", needed, self.bounds)
         orders = [] if self.orders is None else list(self.orders)
-        valid = all(isinstance(order, Integral) and not isinstance(order, bool) and order >= 0 for order in orders)
+        valid = all(is_integer(order) and order >= 0 for order in orders)
         check(
             valid and (self.orders is None or len(orders) > 0), "orders", "None or a list of integers >= 0", self.orders
         )
