@@ -8,10 +8,10 @@ with the ``offsets`` of their sequences, so that an error can name the sequence 
 from __future__ import annotations
 
 from itertools import chain, pairwise
-from numbers import Integral
 
 import numpy as np
 
+from .._settings import is_integer
 from .arrays import pieces
 from .checks import IGNORED, is_ordered_collection, no_label, short, unmasked
 
@@ -103,7 +103,7 @@ def sorted_labels(labels, offsets, at_least=2, positions=None, name="y") -> np.n
 
 def has_ignored(labels) -> bool:
     """Return whether distinct labels have Hugging Face's mark of tokens without a label: no other one is negative."""
-    integers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
+    integers = {int(label) for label in labels if is_integer(label)}
     return IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
 
 
@@ -184,8 +184,9 @@ def list_sequences(y, name, items="labels", may_be_none=False) -> list:
     ``name`` and ``items`` are those of y and of what the sequences hold, for messages.
     """
     expected = f"a sequence of {items}; a single sequence must be wrapped in a list"
+    unchanged = (list, type(None)) if may_be_none else (list,)  # calling a function for each would take longer
     return [
-        None if one is None and may_be_none else ordered_collection(one, f"{name}[{n}] (sequence {n})", expected)
+        one if type(one) in unchanged else ordered_collection(one, f"{name}[{n}] (sequence {n})", expected)
         for n, one in enumerate(ordered_collection(y, name, f"a list of sequences of {items}"))
     ]
 

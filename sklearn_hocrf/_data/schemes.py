@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._settings import is_integer
 from .checks import short
 from .segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments
 
@@ -386,7 +387,7 @@ def read_segment(segment, where, name) -> tuple:
     if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != 3:
         raise TypeError(f"{short(segment)} of {name} ({where}) is not a segment (start, stop, label)")
     start, stop, label = segment
-    if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in (start, stop)):
+    if not (is_integer(start) and is_integer(stop)):
         raise TypeError(f"start and stop must be integers, but {name} has the segment {short(segment)} ({where})")
     if not 0 <= start < stop:
         raise ValueError(f"{name} has the segment {short(segment)} ({where}), but 0 <= start < stop must hold")
