@@ -34,7 +34,7 @@ def weight_of(weighted_arcs, arc, lane_kind):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, varying_log, varying):
     """Write the weights of the varying arcs at a position, omega_a(j) of (6), to a row of ``varying`` (R * Q, W).
 
@@ -135,15 +135,6 @@ def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
         if missing == 0:
             return
         state = fail[state]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def meet(weighted_arcs, arcs, met, state):
-    """Look up the arcs that a state uses, ``arcs`` (P, L), unless it is among those that have been met, (P,)."""
-    if not met[state]:
-        outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
-        resolve(outgoing, source_arcs, weighted_arcs.arc_label, weighted_arcs.fail, np.int64(state), arcs[state])
-        met[state] = True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
