@@ -31,16 +31,7 @@ from sklearn_hocrf._data.segments import (
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
 from sklearn_hocrf._data.warnings import warn_user
 from sklearn_hocrf._display import COLORS, GREY, Table, color_map, number
-from sklearn_hocrf._estimator import (
-    answers,
-    base,
-    callbacks,
-    fitted_model,
-    fitting,
-    patterns,
-    progress,
-    pruning,
-)
+from sklearn_hocrf._estimator import answers, base, callbacks, fitted_model, fitting, patterns, progress, pruning
 from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
 from sklearn_hocrf._estimator.fit_steps import FitSteps
@@ -83,13 +74,7 @@ from sklearn_hocrf._structure.automaton import build_automaton
 from sklearn_hocrf._structure.label_parts import LabelParts
 from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from sklearn_hocrf._structure.pairs import FeatureMap, PairRule, first_seen
-from sklearn_hocrf._structure.patterns import (
-    PatternTable,
-    TagHistory,
-    all_patterns,
-    count_patterns,
-    given_patterns,
-)
+from sklearn_hocrf._structure.patterns import PatternTable, TagHistory, all_patterns, count_patterns, given_patterns
 from sklearn_hocrf._structure.segment_ages import aged, what_needs_lengths
 from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits, SegmentRules
 from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network

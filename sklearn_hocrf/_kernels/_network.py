@@ -34,9 +34,9 @@ def weight_of(weighted_arcs, arc, lane_kind):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, varying_log, varying):
-    """Write the weights of the varying arcs at a position, omega_a(j) of (6), to a row of ``varying`` (R * Q, W).
+    """Write the weights of the varying arcs at a position, without the emission, to a row of ``varying`` (R * Q, W).
 
     Return their distance from the cut-offs LOWEST_LOG and ``highest``, > 0 if all are in range.
 
@@ -46,7 +46,7 @@ def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, va
     n_varying = len(weighted_arcs.varying_arc)
     zero, minus, margin = fill(0.0, lane_kind), fill(-1.0, lane_kind), fill(np.inf, lane_kind)
     lowest_safe, highest_safe = limit(LOWEST_LOG, lane_kind), limit(highest, lane_kind)
-    for varying_id in range(n_varying):
+    for varying_id in range(n_varying):  # (6)
         arc, suffix = weighted_arcs.varying_arc[varying_id], weighted_arcs.varying_suffix[varying_id]
         column = weighted_arcs.varying_column[varying_id]
         total = load(scores, first + column, lane_kind) if column >= 0 else zero
@@ -135,15 +135,6 @@ def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
         if missing == 0:
             return
         state = fail[state]
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def meet(weighted_arcs, arcs, met, state):
-    """Look up the arcs that a state uses, ``arcs`` (P, L), unless it is among those that have been met, (P,)."""
-    if not met[state]:
-        outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
-        resolve(outgoing, source_arcs, weighted_arcs.arc_label, weighted_arcs.fail, np.int64(state), arcs[state])
-        met[state] = True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

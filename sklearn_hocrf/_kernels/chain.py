@@ -43,7 +43,6 @@ from ._network import (
     TINY,
     count_columns,
     largest_adjoints,
-    meet,
     resolve,
     sum_adjoints,
     sum_network,
@@ -373,6 +372,8 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
     """
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     n_columns = len(scores) // tile.rows[-1]
+    outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
+    arc_label, fail = weighted_arcs.arc_label, weighted_arcs.fail
     # the arcs that states use, looked up when a state is first met
     arcs, met = np.empty((n_states, weighted_arcs.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
     for block in range(len(tile.length)):
@@ -382,7 +383,9 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
                 if position >= tile.length[block, lane]:
                     continue
                 current = state[block, lane]
-                meet(weighted_arcs, arcs, met, current)
+                if not met[current]:
+                    resolve(outgoing, source_arcs, arc_label, fail, np.int64(current), arcs[current])
+                    met[current] = True
                 arc_of_label = arcs[current]
                 best, best_arc = -np.inf, arc_of_label[0]
                 for label in range(weighted_arcs.n_labels):

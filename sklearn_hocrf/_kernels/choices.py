@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import njit
-from ._network import meet
+from ._network import resolve
 
 
 class ChoiceTables(NamedTuple):
@@ -110,6 +110,15 @@ def _longest(tile):
 def slot_of(tile, block, lane):
     """Return the slot of the sequence in a lane."""
     return Slot(block, lane, tile.rows[block], tile.length[block, lane])
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def meet(weighted_arcs, arcs, met, state):
+    """Look up the arcs that a state uses, ``arcs`` (P, L), unless it is among those that have been met, (P,)."""
+    if not met[state]:
+        outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
+        resolve(outgoing, source_arcs, weighted_arcs.arc_label, weighted_arcs.fail, np.int64(state), arcs[state])
+        met[state] = True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -38,7 +38,7 @@ from ._network import (
     TINY,
     count_columns,
     largest_adjoints,
-    meet,
+    resolve,
     sum_adjoints,
     sum_network,
     weigh_varying_arcs,
@@ -130,7 +130,7 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
                 store(alpha, after + state, zero)
             if masked:
                 _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, position)
-            _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables.cells, row, position)
+            _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             margin = _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position, after, margin)
             total, low = _end_segments(lane_kind, index, scratch, tables, row, position, after, low)
             store(marks, TOTAL, total)
@@ -350,9 +350,10 @@ def _drop_lane(weighted_arcs, index, tile, tables, block, lane):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _score_span_arcs(lane_kind, weighted_arcs, index, scratch, cells, row, position):
+def _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
     """Fill ``scratch.sums`` with the contributions of span arcs to scores of segments: sums over suffix patterns."""
-    sums, n_cells, n_longest = scratch.sums, index.first_cell[-1], len(scratch.between) - 1
+    cells, sums = tables.cells, scratch.sums
+    n_cells, n_longest = index.first_cell[-1], len(scratch.between) - 1
     longest = min(n_longest, position + 1)
     for span in range(len(index.span_arc)):
         label = weighted_arcs.arc_label[index.span_arc[span]]
@@ -403,7 +404,7 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
                 store(alpha, before + n_states + state, beta)
                 store(ends, state, multiply(beta, scale))
             # the segments that end with the token: reach (21), and their probabilities (23)
-            _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables.cells, row, position)
+            _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             _reach_states(lane_kind, index, scratch, tables, row, position)
             _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
@@ -533,13 +534,17 @@ def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_
                     for state in range(n_states):
                         beta[after + state, lane] = -np.inf if position >= tile.length[block, lane] else 0.0
             longest = min(n_longest, position + 1)
-            _score_span_arcs(lane_kind, weighted_arcs, index, scratch, table, row, position)
             for span in range(n_spans):
                 arc = index.span_arc[span]
                 label, end = weighted_arcs.arc_label[arc], load(beta, after + weighted_arcs.arc_target[arc], lane_kind)
+                scored, suffix = index.span_scored[span], index.span_suffix[span]
+                own, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
                 first = row * n_cells + index.first_cell[label] - 1
                 for d in range(1, min(index.longest[label], longest) + 1):
-                    score = load(sums, span * n_longest + d - 1, lane_kind)
+                    score = load(table, own + d, lane_kind) if scored >= 0 else fill(0.0, lane_kind)
+                    if suffix >= 0:
+                        score = add(score, load(sums, shorter + d, lane_kind))
+                    store(sums, span * n_longest + d - 1, score)
                     onward = add(add(score, load(table, first + d, lane_kind)), end)
                     cell = (row + 1 - d) * n_spans + span
                     store(span_reach, cell, largest(load(span_reach, cell, lane_kind), onward))
@@ -571,6 +576,8 @@ def walk(weighted_arcs, index, tile, table, varying_log, beta, codes, lengths):
     codes, lengths : (N,) int32   out: label of each token, and length of the segment that starts with it, or 0
     """
     n_states, n_varying, n_cells = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), index.first_cell[-1]
+    outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
+    arc_label, fail = weighted_arcs.arc_label, weighted_arcs.fail
     # the arcs that states use, looked up when a state is first met
     arcs, met = np.empty((n_states, weighted_arcs.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
     for block in range(len(tile.length)):
@@ -579,7 +586,9 @@ def walk(weighted_arcs, index, tile, table, varying_log, beta, codes, lengths):
             n_tokens = tile.length[block, lane]
             while position < n_tokens:
                 row = tile.rows[block] + position
-                meet(weighted_arcs, arcs, met, current)
+                if not met[current]:
+                    resolve(outgoing, source_arcs, arc_label, fail, np.int64(current), arcs[current])
+                    met[current] = True
                 arc_of_label = arcs[current]
                 best, best_arc, best_length = -np.inf, arc_of_label[0], 1
                 for label in range(weighted_arcs.n_labels):
