@@ -26,7 +26,6 @@ from ._data.texts import escaped, visible
 COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
 TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#CCEEFF", "#A1DDCC", "#DDE599", "#D4D47F"]  # mixed with white
 GREY = "#DDDDDD"
-POSITIVE, NEGATIVE = COLORS[0], COLORS[1]
 EDGES = {  # line style, and colours that are visible on black and on white: a chip is right, wrong, or missing
     "": ("solid", "transparent"),
     "wrong": ("dashed", "#D55E00"),
@@ -56,7 +55,7 @@ def chip(text: str, caption: str, color: str, edge: str = "") -> str:
 def bar(value: float, largest: float) -> str:
     """Return a bar as HTML, to the right or to the left of the middle; ``largest`` is the largest absolute value."""
     share = 50 * min(abs(value) / largest, 1.0) if largest > 0 else 0.0
-    color, first, last = (POSITIVE, 50, 50 + share) if value >= 0 else (NEGATIVE, 50 - share, 50)
+    color, first, last = (COLORS[0], 50, 50 + share) if value >= 0 else (COLORS[1], 50 - share, 50)
     steps = f"transparent {first:.1f}%,{color} {first:.1f}%,{color} {last:.1f}%,transparent {last:.1f}%"
     return f'<div style="height:.7em;min-width:3em;background:linear-gradient(to right,{steps})"></div>'
 

@@ -220,8 +220,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         scoring = scoring.scaled_on(scores, training)
         final.fit(scoring.columns(tokens, scores), without_columns(y), **of_final)
         fitted = {"estimator_": classifier, "final_estimator_": final, "stack_method_": scoring.method}
-        fitted["temperature_"] = scoring.temperature
-        self.__dict__.update(fitted, _scored_by=scoring._asdict())
+        self.__dict__.update(fitted, temperature_=scoring.temperature, _scored_by=scoring._asdict())
         return self
 
     def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> None:

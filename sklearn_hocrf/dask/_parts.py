@@ -88,8 +88,7 @@ class Description(NamedTuple):
 
 def describe(part: ReadPart) -> Description:
     """Return labels and features of a partition."""
-    features = part.sequences.with_targets(None).features
-    return Description(part.sequences.form, features, part.labels)
+    return Description(part.sequences.form, part.sequences.with_targets(None).features, part.labels)
 
 
 def _union(one, other) -> FeatureSpace:
@@ -174,8 +173,7 @@ def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
     observed = FitSteps(local).observed(data)
     if isinstance(local.patterns, str) and local.patterns == "observed":
         patterns = observed.counted(local.max_order, 1).compact()
-    targets = data.targets.without_data()
-    return Survey(targets, observed.n_positions, len(data.batch), patterns)
+    return Survey(data.targets.without_data(), observed.n_positions, len(data.batch), patterns)
 
 
 # ------------------------------------------------------------------------------------------------ 3. counts, 4. values

@@ -99,8 +99,7 @@ class Contest:
 
     def _agreeing(self, against: Any) -> Any:
         """Return the best labelling that agrees with labels, some of which may be missing."""
-        known = self.fitted.mask_of([against], self.batch, "against")
-        return self._different(self._best_under(known), "against")
+        return self._different(self._best_under(self.fitted.mask_of([against], self.batch, "against")), "against")
 
     def _runner_up(self, position: int) -> Any:
         """Return the best labelling that differs at a token."""

@@ -140,8 +140,8 @@ class SegmentsDisplay(HtmlPage):
         X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
         scheme = FittedModel(model).scheme if scheme == "auto" else scheme
-        options = {"known": known} | ({} if labels_segments else {"scheme": scheme})
-        options |= {"with_probability": True} if hasattr(model, "predict_marginals") else {}
+        options = {"known": known, "with_probability": hasattr(model, "predict_marginals")}
+        options |= {} if labels_segments else {"scheme": scheme}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)
         classes = model.segment_labels_.tolist() if labels_segments else _labels_in(model.classes_.tolist(), scheme)
         options = {"scheme": scheme, "field": field, "separator": separator, "classes": classes}

@@ -266,10 +266,9 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         kinds, (fitted, X) = self._kinds(X), FittedModel.and_input(self.estimator_, X)
         misses, sets = self._misses(fitted, X, y, kinds), self._sets(fitted, X, kinds)
         covered = 1 - misses.losses([self._threshold_of(kind) for kind in misses.kind])
+        sizes = list(map(len, sets))
         if self.level == "token":
             sizes = [sum(map(len, one)) / len(one) for one in sets if one]
-        else:
-            sizes = [len(one) for one in sets]
         return Coverage(*(float(np.mean(values)) if len(values) else 1.0 for values in (covered, sizes)))
 
     # --- nonconformities ----------------------------------------------------------------------------------------------
@@ -281,10 +280,9 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             raise ValueError("y has missing labels: conformal sets need sequences whose labels are all known")
         if self.level == "segment":
             return _misses_of_segments(fitted, labelled.batch, y)
-        if kinds is not None and len(kinds) != len(labelled.batch):
-            raise ValueError(
-                f"strata needs X as a list of sequences: there are {len(labelled.batch)}, not {len(kinds)}"
-            )
+        n_sequences = len(labelled.batch)
+        if kinds is not None and len(kinds) != n_sequences:
+            raise ValueError(f"strata needs X as a list of sequences: there are {n_sequences}, not {len(kinds)}")
         return _misses_of_tokens(fitted, labelled, kinds)
 
     def _sets(self, fitted: FittedModel, X: Any, kinds: list | None) -> list:

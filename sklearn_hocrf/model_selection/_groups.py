@@ -104,18 +104,10 @@ def column_name(key: Any) -> str:
 def check_keys(given: Any) -> None:
     """Raise a ValueError unless ``penalty_groups`` is "order" or distinct keys of ``sigma_reg``."""
     if isinstance(given, str):
-        check(given == "order", "penalty_groups", '"order" or a list of keys of sigma_reg', given)
-        return
+        return check(given == "order", "penalty_groups", '"order" or a list of keys of sigma_reg', given)
     check(len(given) > 0 and all(map(is_group_key, given)), "penalty_groups", f"a list of keys: {GROUP_KEYS}", given)
     different = len(set(map(column_name, given))) == len(given)
     check(different, "penalty_groups", "a list of keys that give different names of columns", given)
-
-
-def check_searchable(estimator: Any) -> None:
-    """Raise an error unless the penalties of a model can be learned along gradients."""
-    steps = FitSteps(estimator)
-    steps.check()
-    steps.refuse("learned penalties")
 
 
 def check_weights(search: Any, whole: TrainingData, final: Any, orders: list[int]) -> None:

@@ -28,7 +28,7 @@ from .._validation._delegation import MethodsOfModel, check_fit
 from .._validation._inputs import TrainingData, check_sequence_weight
 from .._validation._sklearn import N_JOBS, Interval, StrOptions, check_declared, fit_context
 from .._validation._splits import indexable_sequences, splits_of
-from ._groups import WeightGroups, check_keys, check_searchable, check_weights
+from ._groups import WeightGroups, check_keys, check_weights
 from ._order_search import Course, OrderSearch, Step, attributes_of, best_index, columns_of_params
 from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts
 
@@ -355,7 +355,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             )
         check_keys(self.penalty_groups)
         for order in self._orders():
-            check_searchable(clone(self._final).set_params(max_order=order))
+            steps = FitSteps(clone(self._final).set_params(max_order=order))
+            steps.check()
+            steps.refuse("learned penalties")
 
     @property
     def _final(self) -> Any:

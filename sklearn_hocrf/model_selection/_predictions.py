@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -120,12 +121,8 @@ def cross_val_predict(
     answer = partial(_answer, X, method, method_params or {})
     parallel = {"n_jobs": n_jobs, "verbose": verbose, "pre_dispatch": pre_dispatch}
     folds = each_fold(answer, estimator, X, y, splits, of_fit, **parallel)
-    results = _with_equal_columns(folds, method)
-    predictions: list = [None] * n_sequences
-    for (_, test), of_fold in zip(splits, results, strict=True):
-        for n, prediction in zip(test.tolist(), of_fold, strict=True):
-            predictions[n] = prediction
-    return predictions
+    predictions = list(chain.from_iterable(_with_equal_columns(folds, method)))
+    return [predictions[i] for i in np.argsort(tested).tolist()]
 
 
 def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> tuple[dict, dict]:
