@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -121,10 +122,7 @@ def _weights_of_tagger(tagger: Any) -> CRFsuiteWeights:
     labels, attributes = list(info.labels), list(info.attributes)
     ids = [{name: i for i, name in enumerate(names)} for names in (attributes, labels)]
     return CRFsuiteWeights(
-        labels,
-        attributes,
-        _coordinates(info.state_features, *ids),
-        _coordinates(info.transitions, ids[1], ids[1]),
+        labels, attributes, _coordinates(info.state_features, *ids), _coordinates(info.transitions, ids[1], ids[1])
     )
 
 
@@ -147,8 +145,7 @@ def _fitted(crf: Any, weights: CRFsuiteWeights, origin: str) -> Any:
     except ValueError as error:
         raise ValueError(f"{origin} has {len(labels)} labels, but at least two are required") from error
     layout, vector = _lay_out(weights, labels, attributes)
-    names = np.empty(len(attributes), dtype=object)
-    names[:] = attributes
+    names = np.array(attributes, dtype=object)
     targets = TokenTargets(np.empty(0, dtype=np.int32), classes, as_lists=True)
     features = FeatureSpace(len(names), names, Vocabulary.of_names(attributes, ()), is_table=False)
     parts = compile_label_parts(None, classes)
@@ -162,10 +159,7 @@ def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str])
 
     Repeated pairs count repeatedly, as in CRFsuite.
     """
-    label_id, attribute_id = (
-        _offsets_of_names(weights.labels, labels),
-        _offsets_of_names(weights.attributes, attributes),
-    )
+    label_id, attribute_id = _ranks(weights.labels, labels), _ranks(weights.attributes, attributes)
     attribute, label = attribute_id[weights.state.source], label_id[weights.state.target]
     before, after = label_id[weights.transition.source], label_id[weights.transition.target]
     n_labels, n_attributes = len(labels), len(attributes)
@@ -184,7 +178,7 @@ def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str])
     return layout, layout.weights(pattern_coef, coef)
 
 
-def _offsets_of_names(names: list[str], in_order: list[str]) -> np.ndarray:
+def _ranks(names: list[str], in_order: list[str]) -> np.ndarray:
     """Return the position of each name among the sorted names."""
     index_of = {name: i for i, name in enumerate(in_order)}
     return np.array([index_of[name] for name in names], dtype=np.int64)
@@ -195,8 +189,7 @@ def _offsets_of_names(names: list[str], in_order: list[str]) -> np.ndarray:
 
 def read_crfsuite_file(path: str | PathLike[str], encoding: str) -> CRFsuiteWeights:
     """Return the weights in a file, or raise a ValueError that names the file and the error."""
-    with open(path, "rb") as stream:
-        file = _File(str(path), stream.read())
+    file = _File(str(path), Path(path).read_bytes())
     header = file.read(HEADER, 0, 1, "header")[0]
     if (header["magic"], header["kind"]) != (b"lCRF", b"FOMC"):
         file.refuse(f"it begins with {short(file.content[:12])}")

@@ -77,31 +77,30 @@ import gzip
 import json
 import os
 from itertools import takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
+from . import _tagger
 from ._data.schemes import guessed_scheme, split_tag
 from ._data.texts import pack_texts
 from ._estimator.fitted_model import FittedModel
 from ._files import output_file, replace_content
 from ._structure.weighted_arcs import weighted_arcs
-from ._tagger import (
-    ARRAYS,
-    MAX_CELLS,
-    MAX_HEADER,
-    MAX_NUMBER,
-    MAX_RATIO,
-    MAX_WEIGHT,
-    SMALL_FILE,
-    TYPES,
-    Exported,
-    Tagger,
-)
+from ._tagger import ARRAYS, TYPES, Tagger
 from ._validation._delegation import TaggerFeatures, steps_inside
 
 __all__ = ["export"]
+
+
+class Exported(NamedTuple):
+    """What :func:`export_tagger` has written, and how its answers differ from the estimator's. See there."""
+
+    n_bytes: int
+    largest_difference: float | None = None  # of a probability of a label; None without data
+    n_different_labels: int | None = None
+    n_tokens: int | None = None
 
 
 def export(
@@ -124,7 +123,7 @@ def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
     columns, weights = _columns(fitted)
     labels = fitted.labels.tolist()
     for label in labels:
-        fits = isinstance(label, (str, bool)) or (isinstance(label, (int, float)) and abs(label) <= MAX_NUMBER)
+        fits = isinstance(label, (str, bool)) or (isinstance(label, (int, float)) and abs(label) <= _tagger.MAX_NUMBER)
         if not fits:
             raise ValueError(f"a tagger has labels that are texts or numbers, not {label!r:.60}")
     arrays = _automaton(fitted, columns)
@@ -138,12 +137,7 @@ def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
     arrays.update(n_weights=np.diff(chosen.indptr), column=chosen.indices, weight=chosen.data)
     arrays.update(code=features.code)
     arrays["text"], arrays["n_text"] = pack_texts(features.texts)
-    header = {
-        "labels": labels,
-        "scheme": _scheme(fitted),
-        "n_columns": weights.shape[1],
-        "features": features.entry,
-    }
+    header = {"labels": labels, "scheme": _scheme(fitted), "n_columns": weights.shape[1], "features": features.entry}
     return _pack(header, arrays, dtype, compress), features.functions
 
 
@@ -155,15 +149,15 @@ def _pack(header, arrays, dtype, compress) -> bytes:
         if kind == "f":
             with np.errstate(over="ignore"):
                 array = array.astype(np.dtype(dtype).newbyteorder("<"))
-            if not float(np.abs(array).max(initial=0.0)) <= MAX_WEIGHT:
+            if not float(np.abs(array).max(initial=0.0)) <= _tagger.MAX_WEIGHT:
                 raise ValueError(f"some weights are larger than {dtype}, or a tagger, can have")
         contents[name] = array if kind == "f" else _smallest(array)
     contents["code"] = np.diff(contents["code"], prepend=contents["code"].dtype.type(0))  # which is packed smaller
     packed = {}
-    if compress or (compress is None and sum(array.nbytes for array in contents.values()) <= SMALL_FILE):
+    if compress or (compress is None and sum(array.nbytes for array in contents.values()) <= _tagger.SMALL_FILE):
         for name in (name for name, (kind, _) in ARRAYS.items() if kind == "u"):  # weights have no pattern
             array, stream = contents[name], gzip.compress(contents[name].tobytes(), mtime=0)
-            if len(stream) < 0.9 * array.nbytes <= MAX_RATIO * len(stream):
+            if len(stream) < 0.9 * array.nbytes <= _tagger.MAX_RATIO * len(stream):
                 packed[name], contents[name] = _type_and_shape(array), np.frombuffer(stream, np.uint8)
     entries: dict[str, Any] = {}
     stop, parts = 0, sorted(contents.items(), key=lambda part: (-part[1].itemsize, part[0]))
@@ -173,8 +167,8 @@ def _pack(header, arrays, dtype, compress) -> bytes:
     entries["__metadata__"] = {"hocrf": _json({"format": 1, "packed": packed, **header})}
     text = _json(entries).encode()
     text += b" " * (-len(text) % 8)
-    if len(text) > MAX_HEADER:
-        raise ValueError(f"labels, fields and templates take {len(text)} bytes, more than {MAX_HEADER}")
+    if len(text) > _tagger.MAX_HEADER:
+        raise ValueError(f"labels, fields and templates take {len(text)} bytes, more than {_tagger.MAX_HEADER}")
     return b"".join([len(text).to_bytes(8, "little"), text, *(array.tobytes() for _, array in parts)])
 
 
@@ -240,10 +234,10 @@ def _automaton(fitted, column_of_pattern) -> dict:
     """Return the arrays of states and arcs; states shortest first."""
     layout = fitted.state.layout
     automaton, scores = layout.automaton, weighted_arcs(layout, fitted.state.weights)._asdict()["arc_score"]
-    if automaton.n_states * automaton.n_labels > MAX_CELLS:
+    if automaton.n_states * automaton.n_labels > _tagger.MAX_CELLS:
         raise ValueError(
-            f"a tagger has at most {MAX_CELLS} pairs of a state and a label, but the patterns of the model have "
-            f"{automaton.n_states} states for {automaton.n_labels} labels: lower max_order"
+            f"a tagger has at most {_tagger.MAX_CELLS} pairs of a state and a label, but the patterns of the model "
+            f"have {automaton.n_states} states for {automaton.n_labels} labels: lower max_order"
         )
     order = np.argsort(automaton.state_length, kind="stable")
     new_id = np.empty(len(order), np.int64)
@@ -305,11 +299,11 @@ def _compare(model, X, content, functions) -> Exported:
     """Return how the answers of a file differ from those of the estimator."""
     tagger, fitted = Tagger(content, functions=functions), FittedModel.and_input(model, X)
     estimator, batch = fitted[0].estimator, fitted[1]
-    predicted = estimator.predict(batch)
-    n_tokens = n_different = 0
-    for tokens, labels in zip(X, predicted, strict=True):
+    n_tokens, n_different, largest = 0, 0, 0.0
+    answers = zip(X, estimator.predict(batch), estimator.predict_marginals(batch), strict=True)
+    for tokens, labels, marginals in answers:
+        read = tagger.read(tokens)
         n_tokens += len(labels)
-        n_different += sum(one != other for one, other in zip(tagger.predict(tokens), list(labels), strict=True))
-    pairs = zip(X, estimator.predict_marginals(batch), strict=True)
-    largest = max((np.abs(tagger.predict_marginals(x) - of_x).max(initial=0.0) for x, of_x in pairs), default=0.0)
-    return Exported(len(content), float(largest), n_different, n_tokens)
+        n_different += sum(one != other for one, other in zip(tagger.predict(read), list(labels), strict=True))
+        largest = max(largest, float(np.abs(tagger.predict_marginals(read) - marginals).max(initial=0.0)))
+    return Exported(len(content), largest, n_different, n_tokens)

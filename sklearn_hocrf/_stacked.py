@@ -52,17 +52,17 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     """Stack a sequence model on the scores of a classifier of tokens.
 
     The classifier sees one token at a time. Its scores of the classes are the features of the sequence model, which
-    adds what is known of labels that follow each other, as patterns of any order and constraints. To learn how far
-    scores can be trusted, the sequence model is trained on scores of classifiers that have not seen the sequence in
-    question [1]_: there is one for each fold of whole sequences. Afterwards the classifier is fitted to all data.
+    also has label patterns of any order and constraints. To learn how far to trust the scores, the sequence model is
+    trained on scores of classifiers that have not seen the same sequences [1]_: ``fit`` trains one classifier for each
+    fold of whole sequences. Afterwards it fits the classifier to all data.
 
-    The scores of a token are centred, and divided by one temperature, at which they predict the labels of those
-    sequences best [2]_: most classifiers are too certain of sequences that they have not seen, and some are not certain
-    enough.
+    ``fit`` centres the scores of each token and divides them by one temperature. It chooses the temperature at which
+    the scores predict the labels of held-out sequences best [2]_, because most classifiers are too certain about new
+    sequences, and some are not certain enough.
 
-    This pays where features are many and examples few, as in texts, and where a classifier of another kind (boosted
-    trees, a neural network) fits the data better than weights that are linear in the features. Compare it with the
-    sequence model on the features themselves by cross-validation, because that is often as good or better.
+    Stacking pays if features are many and examples few, as in texts, or if a classifier of another kind (boosted trees,
+    a neural network) fits the data better than a linear model. Compare it by cross-validation with the sequence model
+    on the features themselves, which is often as good or better.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         ``final_estimator__max_order`` of ``final_estimator=HighOrderCRF()``. The names of its features are "score=" and
         the class.
     cv : int, cross-validation generator, iterable or "prefit", default=5
-        The folds: of sequences, never of tokens; ``groups`` of them can be passed to :meth:`fit`. An int k means
+        The folds, of sequences and never of tokens; :meth:`fit` accepts ``groups`` of sequences. An int k means
         ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. "prefit" means that the classifier is
         fitted already, and so does a :class:`~sklearn.frozen.FrozenEstimator`: it is used as it is, with its own
         classes. The sequences passed to :meth:`fit` must then not be those that it was trained on, because on them it
@@ -86,7 +86,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         Whether the sequence model also gets the features of the tokens, after the scores: all, or those with these
         names or numbers. A ``sigma_reg`` of the scores alone has the key "score=".
     eps : float, default=0.001
-        The lowest probability: smaller ones are as good as this one.
+        The lowest probability: it replaces smaller ones.
     n_jobs : int or None, default=None
         Number of splits processed in parallel, each in a thread. Results do not depend on it.
 
@@ -102,12 +102,13 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction, where the
         mean is that of the token's scores, or 0 if there is one column. T maximises the likelihood of the known labels
         under the softmax of ``score / T``, with the weights of their sequences. T > 1 if the classifier is too certain.
-        Labels are smoothed by the weight of one token, so that T is not 0 where all are predicted rightly. Labels that
-        a fitted classifier does not have do not count for T. If scores are no better than chance, T is 1.
+        Labels are smoothed by the weight of one token, so that T is not 0 if the classifier predicts all of them
+        rightly. Labels that a fitted classifier does not have do not count for T. If scores are no better than chance,
+        T is 1.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int
-        Number of features that the classifier has seen, if it tells.
+        Number of features that the classifier has seen, if it has this attribute.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Their names, if the classifier has seen a data frame.
 
@@ -128,7 +129,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     See Also
     --------
     sklearn.ensemble.StackingClassifier : The same for tables, with several classifiers.
-    sklearn_hocrf.scores.posterior : All answers for scores, with given, not learned, weights of label patterns.
+    sklearn_hocrf.scores.posterior : All answers for scores, with weights of label patterns that you choose.
 
     Notes
     -----

@@ -19,14 +19,13 @@ from decimal import Decimal
 from functools import partial
 from itertools import accumulate, chain, groupby, pairwise, repeat
 from numbers import Real
-from operator import sub
+from operator import itemgetter, sub
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-__all__ = ["Exported", "Labelling", "Tagger"]
+__all__ = ["Labelling", "Tagger"]
 
-FORMER = b"HOCRF\0\0\1"  # how files began before they were safetensors files
 MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
@@ -54,15 +53,6 @@ class Labelling(NamedTuple):
     labels: Any  # as predicted
     score: float  # log potential
     log_probability: float
-
-
-class Exported(NamedTuple):
-    """What :func:`export_tagger` has written, and how its answers differ from the estimator's. See there."""
-
-    n_bytes: int
-    largest_difference: float | None = None  # of a probability of a label; None without data
-    n_different_labels: int | None = None
-    n_tokens: int | None = None
 
 
 # --- functions of tokens, by which SequenceFeatureExtractor makes features --------------------------------------------
@@ -94,10 +84,6 @@ def _has_digit(text):
 
 def _has_hyphen(text):
     return "-" in text
-
-
-def _affix(text, part):
-    return text[part]
 
 
 FUNCTIONS: dict[str, Callable] = {
@@ -145,7 +131,7 @@ def named_function(name: str) -> Callable | None:
     if affix is None:
         return FUNCTIONS.get(name)
     length = int(affix[2])
-    return partial(_affix, part=slice(length) if affix[1] == "prefix" else slice(-length, None))
+    return itemgetter(slice(length) if affix[1] == "prefix" else slice(-length, None))
 
 
 # --- threads and forks ------------------------------------------------------------------------------------------------
@@ -234,7 +220,7 @@ def _read_file(content) -> tuple[dict, dict]:
 
     All that the file says of arrays is checked. They are neighbours, and fill the file.
     """
-    _require(content[:8] != FORMER, "it is of a version before 0.1.0, export the model again")
+    _require(content[:4] != b"lCRF", "it is a CRFsuite model, which HighOrderCRF.from_crfsuite reads")
     size = int.from_bytes(content[:8], "little")
     _require(8 <= size <= min(MAX_HEADER, len(content) - 8) and size % 8 == 0, f"a header of {size} bytes")
     table, body = _parse_header(content[8 : 8 + size]), memoryview(content)[8 + size :]
@@ -527,19 +513,17 @@ class _Segments:
         bounds = pairwise([*begins, len(codes)])
         return [(u, v, self.names[codes[u]]) for u, v in bounds if self.names[codes[u]] is not None]
 
-    def table(self, chain, segments) -> np.ndarray:
-        """Return segments with their probabilities, of the type of the estimator's."""
-        rows = [(*one, p) for one, p in zip(segments, self.probabilities(chain, segments), strict=True)]
+    def table(self, read, segments) -> np.ndarray:
+        """Return segments of a sequence with their probabilities, of the type of the estimator's."""
+        probabilities = self.probabilities(read.chain(), segments) if segments else []
+        rows = [(*one, p) for one, p in zip(segments, probabilities, strict=True)]
         return np.array(rows, [("start", "i8"), ("stop", "i8"), ("label", self.dtype), ("probability", "f8")])
 
     def probabilities(self, chain, segments) -> list[float]:
         """Return the probabilities of segments: of all labellings that have them, with these borders and labels."""
-        if not segments:
-            return []
-        last = chain.automaton.last
         of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
         by_start, found, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
-        goes_on = np.ascontiguousarray(self.goes_on.T)[:, last]  # (L, S)
+        goes_on = np.ascontiguousarray(self.goes_on.T)[:, chain.automaton.last]  # (L, S)
         for t, (mass, cells) in enumerate(chain.forward()):
             if flow is not None and t == stop:
                 found.append(float((cells * ~goes_on).sum(axis=0) @ flow))
@@ -777,46 +761,35 @@ class _Names:
         return ids, _indptr(widths), amounts
 
     def _add(self, token, t, found):
-        """Add the ids of the known attributes of a token, in pairs with their amounts; return how many there are."""
+        """Add the ids of the known attributes of a token; return how many there are."""
         before = len(found)
         if self.tables.add([token], found) is None:
             if isinstance(token, tuple):
                 raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
-            if isinstance(token, Mapping):
-                self._collect("", token, t, 0, found)
-            else:
-                self._collect_names("", token, t, found)
+            for name, amount in _attributes("", token, t):
+                if name in self.ids and amount:
+                    found.append(self.ids[name] if amount == 1 else (self.ids[name], amount))
         return len(found) - before
 
-    def _collect(self, prefix, entries, t, depth, found):
-        """Add the ids of the known attributes of a feature dict, in pairs with their amounts."""
-        for key, value in entries.items():
-            name, amount = prefix + _name(key, t, prefix), 1.0
-            if value is False:  # as many are
-                continue
-            if isinstance(value, (str, bytes)):
-                name = f"{name}:{_name(value, t)}"
-            elif isinstance(value, (bool, int, float, Real, np.bool_, Decimal)):  # the first ones are found sooner
-                amount = _finite(value, "position {}, attribute {!r}", t, name)
-            elif isinstance(value, Mapping):
-                if depth > 100:
-                    raise ValueError(f"position {t}: attribute {name!r:.60} is too deep")
-                self._collect(f"{name}:", value, t, depth + 1, found)
-                continue
-            else:
-                self._collect_names(f"{name}:", value, t, found)
-                continue
-            if name in self.ids:
-                found.append((self.ids[name], amount))
 
-    def _collect_names(self, prefix, names, t, found):
-        """Add the ids of a list of names."""
-        is_text = isinstance(names, (str, bytes))
-        if is_text or not isinstance(names, Collection) or len(getattr(names, "shape", (0,))) != 1:
-            raise TypeError(f"position {t}: {prefix!r:.60} has {names!r:.60}, where names or numbers belong")
-        if prefix or type(names) is not list or set(map(type, names)) - {str}:
-            names = [prefix + _name(name, t, prefix) for name in names]
-        found.extend(map(self.ids.get, names, repeat(-1)))
+def _attributes(prefix, given, t, depth=0):
+    """Yield the names and amounts of the attributes of a feature dict or a list of names, of whatever types."""
+    if isinstance(given, Mapping):
+        if depth > 101:
+            raise ValueError(f"position {t}: attribute {prefix[:-1]!r:.60} is too deep")
+        for key, value in given.items():
+            name = prefix + _name(key, t, prefix)
+            if isinstance(value, (str, bytes)):
+                yield f"{name}:{_name(value, t)}", 1.0
+            elif isinstance(value, (bool, int, float, Real, np.bool_, Decimal)):  # the first ones are found sooner
+                yield name, _finite(value, "position {}, attribute {!r}", t, name)
+            else:
+                yield from _attributes(f"{name}:", value, t, depth + 1)
+        return
+    is_text = isinstance(given, (str, bytes))
+    if is_text or not isinstance(given, Collection) or len(getattr(given, "shape", (0,))) != 1:
+        raise TypeError(f"position {t}: {prefix!r:.60} has {given!r:.60}, where names or numbers belong")
+    yield from ((prefix + _name(name, t, prefix), 1.0) for name in given)
 
 
 def template_form(texts: Iterable[str]) -> str:
@@ -1333,7 +1306,7 @@ class Tagger:
         segments = self._segments.of(read.codes)
         if not with_probability:
             return segments
-        return self._segments.table(read.chain() if segments else None, segments)
+        return self._segments.table(read, segments)
 
     def log_likelihood(self, tokens: Sequence | ReadSequence, labels: Sequence) -> float:
         """Return the logarithm of the probability of a labelling; -inf if it is impossible.

@@ -79,8 +79,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     Parameters
     ----------
     max_order : int, default=2
-        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. Held-out accuracy decides:
-        try 1 and 3, too.
+        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. Try 1 and 3, too, and
+        choose by held-out accuracy.
     history : {"tokens", "segments"}, default="tokens"
         Whether patterns run over the labels of neighbouring tokens, or of neighbouring segments: the runs of equal
         labels or, if ``constraints`` name a tagging scheme, the segments of the tags, with patterns such as ``("PER",
@@ -94,9 +94,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A label sequence that violates a constraint has probability 0, and raises an
-        error in training. The name of a tagging scheme allows only its valid tag sequences, and makes its segments
-        those of ``history="segments"``. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the
-        allowed pairs and the labels that a sequence may begin and end with.
+        error in training. The name of a tagging scheme allows only its valid tag sequences; ``history="segments"`` then
+        uses the segments of the tags. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed
+        pairs and the labels that a sequence may begin and end with.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
@@ -117,11 +117,11 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Whether each single label has an intercept. It is penalised like the other weights.
     label_parts : callable, mapping or None, default=None
         The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
-        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels borrow strength
-        from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns about rare
+        labels from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         docs/guide/many_labels.md.
     pruning : int or None, default=None
-        For hundreds of labels: how many of them each token keeps, chosen by a model of order 0 before training. All
+        Number of labels that a model of order 0 selects for each token before training, if labels are many. All
         other labels have probability 0 at the token. Pruning requires the likelihood, ``feature_order=0`` and a y
         without missing labels, and does not work with "sgd" and ``partial_fit``. See docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
@@ -163,7 +163,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         "runs".
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``. With
-        ``history="segments"``, a pair of equal labels, or of tags of one segment, stands for staying in a segment.
+        ``history="segments"``, a pair of equal labels, or of tags of one segment, means that a segment continues.
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
@@ -235,7 +235,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     _family = CHAIN
     _targets = TokenTargets
-    history = "tokens"  # of files that were written before there were others
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
         "history": [StrOptions(set(HISTORIES))],

@@ -88,8 +88,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         How y represents segments, as does the output of :meth:`predict`:
 
         * "auto": the scheme that all labels fit, or else "runs"; "segments" if y has lists of them. ``scheme_`` is the
-          result, and a warning says if another scheme is possible. For tags that come in parts, by :meth:`partial_fit`
-          with ``classes`` or from Dask, name the scheme.
+          result, and a warning says if another scheme is possible. Name the scheme if tags come in parts, by
+          :meth:`partial_fit` with ``classes`` or from Dask.
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
           the same label. At least two labels are needed.
         * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I; plain "B" and
@@ -105,10 +105,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     segment_length : int, inf, (least, most), dict or None, default=None
         The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
-        label. None, also as the longest, and a label that a dict lacks, means the longest training segment of the
-        label. A training segment beyond the limits is an error; docs/guide/segments.md shows how to leave out or cut
-        such segments. Training time is proportional to the longest length, and with inf to none, see Notes. If the
-        longest of "runs" is 1 for all labels, neighbours may have equal labels, and the model is a
+        label. None, also in place of the longest, means the longest training segment of the label, as does a label that
+        a dict lacks. A training segment beyond the limits is an error; docs/guide/segments.md shows how to leave out or
+        cut such segments. Training time is proportional to the longest length, but does not depend on it with inf, see
+        Notes. If the longest length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
         :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
         Prediction raises an error for a sequence that cannot be segmented in this way. The label "O" of "bio" and
         "bioes" always has length 1.
@@ -144,8 +144,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         (``length="gamma"`` of the extractor) have none for tokens, because both would count the same.
     label_parts : callable, mapping or None, default=None
         The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
-        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels borrow strength
-        from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns about rare
+        labels from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         docs/guide/many_labels.md.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
@@ -234,20 +234,20 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     With ``segment_length=None``, prediction breaks up a segment that is longer than any training segment of
     its label, and its log-likelihood is -inf. ``segment_length=inf``, or any number, lifts this limit.
 
-    A pipeline from :func:`sklearn_hocrf.make_pipeline` has all methods, including :meth:`predict_segments`; one of
-    scikit-learn has only those that it knows.
+    A pipeline from :func:`sklearn_hocrf.make_pipeline` has all methods, including :meth:`predict_segments`; a pipeline
+    of scikit-learn has only the methods that scikit-learn defines.
 
     Time and memory grow with tokens x (arcs of the automaton + states x longest segment), not with the square of the
     number of labels. ``feature_order`` costs little for features of the first token ("begin:"); restrict it to the few
     other features that need it.
 
-    With ``segment_length=inf`` for some label, segments are scored token by token, with the same results: time and
-    memory grow with tokens x (arcs + 2 x states), and with lengths up to n as features (``length="capped"``) with
-    tokens x (arcs + (n + 1) x states). Not so for features of whole segments (``identity``, ``functions``,
-    ``length="gamma"``, those of a :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 254
-    (255 if capped), shortest lengths, limits of other labels above 256, and local feature matching: they need all
-    candidate segments, of up to the length of the longest sequence. In training and prediction, a warning names them
-    where sequences are long.
+    With ``segment_length=inf`` for some label, the model scores segments token by token, with the same results. Time
+    and memory then grow with tokens x (arcs + 2 x states), or, with lengths up to n as features (``length="capped"``),
+    with tokens x (arcs + (n + 1) x states). Some settings need all candidate segments instead, up to the length of the
+    longest sequence: features of whole segments (``identity``, ``functions``, ``length="gamma"``, those of a
+    :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 254 (255 if capped), shortest
+    lengths, limits of other labels above 256, and local feature matching. If sequences are long, a warning in training
+    and prediction names these settings.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Tagging where nothing but numpy is installed: a trained model as one small file, and one class that reads it.
+"""Tagging with only numpy installed: a trained model as one small file, and one class that reads it.
 
 :func:`export_tagger` writes a fitted :class:`~sklearn_hocrf.HighOrderCRF`, alone or behind an extractor, into one file.
 :class:`Tagger` reads it and gives the labels, probabilities and segments of the estimator, one sequence at a time. This
@@ -41,11 +41,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _tagger
 from ._names_elsewhere import answer_as_tagger, refuse
-from ._tagger import Exported, Labelling, Tagger
+from ._tagger import Labelling, Tagger
+
+if TYPE_CHECKING:
+    from ._export import Exported
 
 __all__ = ["Tagger", "export_crfsuite", "export_tagger"]
 
-for _public in (Exported, Labelling, Tagger):
+for _public in (Labelling, Tagger):
     _public.__module__ = __name__  # unless the reader is copied
 
 
@@ -130,8 +133,8 @@ def export_tagger(
 def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = None) -> None:
     """Write a fitted model of order 1 as a model file of CRFsuite.
 
-    python-crfsuite and all other programs that read such files tag with it: a product keeps its dependencies and its
-    code, and only the training changes. Labels and probabilities are those of the model.
+    python-crfsuite and all other programs that read such files can tag with it, so a product can keep its dependencies
+    and its code, and change only the training. Labels and probabilities are those of the model.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ from sklearn_hocrf._estimator import (
     pruning,
 )
 from sklearn_hocrf._estimator.answers import AnswersMixin
-from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS, FitRequest, refuse
+from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
 from sklearn_hocrf._estimator.fit_steps import FitSteps
 from sklearn_hocrf._estimator.fitted_model import FittedModel
 from sklearn_hocrf._estimator.patterns import pattern_labels
@@ -67,8 +67,8 @@ from sklearn_hocrf._penalties import Penalty
 from sklearn_hocrf._pipeline import _questions
 from sklearn_hocrf._solvers import (
     LBFGS,
-    OWLQN,
     SGD,
+    LBFGSMemory,
     Progress,
     SearchEnd,
     SolverReport,
@@ -76,8 +76,7 @@ from sklearn_hocrf._solvers import (
     shortest_subgradient,
     zero_of_slope,
 )
-from sklearn_hocrf._solvers._common import reached_tolerance
-from sklearn_hocrf._solvers._quasi_newton import LBFGSMemory, Point
+from sklearn_hocrf._solvers._common import Point, reached_tolerance
 from sklearn_hocrf._solvers._stochastic import _run_epoch
 from sklearn_hocrf._structure.automaton import build_automaton
 from sklearn_hocrf._structure.label_parts import LabelParts

@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from internals import CIRCUMSTANCES, OBJECTIVES, REFUSALS, FitRequest, refuse
+from internals import CIRCUMSTANCES, OBJECTIVES, REFUSALS, refuse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
@@ -41,13 +41,12 @@ MEANING = {
 }
 HEAD = """# What works with what
 
-Which options can be combined? Any two of these options work together, and each works with each of the uses below,
-except where the list of exceptions says otherwise. `partial_fit` needs a stochastic solver. A test fits a model for
-every pair.
+Any two of these options work together, and each option works with each use below, unless the exceptions list the pair.
+`partial_fit` needs a stochastic solver. A test fits a model for every pair.
 """
 EXCEPTIONS = """## Exceptions
 
-`fit`, or the method that is called, refuses these pairs before any work, with these sentences:
+The method that you call refuses these pairs before any work, with these messages:
 """
 NEEDS = " needs "  # in the messages: who needs something, and what
 
@@ -63,7 +62,7 @@ def message(row):
     """Return what a row says to one who gave the examples of its two features: who needs something, and what."""
     parameters = HighOrderCRF().get_params() | GIVEN[row.feature] | GIVEN.get(row.other, {})
     try:
-        refuse(FitRequest(parameters, "HighOrderCRF", row.other if row.other in CIRCUMSTANCES else ""))
+        refuse(parameters, row.other if row.other in CIRCUMSTANCES else "")
     except ValueError as error:
         return str(error).split(NEEDS)
 
@@ -91,9 +90,9 @@ def page():
     """Return the text of the page."""
     given = [", ".join(f"{key}={value!r}" for key, value in GIVEN[name].items()) for name in MAIN]
     options = _table(("option", "for example"), *((name, f"`{text}`") for name, text in zip(MAIN, given, strict=True)))
-    uses = _table(("use", "by"), *MEANING.items())
+    uses = _table(("use", "how"), *MEANING.items())
     parameters = [set(of().get_params()) for of in (HighOrderCRF, HighOrderSemiCRF)]
-    alone = [", ".join(f"`{name}`" for name in sorted(one - other)) for one, other in (parameters, parameters[::-1])]
+    alone = [" and ".join(f"`{name}`" for name in sorted(one - other)) for one, other in (parameters, parameters[::-1])]
     return (
         f"{HEAD}\n{options}\n{uses}\n{EXCEPTIONS}\n{''.join(_exceptions())}\n"
         f"## Parameters of one estimator\n\nOnly `HighOrderCRF` has {alone[0]}; only `HighOrderSemiCRF` has {alone[1]}."

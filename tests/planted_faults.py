@@ -50,7 +50,7 @@ FAULTS = [
      "test_conformal"),
     ("model_selection/_fold.py", "        self._precision = precision\n        penalty", "        penalty",
      "test_penalty_search"),
-    ("feature_extraction/_tries.py", "goes_on = longest[chosen] > d\n", "goes_on = longest[chosen] >= d\n",
+    ("feature_extraction/_strings.py", "n_missing[stop] > n_missing[start]", "n_missing[stop] < n_missing[start]",
      "test_log_odds"),
     ("feature_extraction/_merging.py", "merged.size, merged.size + 1]", "merged.size + 1, merged.size]",
      "test_partitions"),

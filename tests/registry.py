@@ -341,7 +341,7 @@ def fitted(name):
 def asked(name):
     """Return the estimator with random weights, which are large in kinds of log space; not to be changed."""
     estimator = copy.deepcopy(fitted(name))
-    w = KINDS[name].scale * np.random.default_rng(0).normal(size=len(estimator._weights))
+    w = KINDS[name].scale * np.random.default_rng(0).normal(size=len(estimator._state.weights))
     estimator._state._replace(weights=w).set_on(estimator)
     return estimator
 

@@ -58,7 +58,7 @@ def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, sig
             raise
         return
     history, gap = crf.objective_history_, crf.optimality_gap_
-    assert np.isfinite(crf._weights).all()
+    assert np.isfinite(crf._state.weights).all()
     assert np.isfinite(history).all()
     assert len(history) == crf.n_iter_ + 1
     assert gap >= 0
@@ -109,7 +109,7 @@ def test_penalties_on_other_weights_are_no_help():
     order = HighOrderCRF(1, max_iter=0)
     with warnings.catch_warnings(action="ignore"):
         order.fit(X, y)
-    precision = np.where(order._layout.order_of_weight == 0, 0.0, 1.0)
+    precision = np.where(order._state.layout.order_of_weight == 0, 0.0, 1.0)
     with given_penalty(Penalty(precision)):
         assert "no optimum" in fit(X, y, max_order=1)[1][0]
     with given_penalty(Penalty(1 - precision)):
@@ -127,7 +127,7 @@ def test_a_negative_log_likelihood_is_never_below_0():
     crf, _ = fit(X, y)
     objective = NegativeLogLikelihood().bind(FitSteps(crf).problem(_data(crf, X, y)))
     for factor in 1.0, 1e8, 1e16, 1e28:
-        w = factor * crf._weights
+        w = factor * crf._state.weights
         assert objective.value(w) >= 0
         assert objective.value_gradient(w)[0] >= 0
         for minibatch in objective.minibatches(4, np.random.RandomState(0)):

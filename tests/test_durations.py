@@ -71,7 +71,7 @@ def test_the_intercept_of_tokens_is_the_weight_of_the_length(intercept):
     batch = make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(length="gamma")).fit_transform(X, y)
     crf = WITH_INTERCEPTS[intercept](tol=1e-8).fit(batch, y)
     assert not crf.token_intercept_.any()
-    assert len(crf._layout.token_labels) == 0
+    assert len(crf._state.layout.token_labels) == 0
     of_pairs = WITH_INTERCEPTS[intercept](feature_order={"length": (1,)}, tol=1e-1).fit(batch, y)
     assert of_pairs.token_intercept_.all() == (intercept != "segment")  # no single label has the feature
     if intercept is True:

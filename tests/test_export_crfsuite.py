@@ -13,7 +13,7 @@ from sklearn_hocrf import HighOrderCRF, SequenceBatch, make_pipeline
 from sklearn_hocrf._crfsuite import _database, _encoded
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.tagger import export_crfsuite
+from sklearn_hocrf.tagger import Tagger, export_crfsuite
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 PLAIN = {"max_order": 1, "fit_intercept": False}
@@ -193,6 +193,11 @@ def test_orders_without_weights_are_no_reason(tmp_path):
     crf = fitted(max_order=2, l1_reg=1e3)
     export_crfsuite(crf, tmp_path / "model")
     assert named_weights(crf) == ({}, {})
+
+
+def test_taggers_name_what_reads_these_files():
+    with pytest.raises(ValueError, match="a CRFsuite model, which HighOrderCRF.from_crfsuite reads"):
+        Tagger(b"lCRF" + bytes(99))
 
 
 def test_sizes_beyond_those_of_the_format(tmp_path, monkeypatch):

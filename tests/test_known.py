@@ -26,7 +26,7 @@ def random_words(rng, length):
 
 
 def with_random_weights(estimator, rng, scale=1.5):
-    estimator._state._replace(weights=scale * rng.normal(size=len(estimator._weights))).set_on(estimator)
+    estimator._state._replace(weights=scale * rng.normal(size=len(estimator._state.weights))).set_on(estimator)
     return estimator
 
 

@@ -191,7 +191,7 @@ def test_rare_pairs_of_parts_get_no_weight(estimator):
     rows, columns = crf.part_coef_.nonzero()
     found = {(crf.label_parts_[s], crf.feature_names_in_[f]) for s, f in zip(rows, columns, strict=True)}
     assert found <= {pair for pair, count in counts.items() if count >= 4}
-    assert crf._layout.part_coef(np.ones(crf.n_parameters_)).nnz == sum(
+    assert crf._state.layout.part_coef(np.ones(crf.n_parameters_)).nnz == sum(
         count >= 4 and part in crf.label_parts_ for (part, _), count in counts.items()
     )
     every = estimator(label_parts=split, all_pairs=True, max_iter=2).fit(X, Y)
@@ -223,7 +223,7 @@ def test_streams(estimator):
 def test_inspection(estimator):
     crf = estimator(label_parts=split).fit(X, Y)
     table = weights_table(crf, top=None)
-    assert len(table) == np.count_nonzero(crf._weights)
+    assert len(table) == np.count_nonzero(crf._state.weights)
     best = max((row for row in table if row.pattern == ("Gen",)), key=lambda row: row.weight)
     s, f = np.unravel_index(
         np.argmax(crf.part_coef_.toarray() * (crf.label_parts_ == "Gen")[:, None]), crf.part_coef_.shape

@@ -31,7 +31,7 @@ kinds = pytest.mark.parametrize(
 def with_weights(name, change):
     """Return the estimator of a kind with other weights."""
     estimator = copy.deepcopy(asked(name))
-    size, rng = len(estimator._weights), np.random.default_rng(0)
+    size, rng = len(estimator._state.weights), np.random.default_rng(0)
     weights = np.round(16 * rng.normal(size=size)) / 16
     estimator._state._replace(weights=change(estimator._state.layout, weights)).set_on(estimator)
     return estimator

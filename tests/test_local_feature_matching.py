@@ -132,19 +132,19 @@ def bound(crf, objective):
     """Return an objective of the training data at a fitted model's weights."""
     codes = np.searchsorted(crf.classes_, np.concatenate(Y)).astype(np.int32)
     batch = to_batch([[dict(enumerate(row)) for row in rows.tolist()] for rows in X], X[0].shape[1])
-    return objective.bind(Problem(CHAIN, crf._layout, batch, codes))
+    return objective.bind(Problem(CHAIN, crf._state.layout, batch, codes))
 
 
 def test_it_starts_from_maximum_likelihood_and_gets_better():
     likelihood = HighOrderCRF(max_order=2, tol=1e-6).fit(X, Y)
     crf = fitted(tol=1e-6)
-    penalty = 0.5 * (np.sum(likelihood._weights**2))
-    start = bound(likelihood, LocalFeatureMatching()).value_gradient(likelihood._weights)[0] + penalty
+    penalty = 0.5 * (np.sum(likelihood._state.weights**2))
+    start = bound(likelihood, LocalFeatureMatching()).value_gradient(likelihood._state.weights)[0] + penalty
     assert crf.objective_history_[0] == pytest.approx(start, rel=1e-5)
     assert crf.objective_history_[-1] < 0.95 * start
     assert len(crf.objective_history_) == crf.n_iter_ + 1
-    gradient = bound(crf, LocalFeatureMatching()).value_gradient(crf._weights)[1] + crf._weights
-    assert np.linalg.norm(gradient) <= 1e-6 * max(1.0, np.linalg.norm(crf._weights))
+    gradient = bound(crf, LocalFeatureMatching()).value_gradient(crf._state.weights)[1] + crf._state.weights
+    assert np.linalg.norm(gradient) <= 1e-6 * max(1.0, np.linalg.norm(crf._state.weights))
     assert crf.score(X, Y) > likelihood.score(X, Y) - 0.1
 
 

@@ -197,7 +197,7 @@ def test_the_objective_is_the_log_likelihood(name):
     crf, weight = copy.deepcopy(fitted(name)), weights_of_sequences(name)
     problem = problem_of(crf, KINDS[name].X(), KINDS[name].y(), weight)
     objective = NegativeLogLikelihood().bind(problem)
-    if problem.layout.n_weights != len(crf._weights):  # of weights that were 0 none is left
+    if problem.layout.n_weights != len(crf._state.weights):  # of weights that were 0 none is left
         return
     if crf.__dict__.get("pruning") is None:
         w = some_weights(objective, KINDS[name].scale)
@@ -292,7 +292,7 @@ def assert_optimum(kind, crf):
     assert gap <= 1.01e-10 * value or (strength.any() and way <= 1.01e-5 * value)
     has_gap = bool(crf.optimality_gap_ < np.inf)
     assert not has_gap or crf.optimality_gap_ == pytest.approx(gap, rel=0.1, abs=1e-14)
-    assert np.count_nonzero(w) == np.count_nonzero(crf._weights)
+    assert np.count_nonzero(w) == np.count_nonzero(crf._state.weights)
     return w, has_gap, gap
 
 
@@ -465,7 +465,7 @@ def test_streams(name):
         close(once.objective_history_, epoch.objective_history_, 1e-13)
     assert once.objective_history_[-1] < once.objective_history_[0]
     stored = pickle.loads(pickle.dumps(once)).set_params(n_jobs=2).partial_fit(X, y)
-    assert stored._weights.tobytes() == once.partial_fit(X, y)._weights.tobytes()
+    assert stored._state.weights.tobytes() == once.partial_fit(X, y)._state.weights.tobytes()
     half = np.arange(len(y)) % 2
     chosen = np.flatnonzero(half)
     pair = clone(crf), clone(crf)

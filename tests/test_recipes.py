@@ -33,10 +33,10 @@ def test_conllu():
     columns = "\t_" * 6
     source = f"# text = Ann left\n1\tAnn\tAnn\tPROPN{columns}\n2\tleft\tleave\tVERB{columns}\n\n"
     more = f"1-2\tzum\t_\t_{columns}\n1\tzu\tzu\tADP{columns}\n2\tdem\tder\t_{columns}\n2.1\tx\tx\tX{columns}\n\n"
-    names = run("With the package conllu", source=more)
+    names = run("Use the package conllu", source=more)
     assert [token["form"] for token in names["X"][0]] == ["zu", "dem"]
     assert names["y"] == [["ADP", None]]
-    names = run("With the package conllu", source=source)
+    names = run("Use the package conllu", source=source)
     assert names["X"] == [[{"form": "Ann", "lemma": "Ann"}, {"form": "left", "lemma": "leave"}]]
     assert names["y"] == [["PROPN", "VERB"]]
 
@@ -52,7 +52,7 @@ def test_spacy():
     words.set_ents([spacy.tokens.Span(words, 0, 1, "PER")], missing=[words[3:4]], default="outside")
     assert run("`docs` are spaCy documents", docs=[words])["y"] == [["B-PER", "O", None]]
     doc.ents = []
-    run("To set entities", docs=[doc], X=names["X"], y_pred=names["y"])
+    run("This code sets entities", docs=[doc], X=names["X"], y_pred=names["y"])
     assert [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents] == SPANS
     offsets_to_biluo_tags = spacy.training.offsets_to_biluo_tags
     assert tags_from_spans(names["X"], [SPANS], "bilou") == [offsets_to_biluo_tags(doc, SPANS)]
@@ -80,11 +80,11 @@ def test_nervaluate():
 
 def test_label_studio():
     spans = spans_from_tags(tokenize([TEXT]), [TAGS], probability=[[0.5, 0.25]])
-    (task,) = run("To import spans", texts=[TEXT], spans=spans)["predictions"]
+    (task,) = run("This code makes predictions", texts=[TEXT], spans=spans)["predictions"]
     results = task["predictions"][0]["result"]
     assert [result["score"] for result in results] == [0.5, 0.25]
     assert results[1]["value"] == {"start": 17, "end": 21, "labels": ["LOC"]}
     relation = {"type": "relation", "from_id": "a", "to_id": "b"}
     export = [{"id": 1, "data": task["data"], "annotations": [{"result": [*results, relation]}]}]
-    names = run("To read a Label Studio export", source=json.dumps(export))
+    names = run("This code reads a Label Studio", source=json.dumps(export))
     assert (names["texts"], names["spans"]) == ([TEXT], [SPANS])

@@ -32,7 +32,7 @@ LABELS = [list(line) for line in ("xxyyyyzx", "zzzzxy", "y", "yyyyxxz", "xxz")]
 
 
 def recursion(model):
-    return recursion_of(SEGMENTS, model._layout)
+    return recursion_of(SEGMENTS, model._state.layout)
 
 
 def fit(X, y, *args, **params):
@@ -63,7 +63,7 @@ def test_it_is_the_chain_of_segment_histories(order):
     ):
         coef = np.zeros((len(bias), pairs.shape[1]))
         coef[:3] = pairs
-        w = model._layout.weights(np.array(bias), coef, token_coef=tokens)
+        w = model._state.layout.weights(np.array(bias), coef, token_coef=tokens)
         model._state._replace(weights=w).set_on(model)
     np.testing.assert_allclose(semi.log_likelihood(X, LABELS), chain.log_likelihood(X, LABELS), rtol=1e-10)
     for ours, theirs in zip(semi.predict_marginals(X), chain.predict_marginals(X), strict=True):
@@ -149,7 +149,7 @@ def test_time_and_memory_per_token_do_not_depend_on_the_lengths():
     model = fit(X, LABELS, 2, segment_length=INF)
     sizes = [model._state.model(SEGMENTS).given(model_batch(model, n)).plan.row_size for n in (8, 4000)]
     assert sizes[0] == sizes[1]
-    assert aged(model._layout).automaton.n_states == 1 + 2 * (model.automaton_.n_states - 1)
+    assert aged(model._state.layout).automaton.n_states == 1 + 2 * (model.automaton_.n_states - 1)
 
 
 def model_batch(model, n_tokens):

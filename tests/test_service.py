@@ -52,19 +52,17 @@ def ask(port, tokens):
 
 
 BAD_BODIES = {  # with words of the message
-    b"": "Expecting value",
     b'["Ann", ': "Expecting value",
     b"\xff\xfe\xff": "decode",
     b'["\xe9"]': "decode",
     b"null": "a sequence is a list of tokens, got None",
-    b"5": "a sequence is a list of tokens, got 5",
     b'"Ann left"': "a sequence is a list of tokens",
     b"[1, 2]": "holds 1 now",
     b"[null]": "None",
+    b"[NaN]": "NaN is not JSON",
     b'[["Ann"], ["left"]]': "tokens are not of the form of fit",
     b'[{"word": "Ann"}]': "is missing",
     b'[{"w": ["Ann"]}]': "field 'w' held text in fit, but holds ['Ann'] now",
-    b'{"tokens": ["Ann"]}': "a sequence is a list of tokens",
     b"[" * 100_000: "while decoding a JSON array",
     b'["Ann", ["left"]]': "tokens are not of the form of fit",
 }
@@ -93,7 +91,7 @@ def test_the_documented_service(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     program = lines_of_service()
-    assert 10 <= program.count("\n") <= 24
+    assert 10 <= program.count("\n") <= 28
     (tmp_path / "server.py").write_text(BLOCKER + program.replace("8000", str(port)), encoding="utf-8")
     with subprocess.Popen([sys.executable, "-I", "server.py"], cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
         try:

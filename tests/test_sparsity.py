@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from cases import by_order
 from internals import (
-    OWLQN,
     LBFGSMemory,
     Penalty,
     Point,
@@ -139,8 +138,8 @@ def test_weights_that_are_0_do_not_slow_down_the_others():
 def test_a_small_memory_does_not_slow_down_training(n_pairs, order, l1_reg, monkeypatch):
     """With the inverse of all weights as soon as the pairs exceed the memory it took up to 778 passes."""
     X, y = interleaved(40, 20)
-    n_weights = HighOrderCRF(order, max_iter=1).fit(X, y)._layout.n_weights
-    monkeypatch.setattr(OWLQN, "pair_bytes", 16 * n_weights * n_pairs)
+    n_weights = HighOrderCRF(order, max_iter=1).fit(X, y)._state.layout.n_weights
+    monkeypatch.setattr(LBFGSMemory, "pair_bytes", 16 * n_weights * n_pairs)
     crf = HighOrderCRF(order, l1_reg=l1_reg, max_iter=5000).fit(X, y)
     assert crf.n_passes_ < 400
 
@@ -215,8 +214,8 @@ def test_the_smaller_model_gives_the_same_answers(estimator, setting):
     assert nonzero_weights(crf) == nonzero_weights(full)
     assert set(crf.patterns_) <= set(full.patterns_)
     assert (len(crf.patterns_) < len(full.patterns_)) == (setting not in KEEP_PATTERNS)
-    assert len(crf._weights) == crf._layout.n_weights < full._layout.n_weights
-    assert crf._weights.all()
+    assert len(crf._state.weights) == crf._state.layout.n_weights < full._state.layout.n_weights
+    assert crf._state.weights.all()
     assert len(crf.automaton_.pattern_arc) == len(crf.patterns_)
     assert crf.automaton_.n_arcs <= full.automaton_.n_arcs
     assert len(pickle.dumps(crf)) < len(pickle.dumps(full))

@@ -3,6 +3,7 @@
 import re
 import time
 import warnings
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from hypothesis import strategies as st
 from internals import (
     CHAIN,
     LBFGS,
-    OWLQN,
     SEGMENTS,
     SGD,
     NegativeLogLikelihood,
@@ -311,7 +311,7 @@ def test_the_minimum_is_reached():
 
 def test_steps_make_weights_zero_where_the_optimum_has_zeros():
     objective, penalty = rows(200), Penalty(0.1, 2.0)
-    best = OWLQN(tol=1e-10).solve(objective, penalty, np.zeros(25))
+    best = LBFGS(tol=1e-10).solve(objective, penalty, np.zeros(25))
     report = SGD(max_iter=60, n_iter_no_change=99, random_state=0).solve(objective, penalty, np.zeros(25))
     assert 3 < np.count_nonzero(best.w == 0) < 22
     assert np.mean((best.w == 0) == (report.w == 0)) > 0.9
@@ -407,7 +407,7 @@ def test_calibrated_step_is_the_best_of_its_neighbours():
     state, n_visited = started
 
     def after_one_pass(step):
-        tried = state.copy()
+        tried = deepcopy(state)
         tried.step = step
         _run_epoch(objective.minibatches(8, tried.rng), penalty, tried, 300)
         return objective.value(tried.w) + penalty.value(tried.w)

@@ -519,7 +519,7 @@ def test_transformers_of_ones_own(tmp_path):
 def test_functions_with_names_are_those_of_the_package():
     for name in [*_tagger.FUNCTIONS, "prefix1", "prefix12", "suffix3"]:
         for text in ["", "a", "Ab-1", "ÉTÉ", "(!)", "ǅ", "²", "x" * 20, "中文", "\ud800"]:
-            assert _tagger.named_function(name)(text) == token_functions.token_function(name)(text)
+            assert _tagger.named_function(name)(text) == token_functions.as_function(name)(text)
     assert _tagger.named_function("prefix12")("x" * 20) == "x" * 12
     assert _tagger.named_function("suffix3")("house") == "use"
     assert _tagger.named_function("suffix3")("a") == "a"

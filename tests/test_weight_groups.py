@@ -40,7 +40,7 @@ MODEL = {"max_order": 2, "feature_order": {"w=": 1}}
 
 def penalty_of(crf, sigma_reg=SIGMA, l1_reg=None):
     """Return the penalty by weight, for the layout of a fit that has kept all weights."""
-    layout, names = crf._layout, crf.feature_names_in_
+    layout, names = crf._state.layout, crf.feature_names_in_
     precision = (1.0 / np.array(values_of(sigma_reg, layout, names))) ** 2
     return Penalty(precision) if l1_reg is None else Penalty(precision, values_of(l1_reg, layout, names))
 
@@ -104,7 +104,7 @@ def test_streams(estimator):
             crf.partial_fit(x, y)
             with given_penalty(penalty_of(crf)):
                 other.partial_fit(x, y)
-        np.testing.assert_array_equal(crf._weights, other._weights)
+        np.testing.assert_array_equal(crf._state.weights, other._state.weights)
         np.testing.assert_array_equal(crf.objective_history_, other.objective_history_)
     assert {"new", "end=q"} <= set(crf.feature_names_in_)
     assert len(set(penalty_of(crf).precision)) >= 4
@@ -152,7 +152,7 @@ def test_one_column_twice_with_the_groups_the_other_way_round():
     batch = with_blocks(rows, (block, block), [f"{n}.{i}" for n in "pq" for i in range(3)])
     crf = HighOrderSemiCRF(1, fit_intercept=False, max_iter=0)
     with pytest.warns(ConvergenceWarning):
-        layout = crf.fit(batch, [["a", "b"]])._layout
+        layout = crf.fit(batch, [["a", "b"]])._state.layout
     attribute = layout.features.attribute[layout.pair_feature]
     twice = np.flatnonzero(attribute == 0), np.flatnonzero(attribute == 1)
     assert [len(pairs) for pairs in twice] == [2, 2]
@@ -194,10 +194,10 @@ def test_prefixes_need_names(estimator, key):
         estimator(sigma_reg={key: 1.0, None: 1.0}).fit(rows, [["a", "b"], ["a"]])
     sigma_reg = {("features", 0): 2.0, None: 0.5}
     crf = estimator(sigma_reg=sigma_reg).fit(rows, [["a", "b"], ["a"]])
-    precision = [0.25] * crf._layout.n_pairs + [4.0] * len(crf._layout.bias_pattern)
+    precision = [0.25] * crf._state.layout.n_pairs + [4.0] * len(crf._state.layout.bias_pattern)
     with given_penalty(Penalty(precision)):
         given = estimator().fit(rows, [["a", "b"], ["a"]])
-    np.testing.assert_array_equal(crf._weights, given._weights)
+    np.testing.assert_array_equal(crf._state.weights, given._state.weights)
     with pytest.raises(ValueError, match=r"the feature 0 with the pattern \('a',\)"):
         estimator(sigma_reg={("patterns", 0): 1.0, ("patterns", 1): 1.0}).fit(rows, [["a", "b"], ["a"]])
 
@@ -229,4 +229,4 @@ def test_bad_keys(name, key):
 def test_values_at_the_bounds():
     free = HighOrderCRF(sigma_reg={("patterns", 0): np.inf, None: 1}, l1_reg={None: 0}).fit(X, Y)
     assert free.optimality_gap_ == np.inf
-    assert not FitSteps(HighOrderCRF(l1_reg={None: 0})).choose_training().prior.penalty(free._layout).is_sparse
+    assert not FitSteps(HighOrderCRF(l1_reg={None: 0})).choose_training().prior.penalty(free._state.layout).is_sparse

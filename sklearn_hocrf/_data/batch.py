@@ -30,11 +30,11 @@ MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
 
 
 class SequenceBatch:
-    """A list of sequences of feature rows, sparse and dense.   N tokens in all.
+    """A list of sequences of feature rows, sparse and dense.
 
     The transformers of :mod:`sklearn_hocrf.feature_extraction` return it, and estimators take it as X. It has the
     length of a list of sequences and can be indexed like one: an int, a slice, a mask or an array of indices selects a
-    batch of sequences. It is immutable: its arrays are read-only.
+    batch of sequences. It is immutable: its arrays are read-only. N is the number of tokens of all sequences.
 
     Parameters
     ----------

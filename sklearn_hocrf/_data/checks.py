@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -46,6 +46,12 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         elsewhere = f" ({NAMES_ELSEWHERE})" if "bioes" in choices else ""
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}{elsewhere}")
+
+
+def refuse_iterator(given: Any, what: str) -> None:
+    """Raise a ValueError for an iterator, which a second fit would find empty."""
+    if isinstance(given, Iterator):
+        raise ValueError(f"{what} a {type(given).__name__}, which can be read only once: use a list")
 
 
 def finite_number(value: Any, where: str, what: str) -> float:

@@ -16,15 +16,14 @@ from sklearn.utils import ClassifierTags
 from .._inference.families import Family
 from .._names_elsewhere import NamesElsewhere, answering
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._structure.automaton import PatternAutomaton
 from .._structure.patterns import TOKENS
 from .._validation import FeatureSpace
+from .._validation._callbacks import CallbacksMixin, without_tasks
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
-from .callbacks import CallbacksMixin, without_tasks
 from .fit_steps import FitSteps
 from .fitted_state import FittedState
-from .parameters import MAPPINGS, PARAMETER_CONSTRAINTS
+from .parameters import MAPPINGS
 from .partial_fit import PartialFitMixin
 from .predictions import PredictionsMixin
 
@@ -44,8 +43,8 @@ class BaseSequenceLabeler(
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
-    _parameter_constraints: dict = PARAMETER_CONSTRAINTS
-    history: Any = TOKENS  # this and the next one are parameters of HighOrderCRF alone
+    # parameters of HighOrderCRF alone, and what they are in files that were written before it had them
+    history: Any = TOKENS
     pruning: int | None = None
     _takes_segment_features = False
     _family: Family
@@ -153,8 +152,7 @@ class BaseSequenceLabeler(
         own = _without_derived(without_tasks(super().__getstate__()))
         if "_state" in own:
             state = own["_state"]
-            trained_with = with_lists(state.trained_with, MAPPINGS)
-            own["_state"] = state._replace(trained_with=trained_with, features=state.features.packed(), tables=None)
+            own["_state"] = state._replace(features=state.features.packed(), tables=None)
         return with_lists(own, MAPPINGS)
 
     def __setstate__(self, own: Mapping[str, Any]) -> None:
@@ -162,10 +160,7 @@ class BaseSequenceLabeler(
         state = own.pop("_state", None)
         super().__setstate__(own)
         if state is not None:
-            state = FittedState(*state)
-            if isinstance(state.trained_with, dict):
-                state = state._replace(trained_with=with_mappings(state.trained_with, MAPPINGS))
-            state.checked(self._targets).set_on(self)
+            FittedState(*state).checked(self._targets).set_on(self)
 
     # --- fitted attributes --------------------------------------------------------------------------------------------
 
@@ -176,33 +171,6 @@ class BaseSequenceLabeler(
         if state is None or state.level_zero is None:
             raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
         return state.level_zero.recall
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """The weights of the labels themselves, of shape (n_labels,)."""
-        if not hasattr(self, "_state"):
-            raise AttributeError(f"{type(self).__name__} has no intercept_: it is not fitted")
-        return self.pattern_coef_[: len(self._state.targets.labels)]
-
-    @property
-    def n_parameters_(self) -> int:
-        """The number of weights of the fitted model."""
-        if not hasattr(self, "_state"):
-            raise AttributeError(f"{type(self).__name__} has no n_parameters_: it is not fitted")
-        return self._layout.n_weights
-
-    @property
-    def automaton_(self) -> PatternAutomaton:
-        """The compiled patterns: states and arcs."""
-        return self._layout.automaton
-
-    @property
-    def _layout(self) -> Any:
-        return self._state.layout
-
-    @property
-    def _weights(self) -> np.ndarray:
-        return self._state.weights
 
     @property
     def _features(self) -> FeatureSpace:

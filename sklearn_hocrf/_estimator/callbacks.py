@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,26 +15,12 @@ import numpy as np
 
 from .._solvers import STOPPED, Progress, SolverReport
 from .._validation import read_sequences, read_training_sequences
-from .._validation._callbacks import CallbacksMixin, without_tasks
 from .fitted_state import FittedState
-from .fitting import Watch, with_callback
-from .progress import STARTING
-
-__all__ = [
-    "FIT",
-    "ITERATION",
-    "STARTING",
-    "CallbacksMixin",
-    "FitTasks",
-    "SearchTasks",
-    "check_held_out",
-    "without_tasks",
-]
+from .fitting import TRAINING, with_settings
 
 # names of tasks
 FIT = "fit"
 ITERATION = "iteration"
-TRAINING = "training"  # of the weights of the model
 SEARCH_STEP = "step"  # of a search for parameters
 REFIT = "refit with best parameters"
 
@@ -64,6 +49,11 @@ class _Tasks:
     def _begin(self, parent: Any, name: str, n_tasks: int | None = 0) -> Any:
         """Begin a task within another one."""
         return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
+
+    def end(self, **more: Any) -> None:
+        """End the task of the whole fit; ``more`` goes to the callbacks."""
+        if self._callbacks:
+            self._root.call_on_fit_task_end(**self._arguments, **more)
 
 
 class SearchTasks(_Tasks):
@@ -105,11 +95,6 @@ class SearchTasks(_Tasks):
             fit()
             task.call_on_fit_task_end(**self._arguments)
 
-    def end(self) -> None:
-        """End the task of the whole fit."""
-        if self._callbacks:
-            self._root.call_on_fit_task_end(**self._arguments)
-
 
 class FitTasks(_Tasks):
     """The tasks of a fit; does nothing if the estimator has no callbacks.
@@ -128,51 +113,40 @@ class FitTasks(_Tasks):
         self._estimator, self._is_flat = estimator, n_stages == 1
         super().__init__(estimator, solver.max_iter if self._is_flat else n_stages, *data)
 
-    def watch(self, state: Callable[[SolverReport], FittedState], name: str = TRAINING) -> Watch | None:
-        """Return a function that runs a stage of training; None without callbacks.
+    def run_stage(
+        self, state: Callable[[SolverReport], FittedState], train: Callable[[Any], SolverReport], solver: Any, name: str
+    ) -> SolverReport:
+        """Return the report of a stage of training, after each iteration of which the callbacks are called.
 
         Parameters
         ----------
         state : callable
             Returns the state of the model in a solver's report.
+        train : callable
+            Trains by a given solver, and returns its report.
+        solver : solver
         name : str
-            Name of the task of the last stage that the function runs.
+            Name of the stage.
         """
         if not self._callbacks:
-            return None
-
-        def run(train: Callable[[Any], SolverReport], solver: Any, is_last: bool) -> SolverReport:
-            return self._run_stage(train, solver, state, name if is_last else STARTING)
-
-        return run
-
-    def _run_stage(
-        self, train: Callable[[Any], SolverReport], solver: Any, state: Callable[[SolverReport], FittedState], name: str
-    ) -> SolverReport:
-        if self.is_stopped:
-            return train(_without_iterations(solver))._replace(stopped=True, message=STOPPED)
-        if self._is_flat:
-            return train(self._watched(solver, self._root, state))
-        context = self._begin(self._root, name, solver.max_iter)
+            return train(solver)
+        if self.is_stopped:  # a report on the starting weights
+            return train(with_settings(solver, max_iter=0))._replace(stopped=True, message=STOPPED)
+        context = self._root if self._is_flat else self._begin(self._root, name, solver.max_iter)
 
         # the gap of a criterion other than the model's does not apply to the model
         def state_here(report: SolverReport) -> FittedState:
             return state(report if name == TRAINING else report._replace(gap=np.inf))
 
-        report = train(self._watched(solver, context, state_here))
-        self.is_stopped = self._end(context, partial(state_here, report))
-        return report
-
-    def _watched(self, solver: Any, context: Any, state: Callable[[SolverReport], FittedState]) -> Any:
-        """Return a solver that calls the callbacks after each iteration."""
-        own = solver.callback
-
         def tell(progress: Progress) -> bool:
-            own_stops = own is not None and bool(own(progress))
+            own_stops = solver.callback is not None and bool(solver.callback(progress))
             task = self._begin(context, ITERATION)
-            return self._end(task, lambda: state(progress.report())) or own_stops
+            return self._end(task, lambda: state_here(progress.report())) or own_stops
 
-        return with_callback(solver, tell)
+        report = train(with_settings(solver, callback=tell))
+        if not self._is_flat:
+            self.is_stopped = self._end(context, lambda: state_here(report))
+        return report
 
     def _end(self, context: Any, state: Callable[[], FittedState]) -> bool:
         """End a task, and return whether a callback stops the following tasks; ``state`` returns the model so far."""
@@ -186,11 +160,6 @@ class FitTasks(_Tasks):
             if best is not None:
                 return best._state._replace(n_passes=state.n_passes)
         return state
-
-    def end(self) -> None:
-        """End the task of the whole fit."""
-        if self._callbacks:
-            self._root.call_on_fit_task_end(**self._arguments, reconstruction_attributes={})
 
 
 def check_held_out(estimator: Any, X: Any, X_held_out: Any) -> None:
@@ -208,10 +177,3 @@ def check_held_out(estimator: Any, X: Any, X_held_out: Any) -> None:
         reader = copy.copy(estimator)
         reader._state = SimpleNamespace(features=first.features._replace(vocabulary=first.vocabulary))
         read_sequences(reader, X_held_out)
-
-
-def _without_iterations(solver: Any) -> Any:
-    """Return a copy of a solver that reports on its starting weights."""
-    solver = copy.copy(solver)
-    solver.max_iter = 0
-    return solver

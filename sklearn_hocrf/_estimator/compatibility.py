@@ -8,7 +8,6 @@ constraints of segments are refused by the parameters themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,37 +17,9 @@ from .._objectives import OBJECTIVES
 from .._solvers import SGD
 
 
-@dataclass(frozen=True)
-class FitRequest:
-    """A request to fit a model, or to use it in a circumstance.
-
-    Parameters
-    ----------
-    parameters : dict
-        All parameters of an estimator by name.
-    name : str
-        Name of the estimator.
-    circumstance : str
-        The use beyond a plain fit; "" for a plain fit.
-    """
-
-    parameters: Mapping[str, Any]
-    name: str
-    circumstance: str = ""
-
-    @property
-    def feature_order(self) -> str:
-        """The parameter ``feature_order`` as messages show it."""
-        return short(self.parameters["feature_order"])
-
-    @property
-    def is_stochastic(self) -> bool:
-        """Whether the solver uses a few sequences at a time."""
-        return self["solver"] == "sgd" or isinstance(self["solver"], SGD)
-
-    def __getitem__(self, name: str) -> Any:
-        """Return a parameter; None if the estimator does not have it."""
-        return self.parameters.get(name)
+def is_stochastic(solver: Any) -> bool:
+    """Return whether a value of the parameter ``solver`` uses a few sequences at a time."""
+    return solver == "sgd" or isinstance(solver, SGD)
 
 
 def has_l1(l1_reg: Any) -> bool:
@@ -61,24 +32,24 @@ def _values(given: Any) -> list:
     return list(given.values()) if isinstance(given, Mapping) else [given]
 
 
-def _trains_by(criterion: str) -> Callable[[FitRequest], bool]:
-    return lambda request: request["objective"] == criterion
+def _trains_by(criterion: str) -> Callable[[Mapping], bool]:
+    return lambda given: given["objective"] == criterion
 
 
-FEATURES: dict[str, tuple[Callable[[FitRequest], Any], str]] = {  # whether it is requested, and how messages name it
-    "pruning": (lambda request: request["pruning"] is not None, "pruning={pruning!r}"),
-    "segment history": (lambda request: request["history"] == "segments", "history={history!r}"),
+FEATURES: dict[str, tuple[Callable[[Mapping], Any], str]] = {  # whether parameters request it, and how messages name it
+    "pruning": (lambda given: given.get("pruning") is not None, "pruning={pruning!r}"),
+    "segment history": (lambda given: given.get("history") == "segments", "history={history!r}"),
     "features of several labels": (
-        lambda request: any(map(np.any, _values(request["feature_order"]))),
-        "feature_order={request.feature_order}",
+        lambda given: any(map(np.any, _values(given["feature_order"]))),
+        "feature_order={feature_order}",
     ),
-    "parts": (lambda request: request["label_parts"] is not None, "label_parts"),
-    "no penalty": (lambda request: bool(np.isinf(_values(request["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
+    "parts": (lambda given: given["label_parts"] is not None, "label_parts"),
+    "no penalty": (lambda given: bool(np.isinf(_values(given["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
     "frequent features": (
-        lambda request: request["min_count"] > 1 and not request["all_pairs"],
+        lambda given: given["min_count"] > 1 and not given["all_pairs"],
         "min_count={min_count!r}",
     ),
-    "a stochastic solver": (lambda request: request.is_stochastic, "solver={solver!r}"),
+    "a stochastic solver": (lambda given: is_stochastic(given["solver"]), "solver={solver!r}"),
 }
 FEATURES |= {
     name.replace("_", " "): (_trains_by(name), "objective={objective!r}")
@@ -98,7 +69,7 @@ class Refusal(NamedTuple):
 
     feature: str
     other: str
-    message: str  # a format string, filled with the parameters, ``request``, and ``name`` and ``other_name`` of both
+    message: str  # a format string, filled with the parameters, and ``name`` and ``other_name`` of both
 
 
 _LIKELIHOOD = "{name} needs objective='likelihood', not {other_name}"
@@ -143,17 +114,17 @@ REFUSALS = (
 )
 
 
-def refuse(request: FitRequest) -> None:
-    """Raise a ValueError for the first row of :data:`REFUSALS` that applies.
+def refuse(parameters: Mapping[str, Any], circumstance: str = "") -> None:
+    """Raise a ValueError for the first row of :data:`REFUSALS` that applies to the parameters of an estimator.
 
-    With a circumstance, only its rows count.
+    With a circumstance, a use beyond a plain fit, only its rows count.
     """
     names = CIRCUMSTANCES | {feature: text for feature, (_, text) in FEATURES.items()}
-    given = {"request": request, **request.parameters}
+    shown = {**parameters, "feature_order": short(parameters["feature_order"])}
     for feature, other, message in REFUSALS:
-        if (other in CIRCUMSTANCES) != bool(request.circumstance):
+        if (other in CIRCUMSTANCES) != bool(circumstance):
             continue
-        is_other = other == request.circumstance if request.circumstance else FEATURES[other][0](request)
-        if is_other and FEATURES[feature][0](request):
-            both = {"name": names[feature].format(**given), "other_name": names[other].format(**given)}
-            raise ValueError(message.format(**both, **given))
+        is_other = other == circumstance if circumstance else FEATURES[other][0](parameters)
+        if is_other and FEATURES[feature][0](parameters):
+            both = {"name": names[feature].format(**shown), "other_name": names[other].format(**shown)}
+            raise ValueError(message.format(**both, **shown))

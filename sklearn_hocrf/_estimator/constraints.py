@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._data.checks import short
+from .._data.checks import refuse_iterator, short
 from .._data.labels import label_codes
 from .._data.schemes import E, I, guessed_scheme, legal_tags, marks_ends, split_tag
 from .._structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
@@ -20,8 +20,9 @@ from .tags import read_tags
 class Constraints(BaseEstimator):
     """Which labels may follow each other: a value of the parameter ``constraints``.
 
-    A labelling that violates a constraint has probability 0. This holds in training and in prediction alike: the
-    probabilities of the others sum to 1. A training sequence that violates one is an error.
+    A labelling that violates a constraint has probability 0. This holds in training and in prediction: the
+    probabilities of all other labellings sum to 1. ``fit`` raises an error if a training sequence violates a
+    constraint.
 
     Parameters
     ----------
@@ -29,7 +30,7 @@ class Constraints(BaseEstimator):
         Runs of two or more labels that may not occur, of any length: ``("O", "I-PER")`` forbids I-PER directly after O.
     allow : iterable of pairs of labels, default=None
         The only pairs of labels that may be neighbours, instead of ``forbid``. None allows all. If a label may follow
-        itself, that pair must be listed; "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF` has no such pairs.
+        itself, list that pair, too; with "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF`, no label follows itself.
     start, end : iterable of labels, default=None
         The labels with which a sequence may begin, and with which it may end. None allows all.
 
@@ -40,10 +41,10 @@ class Constraints(BaseEstimator):
     Notes
     -----
     For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
-    So they are for ``HighOrderCRF(history="segments")``, where a pair of equal labels is a token that stays in a
-    segment: ``("REM", "REM")`` forbids segments of REM of more than one token.
-    Forbidden runs of at most ``max_order + 1`` labels cost no time; longer ones make the automaton remember more
-    labels, as patterns of that order do. Each run takes about a kilobyte of memory.
+    The same holds for ``HighOrderCRF(history="segments")``, where a pair of equal labels stands for a token that
+    continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token.
+    Forbidden runs of at most ``max_order + 1`` labels cost no time. Longer runs cost as much time as patterns of their
+    length. Each run takes about a kilobyte of memory.
 
     Examples
     --------
@@ -60,8 +61,8 @@ class Constraints(BaseEstimator):
     ... )
     [['NOUN', 'VERB', 'VERB']]
 
-    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and no step is taken
-    before an earlier one:
+    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and the steps keep their
+    order:
 
     >>> X = [[["wash"], ["cut"], ["chop"], ["fry"]], [["cut"], ["fry"]]]
     >>> y = [["1 wash", "2 cut", "2 cut", "3 fry"], ["2 cut", "3 fry"]]
@@ -98,10 +99,7 @@ class Constraints(BaseEstimator):
             what = "tuples of labels" if name in ("forbid", "allow") else "labels"
             if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
                 raise ValueError(f"{name} of Constraints must be a list of {what}, got {short(given)}")
-            if isinstance(given, Iterator):  # a second fit would find it empty
-                raise ValueError(
-                    f"{name} of Constraints is a {type(given).__name__}, which can be read only once: use a list"
-                )
+            refuse_iterator(given, f"{name} of Constraints is")
         for name, expected, most in ("forbid", "tuples of two or more labels", np.inf), ("allow", "pairs of labels", 2):
             for run in getattr(self, name) or ():
                 if not isinstance(run, (tuple, list)) or not 2 <= len(run) <= most:

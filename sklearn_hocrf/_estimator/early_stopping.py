@@ -10,7 +10,8 @@ from sklearn.metrics import check_scoring
 
 from .._settings import check, is_integer, is_number
 from .base import BaseSequenceLabeler
-from .callbacks import FIT, ITERATION, STARTING, check_held_out
+from .callbacks import FIT, ITERATION, check_held_out
+from .progress import STARTING
 
 
 class EarlyStopping:

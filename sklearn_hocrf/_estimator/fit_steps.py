@@ -5,7 +5,6 @@ Everything is computed in local variables; the estimator changes only at the end
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from .._penalties import Penalty
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import PatternTable, TagHistory
+from .._structure.patterns import PatternTable, TagHistory, count_patterns
 from .._validation import (
     TrainingData,
     TrainingSequences,
@@ -32,7 +31,7 @@ from .._validation import (
 )
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
-from .compatibility import FitRequest, refuse
+from .compatibility import refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .fitted_model import FittedModel, warn_of_unlimited_lengths
 from .fitted_state import FittedState
@@ -40,12 +39,11 @@ from .fitting import Prior, Training, choose_training, warn_not_converged, witho
 from .label_parts import compile_label_parts
 from .parameters import check_parameters, resolve_feature_orders
 from .patterns import ObservedPatterns, select_patterns
-from .progress import STARTING, lines_of
+from .progress import lines_of
 from .pruning import prune, prune_held_out
 from .tags import history_of_labels
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
-_CRITERION = ("objective", "sigma_reg", "l1_reg", "constraints")  # parameters that define the minimised function
 
 
 class FitSteps:
@@ -78,7 +76,7 @@ class FitSteps:
             start = FittedModel(estimator).last_weights(layout, data)
         stages = self.train(training, problem, penalty, data, start, is_warm, tasks)
         tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
-        tasks.end()
+        tasks.end(reconstruction_attributes={})
         lines_of(training.solver).end(stages[-1])
         warn_not_converged(self.name, training.solver, stages)
 
@@ -96,7 +94,7 @@ class FitSteps:
 
     def refuse(self, circumstance: str) -> None:
         """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``compatibility``."""
-        refuse(FitRequest(self.parameters, self.name, circumstance))
+        refuse(self.parameters, circumstance)
 
     def choose_training(self) -> Training:
         """Check what ``PARAMETER_CONSTRAINTS`` cannot express, and return the training that the parameters specify."""
@@ -177,8 +175,10 @@ class FitSteps:
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         codes, offsets = data.targets.label_sequences(data.batch)
-        labels = data.targets.labels
-        return ObservedPatterns.of_labels(codes, offsets, len(labels), data.sequence_weight, self.history(labels))
+        labels, weight = data.targets.labels, data.sequence_weight
+        history = self.history(labels)
+        count = partial(count_patterns, codes, offsets, len(labels), sequence_weight=weight, history=history)
+        return ObservedPatterns(len(codes), count, history)
 
     def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
@@ -293,16 +293,9 @@ class FitSteps:
 
         If y has missing labels, the first stages train on the labels that are known for certain.
         """
-        state = partial(self.state, data, problem, penalty)
-        stages = []
-        if data.runs is not None and not is_warm:
-            lines = lines_of(training.solver)
-            lines.part = STARTING
-            stages = training.run(
-                self.pose(problem.layout, data.runs), penalty, start, is_warm, tasks.watch(state, STARTING)
-            )
-            start, lines.part = stages[-1].w, ""
-        return stages + training.run(problem, penalty, start, is_warm, tasks.watch(state))
+        certain = [] if data.runs is None or is_warm else [self.pose(problem.layout, data.runs)]
+        watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
+        return training.run([*certain, problem], penalty, start, is_warm, watch)
 
     # --- result -------------------------------------------------------------------------------------------------------
 
@@ -315,8 +308,6 @@ class FitSteps:
         self, data: TrainingData, layout: WeightLayout, weights: np.ndarray, report: SolverReport, **more: Any
     ) -> FittedState:
         """Return the state of a fitted model; ``more`` are other fields of it."""
-        # copies of mappings, because the user may change the originals
-        given = {name: getattr(self.estimator, name) for name in _CRITERION}
         state = FittedState(
             layout,
             weights,
@@ -326,7 +317,7 @@ class FitSteps:
             report.n_passes,
             report.history,
             report.gap,
-            {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()},
+            {"constraints": self.estimator.constraints},
             borders=data.rules.borders,
             part_names=data.parts.names,
             **more,

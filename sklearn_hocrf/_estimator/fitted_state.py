@@ -59,7 +59,7 @@ class FittedState(NamedTuple):
     n_passes: float
     history: np.ndarray  # (n_iter + 1,)
     gap: float
-    trained_with: dict  # the parameters that define the minimised function
+    trained_with: dict  # the parameter ``constraints``
     stream: TrainingState | None = None  # of partial_fit
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
@@ -83,7 +83,7 @@ class FittedState(NamedTuple):
     def attributes(self) -> dict[str, Any]:
         """Return all fitted attributes of an estimator in this state."""
         layout, weights = self.layout, self.weights
-        coef, part_coef = layout.coef(weights), layout.part_coef(weights)
+        coef, part_coef, pattern_coef = layout.coef(weights), layout.part_coef(weights), layout.pattern_coef(weights)
         if self.stream is not None:
             coef.eliminate_zeros()
             part_coef.eliminate_zeros()
@@ -93,7 +93,10 @@ class FittedState(NamedTuple):
             **self.targets.attributes(),
             "n_features_in_": self.features.n_features,
             "patterns_": pattern_labels(layout.patterns, self.targets.labels),
-            "pattern_coef_": layout.pattern_coef(weights),
+            "pattern_coef_": pattern_coef,
+            "intercept_": pattern_coef[: len(self.targets.labels)],
+            "n_parameters_": layout.n_weights,
+            "automaton_": layout.automaton,
             "coef_": coef,
             "label_parts_": self.part_names,
             "part_coef_": part_coef,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,17 +14,18 @@ from sklearn.exceptions import ConvergenceWarning
 from .._data.checks import short
 from .._objectives import OBJECTIVES, Objective, Problem, Tied
 from .._penalties import Penalty
-from .._solvers import LBFGS, OWLQN, SGD, Progress, Solver, SolverReport, TrainingState, one_blas_thread
+from .._solvers import LBFGS, SGD, Progress, Solver, SolverReport, TrainingState, one_blas_thread
 from .._structure.layout import WeightLayout
 from .._structure.tied_weights import Ties, tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
 from .._validation import warn_user
-from .compatibility import FitRequest, has_l1, refuse
+from .compatibility import has_l1, refuse
 from .progress import STARTING, ProgressLines, lines_of
 from .tags import names_in_patterns
 
-# (training by a solver, solver, is_last)
-Watch = Callable[[Callable[[Any], SolverReport], Solver, bool], SolverReport]
+# (training by a solver, solver, name of the stage)
+Watch = Callable[[Callable[[Any], SolverReport], Solver, str], SolverReport]
+TRAINING = "training"  # name of the last stage, which trains the weights of the model
 # the largest change of a score, from a tolerance to the optimum, of all models of docs/develop/design.md
 _CHANGES = (3e-3, 0.001), (3e-2, 0.002), (1e-1, 0.006)
 _WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
@@ -36,11 +38,6 @@ class Prior(NamedTuple):
 
     sigma_reg: Any
     l1_reg: Any
-
-    @property
-    def has_l1(self) -> bool:
-        """Whether the penalties contain absolute values of weights."""
-        return has_l1(self.l1_reg)
 
     def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Penalty:
         """Return the penalty on the weights of a layout.
@@ -66,7 +63,7 @@ class Prior(NamedTuple):
             return np.array([given], dtype=np.float64)
 
         precision = (1.0 / of_weights("sigma_reg")) ** 2
-        return Penalty(precision, of_weights("l1_reg") if self.has_l1 else 0.0)
+        return Penalty(precision, of_weights("l1_reg") if has_l1(self.l1_reg) else 0.0)
 
     def warn_of_unused_prefixes(self, names: Any) -> None:
         """Warn of prefixes in mappings with which no feature name begins."""
@@ -112,16 +109,13 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, 
     return f"{parameter} has no key for the weight of {what}: add {key!r}, or None for the rest"
 
 
-def _choose_solver(parameters: Mapping[str, Any], has_l1: bool, name: str) -> Solver:
+def _choose_solver(parameters: Mapping[str, Any], name: str) -> Solver:
     solver = parameters["solver"]
-    if isinstance(solver, SGD):
+    if not isinstance(solver, str):
         return solver
-    batch_class = OWLQN if has_l1 else LBFGS
-    if isinstance(solver, LBFGS):
-        return batch_class(solver.tol, solver.max_iter, solver.callback) if has_l1 else solver
     callback = ProgressLines(name, parameters["max_iter"]) if parameters["verbose"] else None
     settings = parameters["tol"], parameters["max_iter"], callback
-    return SGD(*settings, parameters["random_state"]) if solver == "sgd" else batch_class(*settings)
+    return SGD(*settings, parameters["random_state"]) if solver == "sgd" else LBFGS(*settings)
 
 
 def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
@@ -134,9 +128,9 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     name : str
         Name of the estimator, for progress output.
     """
-    refuse(FitRequest(parameters, name))
+    refuse(parameters)
     prior = Prior(parameters["sigma_reg"], parameters["l1_reg"])
-    return Training(OBJECTIVES[parameters["objective"]](), prior, _choose_solver(parameters, prior.has_l1, name))
+    return Training(OBJECTIVES[parameters["objective"]](), prior, _choose_solver(parameters, name))
 
 
 # ------------------------------------------------------------------------------------------------------------- running
@@ -150,22 +144,23 @@ class Training(NamedTuple):
     solver: Any
 
     def run(
-        self, problem: Problem, penalty: Any, start: np.ndarray, is_warm: bool, watch: Watch | None = None
+        self, problems: list, penalty: Any, start: np.ndarray, is_warm: bool, watch: Watch | None = None
     ) -> list[SolverReport]:
-        """Return the solver's reports of all stages, for the penalty that the prior has for the problem's layout.
+        """Return the solver's reports of all stages, for the penalty that the prior has for the problems' layout.
 
-        If a criterion starts from the weights that another one trains, this is the first stage, unless ``start``
-        contains the weights of an earlier fit (``is_warm``). If given, ``watch`` runs the stages.
+        The first problems, and criteria, train the weights from which the last one starts. If a criterion starts from
+        the weights that another one trains, there is a stage for that, unless ``start`` contains the weights of an
+        earlier fit (``is_warm``). If given, ``watch`` runs the stages.
         """
         stages: list[SolverReport] = []
-        objectives, lines = self.objectives(is_warm), lines_of(self.solver)
-        part = lines.part
+        criteria, lines = list(product(problems, self.objectives(is_warm))), lines_of(self.solver)
         with one_blas_thread():
-            for objective in objectives:
-                train = partial(_minimise, objective, penalty, problem, start)
-                is_last = objective is objectives[-1]
-                lines.part = part if is_last else STARTING
-                stages.append(train(self.solver) if watch is None else watch(train, self.solver, is_last))
+            for problem, objective in criteria:
+                # a copy, because what a problem caches takes memory that the next stage does not need
+                train = partial(_minimise, objective, penalty, copy.copy(problem), start)
+                is_last = len(stages) == len(criteria) - 1
+                lines.part, name = ("", TRAINING) if is_last else (STARTING, STARTING)
+                stages.append(train(self.solver) if watch is None else watch(train, self.solver, name))
                 start = stages[-1].w
         return stages
 
@@ -237,13 +232,13 @@ def _widening(solver: Any, ties: Ties) -> Any:
     def tell(progress: Progress) -> Any:
         return callback(progress._replace(report=progress.report and partial(widened, progress.report)))
 
-    return with_callback(solver, tell)
+    return with_settings(solver, callback=tell)
 
 
-def with_callback(solver: Any, callback: Callable[[Progress], Any] | None) -> Any:
-    """Return a copy of a solver, with another callback."""
+def with_settings(solver: Any, **settings: Any) -> Any:
+    """Return a copy of a solver with other settings."""
     solver = copy.copy(solver)
-    solver.callback = callback
+    vars(solver).update(settings)
     return solver
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.checks import is_missing, short
+from .._data.checks import is_missing, refuse_iterator, short
 from .._structure.label_parts import LabelParts
 
 
@@ -29,11 +29,7 @@ def check_label_parts(label_parts: Any) -> None:
         return
     for label, parts in label_parts.items():
         _check_parts(label, parts)
-        if isinstance(parts, Iterator):  # a second fit would find it empty
-            raise ValueError(
-                f"label_parts gives the label {short(label)} a {type(parts).__name__}, which can be read only once: "
-                "use a list"
-            )
+        refuse_iterator(parts, f"label_parts gives the label {short(label)}")
 
 
 def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarray) -> NamedParts:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from .._data.checks import short
+from .._data.checks import refuse_iterator, short
 from .._data.schemes import PREFIXES
 from .._objectives import OBJECTIVES
 from .._solvers import LBFGS, SGD
@@ -127,8 +127,7 @@ def check_patterns(patterns: Any) -> None:
     """Check the form of the user's label patterns."""
     if isinstance(patterns, str) and patterns not in ("observed", "all"):
         raise ValueError(f'patterns must be "observed", "all" or an iterable of tuples of labels, got {patterns!r}')
-    if isinstance(patterns, Iterator):  # a second fit would find it empty
-        raise ValueError(f"patterns is a {type(patterns).__name__}, which can be read only once: use a list")
+    refuse_iterator(patterns, "patterns is")
 
 
 def _check_orders_of_prefixes(feature_order: Any) -> None:

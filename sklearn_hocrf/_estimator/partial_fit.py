@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.checks import short
-from .._solvers import SGD, TrainingState
+from .._solvers import TrainingState
 from .._structure.layout import WeightLayout
 from .._validation import TrainingData, read_training_sequences
 from .._validation._sklearn import available_if, fit_context
+from .compatibility import is_stochastic
 from .constraints import Rules
 from .fit_steps import FitSteps
 from .fitted_model import FittedModel
@@ -27,7 +28,7 @@ from .parameters import check_patterns
 
 def _can_stream(estimator: Any) -> bool:
     """Return True, or raise an AttributeError with a remedy."""
-    if estimator.solver == "sgd" or isinstance(estimator.solver, SGD):
+    if is_stochastic(estimator.solver):
         return True
     raise AttributeError(
         f"partial_fit of {type(estimator).__name__} needs the solver 'sgd', or an instance of SGD; got solver="

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,6 @@ from .._structure.patterns import (
     PatternTable,
     TagHistory,
     all_patterns,
-    count_patterns,
     given_patterns,
     has_equal_neighbours,
 )
@@ -32,22 +32,6 @@ class ObservedPatterns(NamedTuple):
     n_positions: int  # tokens or segments of the data
     counted: Callable[[int, float], PatternCounts]  # of the highest order, and the lowest count
     history: str | TagHistory  # whether patterns are of the labels of these positions, or of their segments
-
-    @classmethod
-    def of_labels(
-        cls,
-        codes: np.ndarray,
-        offsets: np.ndarray,
-        n_labels: int,
-        sequence_weight: np.ndarray | None,
-        history: str | TagHistory,
-    ) -> ObservedPatterns:
-        """Return the patterns in label codes of tokens or segments."""
-
-        def count(max_order: int, min_count: float) -> PatternCounts:
-            return count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight, history)
-
-        return cls(len(codes), count, history)
 
 
 def select_patterns(
@@ -79,10 +63,7 @@ def select_patterns(
         If the patterns are so many and long that they take much time or memory, before any work on them.
     """
     if isinstance(patterns, str) and patterns == "observed":
-
-        def warn(n_patterns: int, longest: int) -> None:
-            warn_of_size(n_patterns, longest, observed.n_positions)
-
+        warn = partial(warn_of_size, n_positions=observed.n_positions)
         return observed.counted(max_order, min_count).frequent(len(labels), min_count, warn)
     if isinstance(patterns, str) and patterns == "all":
         table = all_patterns(len(labels), max_order, observed.history)

@@ -23,19 +23,15 @@ def most_states(n_candidates: int) -> int:
 def prune(problem: Problem, n_candidates: int, random_state: Any = None) -> Problem:
     """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
 
-    At least as many candidates as labels prune nothing. Without a ``random_state``, the order of the
-    sequences in the training of level 0 is always the same.
+    The true labels are candidates, too. At least as many candidates as labels prune nothing. Without a
+    ``random_state``, the order of the sequences in the training of level 0 is always the same.
     """
     if n_candidates >= problem.layout.patterns.n_labels:
         return problem
     data = problem.batch, problem.truth, problem.sequence_weight
     seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
     settings = int(n_candidates), most_states(int(n_candidates)), seed
-    return prune_training(problem, train_level_zero(problem.layout.of_order_zero(), *data, settings))
-
-
-def prune_training(problem: Problem, level_zero: LevelZero) -> Problem:
-    """Return training data over the candidates of level 0, to which the true labels are added."""
+    level_zero = train_level_zero(problem.layout.of_order_zero(), *data, settings)
     candidates = level_zero.finder().find(problem.batch, problem.support)
     return problem.over(candidates.with_labels(problem.truth), level_zero)
 

@@ -10,7 +10,6 @@ from .._data.checks import check_choice, short
 from .._data.schemes import (
     guessed_scheme,
     segment_lists,
-    segments_of_labels,
     segments_of_tags,
     split_tag,
 )
@@ -18,7 +17,7 @@ from .._data.segments import Segments
 from .._settings import check, is_number
 from .fitted_model import FittedModel, Query
 from .one_call import one_call
-from .tags import SEGMENT_SCHEMES, SegmentTags, each_its_own, read_segment_tags, segment_tables
+from .tags import SEGMENT_SCHEMES, SegmentTags, read_segment_tags, segment_tables
 
 
 def check_threshold(threshold: Any) -> None:
@@ -171,8 +170,6 @@ def segments_of_query(query: Query, tags: SegmentTags, threshold: float | None, 
 
 def _segments_of(codes: np.ndarray, offsets: np.ndarray, tags: SegmentTags) -> Segments:
     """Return the segments that labels encode."""
-    if tags.scheme == "runs":
-        return segments_of_labels(codes, offsets)
     return segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], offsets).without(-1)
 
 
@@ -190,7 +187,7 @@ def tags_of_labels(labels: np.ndarray, scheme: str, constraints: Any) -> Segment
     if scheme == "auto":
         scheme = scheme_of(constraints, labels)
         _refuse_mixture(labels.tolist(), scheme)
-    return each_its_own(labels) if scheme == "runs" else read_segment_tags(labels, scheme, "scheme")
+    return read_segment_tags(labels, scheme, "scheme")
 
 
 def scheme_of(constraints: Any, labels: np.ndarray) -> str:

@@ -82,25 +82,21 @@ class SegmentTags(NamedTuple):
     table: TagTable  # prefix and segment label of each label; the segment label of O is -1
     names: np.ndarray  # (K,)   labels of segments, sorted
     tags: Tags  # the same information for kernels
-    scheme: str
 
 
 def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags:
-    """Return labels as tags of segments; arguments as in :func:`read_tags`."""
-    table, every = read_tags(labels, scheme, what)
-    names = sorted(name for name in every if name != OUTSIDE)
-    index_of = np.array([names.index(name) if name != OUTSIDE else -1 for name in every], dtype=np.int32)
-    table = TagTable(table.prefix, index_of[table.label])
+    """Return labels as tags of segments; arguments as in :func:`read_tags`, or "runs" for runs of equal labels."""
+    if scheme == "runs":
+        names, codes = labels, np.arange(len(labels), dtype=np.int32)
+        table = TagTable(np.full(len(labels), I, np.int8), codes)
+    else:
+        table, every = read_tags(labels, scheme, what)
+        names = np.array(sorted(name for name in every if name != OUTSIDE))
+        index_of = {name: code for code, name in enumerate(names.tolist())} | {OUTSIDE: -1}
+        table = TagTable(table.prefix, np.array([index_of[name] for name in every], dtype=np.int32)[table.label])
     before, after = (TagTable(*(column.reshape(shape) for column in table)) for shape in ((-1, 1), (1, -1)))
     tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
-    return SegmentTags(table, np.array(names), tags, scheme)
-
-
-def each_its_own(labels: np.ndarray) -> SegmentTags:
-    """Return labels as tags of segments that are runs of equal labels."""
-    codes = np.arange(len(labels), dtype=np.int32)
-    table = TagTable(np.full(len(labels), I, np.int8), codes)
-    return SegmentTags(table, labels, Tags(np.eye(len(labels), dtype=bool), codes), "runs")
+    return SegmentTags(table, names, tags)
 
 
 def segment_tables(

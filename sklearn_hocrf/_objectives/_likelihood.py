@@ -61,15 +61,11 @@ class NegativeLogLikelihood(Objective):
         score, gradient = 0.0, expected.counts
         gradient -= self._empirical
         if self._partial is not None:
-            agreeing = self._expected_of_hidden(w)
-            score = float(self._partial.sequence_weight @ agreeing.log_z)
+            weight = self._partial.sequence_weight
+            agreeing = self._partial.posterior(w).expectations(weight)
+            score = float(weight @ agreeing.log_z)
             gradient -= agreeing.counts
         return self._value(expected.log_z, w, score), gradient
-
-    def _expected_of_hidden(self, w):
-        """Return the expectations for the sequences with missing labels, given their known labels."""
-        partial = self._partial
-        return partial.posterior(w).expectations(partial.sequence_weight)
 
     def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from .._structure.tied_weights import Ties
 LARGE = 1e6  # size of scores beyond which rounding errors would distinguish labellings
 
 
+@dataclass(eq=False, repr=False)
 class Problem:
     """Labelled training data under one layout of weights, which training criteria are bound to.
 
@@ -58,27 +60,23 @@ class Problem:
     n_weights, n_sequences : int
     """
 
-    def __init__(
-        self,
-        family: Family,
-        layout: Any,
-        batch: SequenceBatch,
-        truth: Any,
-        *,
-        sequence_weight: np.ndarray | None = None,
-        n_jobs: int | None = None,
-        schedule: Schedule | None = None,
-        support: Mask | None = None,
-        known: Mask | None = None,
-        candidates: Candidates | None = None,
-        level_zero: LevelZero | None = None,
-    ) -> None:
-        self.family, self.layout, self.batch, self.truth = family, layout, batch, truth
-        self.n_jobs, self.schedule, self.support, self.known = n_jobs, schedule, support, known
-        self.candidates, self.level_zero = candidates, level_zero
-        self.n_weights, self.n_sequences = layout.n_weights, len(batch)
-        ones = np.ones(self.n_sequences)
-        self.sequence_weight = ones if sequence_weight is None else np.asarray(sequence_weight, np.float64)
+    family: Family
+    layout: Any
+    batch: SequenceBatch
+    truth: Any
+    _: KW_ONLY
+    sequence_weight: Any = None
+    n_jobs: int | None = None
+    schedule: Schedule | None = None
+    support: Mask | None = None
+    known: Mask | None = None
+    candidates: Candidates | None = None
+    level_zero: LevelZero | None = None
+
+    def __post_init__(self) -> None:
+        self.n_weights, self.n_sequences = self.layout.n_weights, len(self.batch)
+        weight = np.ones(self.n_sequences) if self.sequence_weight is None else self.sequence_weight
+        self.sequence_weight = np.asarray(weight, np.float64)
 
     @cached_property
     def plan(self) -> Any:
@@ -103,7 +101,7 @@ class Problem:
         if not self.is_partial.any():
             return None
         part = self.part(np.flatnonzero(self.is_partial))
-        return part._with(support=both(part.support, part.known), known=None)
+        return replace(part, support=both(part.support, part.known), known=None)
 
     def model(self, w: np.ndarray) -> Model:
         """Return the model with the weights ``w``."""
@@ -121,7 +119,7 @@ class Problem:
         """The problem with dense columns among the sparse rows, for methods that process sequences one by one."""
         if self.batch.dense is None:
             return self
-        return self._with(batch=as_sparse(self.batch))
+        return replace(self, batch=as_sparse(self.batch))
 
     @cached_property
     def minibatches(self) -> Minibatches:
@@ -162,7 +160,8 @@ class Problem:
     def part(self, sequences: np.ndarray) -> Problem:
         """Return the problem of some of the sequences."""
         tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
-        return self._with(
+        return replace(
+            self,
             batch=self.batch[sequences],
             truth=self.family.labelling_of(self.truth, self.batch, sequences),
             sequence_weight=self.sequence_weight[sequences],
@@ -173,33 +172,21 @@ class Problem:
 
     def under(self, layout: Any) -> Problem:
         """Return the same data under another layout."""
-        return self._with(layout=layout)
+        return replace(self, layout=layout)
 
     def over(self, candidates: Candidates, level_zero: LevelZero | None = None, plan: Any = None) -> Problem:
         """Return the problem in which each token has a few candidate labels; features pair only with single labels.
 
         Candidates are labels that the support allows. A ``plan`` is a lattice of them that is already there.
         """
-        pruned = self._with(family=LATTICE, candidates=candidates, level_zero=level_zero, support=None)
+        pruned = replace(self, family=LATTICE, candidates=candidates, level_zero=level_zero, support=None)
         if plan is not None:
             pruned.plan = plan
         return pruned
 
-    def on(
-        self,
-        batch: SequenceBatch,
-        truth: Any,
-        sequence_weight: np.ndarray | None = None,
-        support: Mask | None = None,
-    ) -> Problem:
+    def on(self, batch: SequenceBatch, truth: Any, sequence_weight: Any = None, support: Mask | None = None) -> Problem:
         """Return other data, without missing labels, under the same layout."""
-        return self._with(batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None)
-
-    def _with(self, **changes: Any) -> Problem:
-        """Return a problem that differs in some parameters."""
-        names = "sequence_weight", "n_jobs", "schedule", "support", "known", "candidates", "level_zero"
-        given = {name: getattr(self, name) for name in ("family", "layout", "batch", "truth", *names)}
-        return Problem(**given | changes)
+        return replace(self, batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None)
 
     @cached_property
     def matching(self) -> Matching:

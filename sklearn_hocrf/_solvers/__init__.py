@@ -4,14 +4,14 @@ A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:
 """
 
 from ._box import SearchEnd, minimize_in_box
-from ._common import STOPPED, Progress, Solver, SolverReport, one_blas_thread, reached_tolerance, zero_of_slope
+from ._common import STOPPED, Progress, Solver, SolverReport, one_blas_thread, shortest_subgradient, zero_of_slope
+from ._curvature import LBFGSMemory
 from ._lbfgs import LBFGS
-from ._owlqn import OWLQN, shortest_subgradient
 from ._stochastic import SGD, TrainingState
 
 __all__ = [
     "LBFGS",
-    "OWLQN",
+    "LBFGSMemory",
     "Progress",
     "SGD",
     "STOPPED",
@@ -19,7 +19,6 @@ __all__ = [
     "Solver",
     "SolverReport",
     "TrainingState",
-    "reached_tolerance",
     "minimize_in_box",
     "one_blas_thread",
     "shortest_subgradient",

@@ -14,6 +14,7 @@ from threadpoolctl import ThreadpoolController
 from .._settings import Settings, check, is_integer, is_number
 
 STOPPED = "stopped by a callback"  # message of reports
+ARMIJO = 1e-4  # fraction of the linear decrease that a step must reach
 
 
 class Progress(NamedTuple):
@@ -78,32 +79,45 @@ class Solver(Settings):
         return self.callback is not None and bool(self.callback(progress))
 
 
-def add_values(one, other):
-    """Return the sum of two pairs (value, gradient)."""
-    value, gradient = one[0] + other[0], one[1] + other[1]
-    check_finite(value, gradient)
-    return value, gradient
+class Point(NamedTuple):
+    """A point, with value and derivatives of the function.   K weights."""
+
+    w: np.ndarray  # (K,)
+    value: float
+    gradient: np.ndarray  # (K,)   of the smooth part
+    steepest: np.ndarray  # (K,)   the gradient, or the shortest subgradient
 
 
-def check_finite(value, gradient=()):
-    """Raise a ValueError unless a value and the norm of a gradient are finite."""
+def point_of(objective: Any, penalty: Any, w: np.ndarray) -> Point:
+    """Return a point of an objective plus a penalty, or raise a ValueError if numbers overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
+        (value, gradient), (extra, pull) = objective.value_gradient(w), penalty.smooth_value_gradient(w)
+        value, gradient = value + extra, gradient + pull
         norm = np.linalg.norm(gradient)
     if not np.isfinite(value) or not np.isfinite(norm):
         raise ValueError(
             f"the minimised function is {value:g} and the norm of its gradient {norm:g}, which floating point numbers "
             "cannot represent: rescale numeric features, sample weights or the penalty"
         )
+    if not penalty.is_sparse:
+        return Point(w, value, gradient, gradient)
+    strength = penalty.strengths(len(w))
+    return Point(w, value + float(strength @ np.abs(w)), gradient, shortest_subgradient(w, gradient, strength))
+
+
+def shortest_subgradient(w, gradient, strength) -> np.ndarray:
+    """Return the subgradient of least norm of a smooth function plus ``sum(strength * abs(w))``.
+
+    ``gradient`` is the gradient of the smooth function. Where w is 0, the subgradients of the absolute value are all
+    slopes in [-1, 1].
+    """
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - strength, 0.0)
+    return np.where(w != 0, gradient + strength * np.sign(w), at_zero)
 
 
 def gap_above_minimum(objective: Any, penalty: Any, gradient: np.ndarray) -> float:
     """Return an upper bound on an objective plus a penalty, minus its minimum; inf if the objective is not convex."""
     return penalty.gap(gradient) if objective.is_convex else np.inf
-
-
-def goal_of_norm(norm: float, reached: float, tol: float) -> float:
-    """Return the norm of the gradient at which training ends, from the norm at the ``reached`` tolerance."""
-    return norm * tol / reached if reached else norm
 
 
 def reached_tolerance(objective: Any, penalty: Any, w: np.ndarray, value: float, gradient: np.ndarray) -> float:

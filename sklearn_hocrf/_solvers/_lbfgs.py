@@ -1,14 +1,22 @@
-"""Limited-memory BFGS, for smooth functions."""
+"""Limited-memory BFGS: iterations, stopping rule, and the line search for smooth functions."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ._common import add_values
-from ._quasi_newton import Point, QuasiNewton
+from ._common import ARMIJO, STOPPED, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
+from ._curvature import LBFGSMemory
+from ._owlqn import orthant_search
+
+_C2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values
+_MOST_STEPS = 30  # the very first step may be far too long
+_WALL = 4.0, 100.0  # a first step whose end is so many times as steep as its start, against it, has met a wall
+_ROUNDING = 1e-9  # relative difference below which values are not trusted
 
 
-class LBFGS(QuasiNewton):
+class LBFGS(Solver):
     """Limited-memory BFGS.
 
     Steps satisfy the strong Wolfe conditions. If the line search takes too long, the lowest of the points that satisfy
@@ -64,60 +72,130 @@ class LBFGS(QuasiNewton):
     __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
 
     keeps_equal_weights_equal = True
-    most_steps = 30  # of a line search; the very first step may be far too long
-    c2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values
-    wall = 4.0, 100.0  # a first step whose end is so many times as steep as its start, against it, has met a wall
-    rounding = 1e-9  # relative difference below which values are not trusted
 
-    def _function(self, objective, penalty, n_weights):
-        if penalty.is_sparse:
-            raise ValueError("LBFGS minimises smooth functions: a penalty with absolute values needs OWLQN")
+    def _reached(self, objective, penalty, point) -> float:
+        """Return the tolerance for which a point is close enough to the minimum."""
+        return reached_tolerance(objective, penalty, point.w, point.value, point.steepest)
+
+    def solve(self, objective: Any, penalty: Any, w0: np.ndarray, curvature: LBFGSMemory | None = None) -> SolverReport:
+        """Minimise ``objective + penalty`` from ``w0``.
+
+        Parameters
+        ----------
+        objective, penalty : object
+            The sum to minimise.
+        w0 : ndarray of shape (K,)
+            The first weights.
+        curvature : LBFGSMemory or None
+            Known curvature of the sum near ``w0``, for example from training a similar sum; it is updated. None means
+            an empty memory.
+
+        Raises
+        ------
+        ValueError
+            If values or gradients are so large that their squares overflow, at the start or for all lengths of a step.
+        """
+        search, n_passes, refusal = orthant_search if penalty.is_sparse else line_search, 0, None
 
         def evaluate(w):
-            value, gradient = add_values(objective.value_gradient(w), penalty.smooth_value_gradient(w))
-            return Point(w, value, gradient, gradient)
+            nonlocal n_passes
+            n_passes += 1
+            return point_of(objective, penalty, w)
 
-        return evaluate
+        def attempt(w):
+            nonlocal refusal
+            refusal = None
+            try:
+                return evaluate(w)
+            except ValueError as error:
+                refusal = error
+                return None
 
-    def _search(self, attempt, point, curvature, penalty):
-        direction = curvature.solve(point.gradient)
-        slope = -float(point.gradient @ direction)
-        if not slope < 0 or np.linalg.norm(direction) <= np.finfo(float).eps * np.linalg.norm(point.w):
-            return None
-        step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(direction)
-        best, lowest = None, np.inf
-        low, high = (0.0, slope), None  # the desired step is between low, which is too short, and high
-        too_long, in_a_row, sees_wall = None, 0, False
-        for n_tried in range(self.most_steps):
-            end = point.w - step * direction
-            if np.array_equal(end, point.w):
+        def report(converged=False, message=STOPPED):
+            gap = gap_above_minimum(objective, penalty, point.steepest)
+            return SolverReport(point.w, len(history) - 1, np.array(history), norm, gap, converged, message, n_passes)
+
+        point = evaluate(np.array(w0, dtype=np.float64))
+        if curvature is None:
+            curvature = LBFGSMemory.of_size(len(w0))
+            curvature.expect_from(point.gradient)
+        del w0  # which frees its memory if the caller does not keep it
+        history, message, stopped = [point.value], "no iteration is allowed", False
+        while True:
+            norm, reached = float(np.linalg.norm(point.steepest)), self._reached(objective, penalty, point)
+            if len(history) > 1 and self.callback is not None:
+                gap = gap_above_minimum(objective, penalty, point.steepest)
+                goal = norm * self.tol / reached if reached else norm  # at which training ends
+                stopped = self._is_stopped(Progress(len(history) - 1, point.value, norm, gap, report, goal))
+            converged = reached <= self.tol
+            if converged or stopped:
+                message = "converged" if converged else STOPPED
+            if converged or stopped or len(history) > self.max_iter:
                 break
-            new = attempt(end)
-            new_slope, change = np.inf, np.inf
-            if new is not None:
-                new_slope = -float(new.gradient @ direction)
-                change = self._change(point, new, 0.5 * step * (slope + new_slope))
-            decreases = change <= self.c1 * step * slope
-            if decreases and change < lowest:
-                best, lowest = new, change
-            if decreases and abs(new_slope) <= -self.c2 * slope:
+            next_point = search(attempt, point, curvature, penalty)
+            if next_point is None and len(curvature):  # the estimate of the curvature may mislead
+                curvature.clear()
+                next_point = search(attempt, point, curvature, penalty)
+            if next_point is None and refusal is not None:  # the shortest step is too long
+                raise refusal
+            if next_point is None:
+                message = "no step decreases the function"
                 break
-            # the function is flat here and steep there: with the curvature from here alone, the next step would end
-            # there again; if it is steeper still, that curvature would leave no step at all
-            if n_tried == 0 and len(curvature) and self.wall[0] < new_slope / -slope <= self.wall[1]:
-                sees_wall = curvature.add(point, new)
-            before, too_long = too_long, not decreases or new_slope > 0
-            in_a_row = in_a_row + 1 if too_long == before else 0
-            low, high = (low, (step, new_slope)) if too_long else ((step, new_slope), high)
-            step = _between(low, high, too_long, in_a_row)
-        if best is not None and not sees_wall:
-            curvature.add(point, best)
-        return best
+            point, message = next_point, "the maximum number of iterations was reached"
+            history.append(point.value)
+        return report(converged, message)._replace(stopped=stopped and not converged)
 
-    def _change(self, point, new, by_slopes):
-        """Return the difference of the values, or its estimate by slopes where rounding errors dominate it."""
-        change = new.value - point.value
-        return by_slopes if abs(change) <= self.rounding * abs(point.value) else change
+
+def line_search(attempt, point, curvature, penalty):
+    """Return a better point of a smooth function, or None, and add to the curvature what is found along the step.
+
+    Parameters
+    ----------
+    attempt : callable
+        Maps weights to a :class:`Point`, or to None if numbers overflow.
+    point : Point
+    curvature : LBFGSMemory
+    penalty : Penalty
+    """
+    direction = curvature.solve(point.gradient)
+    slope = -float(point.gradient @ direction)
+    if not slope < 0 or np.linalg.norm(direction) <= np.finfo(float).eps * np.linalg.norm(point.w):
+        return None
+    step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(direction)
+    best, lowest = None, np.inf
+    low, high = (0.0, slope), None  # the desired step is between low, which is too short, and high
+    too_long, in_a_row, sees_wall = None, 0, False
+    for n_tried in range(_MOST_STEPS):
+        end = point.w - step * direction
+        if np.array_equal(end, point.w):
+            break
+        new = attempt(end)
+        new_slope, change = np.inf, np.inf
+        if new is not None:
+            new_slope = -float(new.gradient @ direction)
+            change = _change(point, new, 0.5 * step * (slope + new_slope))
+        decreases = change <= ARMIJO * step * slope
+        if decreases and change < lowest:
+            best, lowest = new, change
+        if decreases and abs(new_slope) <= -_C2 * slope:
+            break
+        # the function is flat here and steep there: with the curvature from here alone, the next step would end
+        # there again; if it is steeper still, that curvature would leave no step at all
+        if n_tried == 0 and len(curvature) and _WALL[0] < new_slope / -slope <= _WALL[1]:
+            sees_wall = curvature.add(point, new)
+        before, too_long = too_long, not decreases or new_slope > 0
+        in_a_row = in_a_row + 1 if too_long == before else 0
+        low, high = (low, (step, new_slope)) if too_long else ((step, new_slope), high)
+        step = _between(low, high, too_long, in_a_row)
+    if best is not None and not sees_wall:
+        curvature.add(point, best)
+    return best
+
+
+def _change(point, new, by_slopes):
+    """Return the difference of the values, or its estimate by slopes where rounding errors dominate it."""
+    change = new.value - point.value
+    return by_slopes if abs(change) <= _ROUNDING * abs(point.value) else change
 
 
 def _between(low, high, too_long, in_a_row):

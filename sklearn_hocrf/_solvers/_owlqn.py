@@ -1,79 +1,64 @@
-"""Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights."""
+"""Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights.
+
+The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the steepest
+descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values [2]_. It is
+found by steps of Newton's method within an orthant [1]_: a weight whose sign would change becomes 0.
+
+References
+----------
+.. [1] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
+.. [2] Lee, Sun and Saunders, "Proximal Newton-type methods for minimizing composite functions", SIAM Journal on
+   Optimization 24, 2014.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ._common import add_values
-from ._quasi_newton import Point, QuasiNewton
+from ._common import ARMIJO, shortest_subgradient
 
+MOST_STEPS = 40  # of a line search
+ROUNDING = 1e-12  # relative error of values, which are sums: a value may rise by it if the gradient falls
 MOST_INNER, INNER_TOL = 10, 0.1  # iterations on the quadratic model, and the share of the subgradient that ends them
 
 
-class OWLQN(QuasiNewton):
-    """Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights.
+def orthant_search(attempt, point, curvature, penalty):
+    """Return a better point of a function with absolute values, or None; parameters as of ``line_search``."""
+    w, value, gradient, steepest = point
+    strength = penalty.strengths(len(w))
+    path = _path(point, curvature, strength)
+    for halvings in range(MOST_STEPS):
+        end = path(0.5**halvings)
+        slope = float(gradient @ (end - w) + strength @ (np.abs(end) - np.abs(w)))
+        if not slope < 0 or np.array_equal(end, w):
+            break
+        new = attempt(end)
+        if new is None:
+            continue
+        is_lower = new.value <= value + ARMIJO * slope and new.value < value
+        close = new.value <= value + ROUNDING * abs(value)  # too close to compare values: compare gradients
+        if is_lower or (close and np.linalg.norm(new.steepest) < 0.9 * np.linalg.norm(steepest)):
+            curvature.add(point, new)
+            return new
+    return None
 
-    The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the
-    steepest descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values
-    [2]_. It is found by steps of Newton's method within an orthant [1]_: a weight whose sign would change becomes 0.
 
-    The parameters are those of :class:`LBFGS`.
+def _path(point, curvature, strength):
+    """Return a function from the length of a step, up to 1, to where it ends.
 
-    References
-    ----------
-    .. [1] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
-    .. [2] Lee, Sun and Saunders, "Proximal Newton-type methods for minimizing composite functions", SIAM Journal on
-       Optimization 24, 2014.
+    The steps lead towards about the minimum of the quadratic model. Without one they follow the gradient within the
+    orthant: weights may become 0 at any length, or they would only come closer to it.
     """
-
-    keeps_equal_weights_equal = True
-    most_steps = 40  # of a line search
-    rounding = 1e-12  # relative error of values, which are sums: a value may rise by it if the gradient falls
-
-    def _function(self, objective, penalty, n_weights):
-        strength = penalty.strengths(n_weights)
-
-        def evaluate(w):
-            value, gradient = add_values(objective.value_gradient(w), penalty.smooth_value_gradient(w))
-            total = value + float(strength @ np.abs(w))
-            return Point(w, total, gradient, shortest_subgradient(w, gradient, strength))
-
-        return evaluate
-
-    def _search(self, attempt, point, curvature, penalty):
-        w, value, gradient, steepest = point
-        strength = penalty.strengths(len(w))
-        path = self._path(point, curvature, strength)
-        for halvings in range(self.most_steps):
-            end = path(0.5**halvings)
-            slope = float(gradient @ (end - w) + strength @ (np.abs(end) - np.abs(w)))
-            if not slope < 0 or np.array_equal(end, w):
-                break
-            new = attempt(end)
-            if new is None:
-                continue
-            is_lower = new.value <= value + self.c1 * slope and new.value < value
-            close = new.value <= value + self.rounding * abs(value)  # too close to compare values: compare gradients
-            if is_lower or (close and np.linalg.norm(new.steepest) < 0.9 * np.linalg.norm(steepest)):
-                curvature.add(point, new)
-                return new
-        return None
-
-    def _path(self, point, curvature, strength):
-        """Return a function from the length of a step, up to 1, to where it ends.
-
-        The steps lead towards about the minimum of the quadratic model. Without one they follow the gradient within the
-        orthant: weights may become 0 at any length, or they would only come closer to it.
-        """
-        w, _, gradient, steepest = point
-        if not len(curvature):
-            direction = -curvature.solve(steepest)
-            direction /= max(np.linalg.norm(direction), np.finfo(float).tiny)
-            return lambda step: _within_orthant(w, step * direction, steepest, strength)
-        free = np.flatnonzero((w != 0) | (steepest != 0) | (strength == 0))
-        end, n_pairs = w.copy(), max(self.pair_bytes // (32 * max(len(free), 1)), self.pairs[0])  # two copies of each
-        end[free] = _minimum_of_model(curvature.of(free, n_pairs), w[free], gradient[free], strength[free])
-        return lambda step: w + step * (end - w)
+    w, _, gradient, steepest = point
+    if not len(curvature):
+        direction = -curvature.solve(steepest)
+        direction /= max(np.linalg.norm(direction), np.finfo(float).tiny)
+        return lambda step: _within_orthant(w, step * direction, steepest, strength)
+    free = np.flatnonzero((w != 0) | (steepest != 0) | (strength == 0))
+    n_pairs = max(curvature.pair_bytes // (32 * max(len(free), 1)), curvature.pairs[0])  # two copies of each
+    end = w.copy()
+    end[free] = _minimum_of_model(curvature.of(free, n_pairs), w[free], gradient[free], strength[free])
+    return lambda step: w + step * (end - w)
 
 
 def _minimum_of_model(hessian, w, gradient, strength):
@@ -107,13 +92,3 @@ def _within_orthant(w, direction, steepest, strength):
     orthant = np.where(w != 0, w, -steepest)
     end[(strength > 0) & (np.sign(end) != np.sign(orthant))] = 0.0
     return end
-
-
-def shortest_subgradient(w, gradient, strength) -> np.ndarray:
-    """Return the subgradient of least norm of a smooth function plus ``sum(strength * abs(w))``.
-
-    ``gradient`` is the gradient of the smooth function. Where w is 0, the subgradients of the absolute value are all
-    slopes in [-1, 1].
-    """
-    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - strength, 0.0)
-    return np.where(w != 0, gradient + strength * np.sign(w), at_zero)

@@ -9,6 +9,7 @@ weights is applied in closed form when they are next touched.
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,17 +17,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._settings import check, is_integer, is_number
-from ._common import (
-    STOPPED,
-    Progress,
-    Solver,
-    SolverReport,
-    add_values,
-    gap_above_minimum,
-    reached_tolerance,
-)
+from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
+from ._curvature import LBFGSMemory
 from ._lbfgs import LBFGS
-from ._owlqn import OWLQN, shortest_subgradient
 
 _SAMPLE = 1000  # sequences on which step sizes are tried
 _FIRST_TRIED = 0.1
@@ -60,13 +53,6 @@ class TrainingState:
         numbers = [float(number) for number in (self.step, self.n_seen, self.mass)]
         if not all(np.isfinite(array).all() for array in [*arrays, numbers]) or not self.step > 0 or min(numbers) < 0:
             raise ValueError(f"the state of the solver has values that training cannot reach: {numbers}")
-
-    def copy(self) -> TrainingState:
-        """Return an independent copy."""
-        rng = np.random.RandomState()
-        rng.set_state(self.rng.get_state())
-        arrays: dict[str, Any] = {name: getattr(self, name).copy() for name in _OF_WEIGHTS}
-        return replace(self, **arrays, rng=rng)
 
     def moved(self, new_ids, n_weights) -> TrainingState:
         """Return the state for more weights: old ones move to ``new_ids``, shape (K,); new ones are all 0."""
@@ -189,7 +175,7 @@ class SGD(Solver):
         rng = check_random_state(self.random_state)
         train, held_out = self._split(objective, rng)
         n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
-        history = [_value_subgradient(train, penalty, w0)[0]]
+        history = [point_of(train, penalty, w0).value]
         watch = _Watch(10 * self.tol**2, np.array(w0, dtype=np.float64), history[0] if held_out is None else np.inf)
         state, n_visited = self._start(train, penalty, w0, n_train, rng)
         n_visited += n_train
@@ -213,7 +199,7 @@ class SGD(Solver):
             progress = Progress(len(history) - 1, history[-1], np.nan, np.inf, lambda: chosen(report()))
             stopped = self._is_stopped(progress)
             message = STOPPED if stopped else "the maximum number of epochs was reached"
-        value, gradient = _value_subgradient(train, penalty, watch.best)
+        _, value, _, gradient = point_of(train, penalty, watch.best)
         n_visited += n_train
         norm, gap = float(np.linalg.norm(gradient)), gap_above_minimum(train, penalty, gradient)
         result = report()._replace(gradient_norm=norm, gap=gap, message=message)
@@ -282,25 +268,20 @@ class SGD(Solver):
         state : TrainingState
             For the next call.
         """
-        n_new = objective.n_sequences
-        n_sequences = self.n_sequences
-        if n_sequences is None:
-            n_sequences = n_new + (0 if state is None else state.n_seen)
+        n_new, is_first, n_visited = objective.n_sequences, state is None, 0
+        n_sequences = self.n_sequences or n_new + (state.n_seen if state else 0)
         if state is None:
             state, n_visited = self._start(objective, penalty, w0, n_sequences, check_random_state(self.random_state))
-            is_first = True
         else:
             state.check(len(w0))
-            state, n_visited, is_first = state.copy(), 0, False
+            state = deepcopy(state)
         share = n_new / n_sequences
-        history = [_total(objective, penalty, state.w, share)]
+        before = _total(objective, penalty, state.w, share)
         w, value = self._checked_epoch(objective, penalty, state, n_sequences, share)
-        history.append(value)
-        if self.callback is not None:
-            self.callback(Progress(1, history[-1], np.nan, np.inf))
+        self._is_stopped(Progress(1, value, np.nan, np.inf))
         n_passes, message = (n_visited + 3 * n_new) / n_new, "a pass over a part of a stream"
-        report = SolverReport(w, 1, np.array(history), np.nan, np.inf, True, message, n_passes)
-        if is_first and history[1] > history[0]:
+        report = SolverReport(w, 1, np.array([before, value]), np.nan, np.inf, True, message, n_passes)
+        if is_first and value > before:
             message = "the first pass increased the function"
             report = report._replace(converged=False, message=message, remedy=_REMEDY.capitalize())
         return report, state
@@ -332,7 +313,7 @@ class SGD(Solver):
             sample, n_sample = objective.part(np.sort(rng.permutation(n_sample)[:_SAMPLE])), _SAMPLE
 
         def after_one_pass(step):
-            tried = _first_state(w0, step, own).copy()  # in the same order each time
+            tried = deepcopy(_first_state(w0, step, own))  # in the same order each time
             try:
                 _run_epoch(sample.minibatches(self.batch_size, tried.rng), penalty, tried, n_sequences)
                 return _total(sample, penalty, tried.w, n_sample / n_sequences)
@@ -428,14 +409,6 @@ def _total(objective, penalty, w, share=1.0):
     return value
 
 
-def _value_subgradient(objective, penalty, w) -> tuple[float, np.ndarray]:
-    """Return the minimised function and its shortest subgradient."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        of_penalty = penalty.value(w), penalty.smooth_value_gradient(w)[1]
-        value, gradient = add_values(objective.value_gradient(w), of_penalty)
-    return value, shortest_subgradient(w, gradient, penalty.strengths(len(w)))
-
-
 def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
     """Return the gain of L-BFGS from here, a bound on the remaining gain, and the number of passes over the data.
 
@@ -447,12 +420,11 @@ def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
     def is_decided(progress):
         return value - progress.value > most or value - progress.value + progress.gap <= most
 
-    solver = (OWLQN if penalty.is_sparse else LBFGS)(0.0, _PROBE, is_decided)
-    curvature = solver.memory(len(w))
-    probe = solver.solve(objective, penalty, w, curvature)
+    curvature = LBFGSMemory.of_size(len(w))
+    probe = LBFGS(0.0, _PROBE, is_decided).solve(objective, penalty, w, curvature)
     bound, n_passes = probe.gap, probe.n_passes
     if bound == np.inf:
-        gradient = _value_subgradient(objective, penalty, probe.w)[1]
+        gradient = point_of(objective, penalty, probe.w).steepest
         bound, n_passes = 0.5 * float(gradient @ curvature.solve(gradient)), n_passes + 1
     return value - probe.history[-1], bound, n_passes
 

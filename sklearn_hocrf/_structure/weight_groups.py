@@ -42,9 +42,9 @@ def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[A
     >>> from sklearn_hocrf import HighOrderCRF
     >>> crf = HighOrderCRF().fit([[["w=the", "bias"], ["w=man"]]], [["DET", "NOUN"]])
     >>> keys = [None, ("features", 0), "w=", ("w=m", 0), ("patterns", 1), ("patterns", 2)]
-    >>> crf.feature_names_in_.tolist(), crf._layout.pair_feature.tolist()
+    >>> crf.feature_names_in_.tolist(), crf._state.layout.pair_feature.tolist()
     (['bias', 'w=man', 'w=the'], [0, 2, 1])
-    >>> weight_groups(crf._layout, crf.feature_names_in_, keys).tolist()
+    >>> weight_groups(crf._state.layout, crf.feature_names_in_, keys).tolist()
     [1, 2, 3, 0, 0, 4]
     """
     index_of = {key: index for index, key in enumerate(keys)}

@@ -160,7 +160,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         penalty = steps.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None
         start = np.zeros(layout.n_weights) if before is None else FittedModel(before).last_weights(layout, data)
-        stages = training.run(problem, penalty, start, is_warm=before is not None)
+        stages = training.run([problem], penalty, start, is_warm=before is not None)
         return steps.state(data, problem, penalty, stages[-1]), stages
 
     def _local(self) -> BaseSequenceLabeler:

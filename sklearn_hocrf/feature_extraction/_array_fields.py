@@ -82,9 +82,7 @@ class ArrayTemplates(NamedTuple):
             for field, offset in self.pairs
             for i in range(self.widths[field])
         ]
-        array = np.empty(len(names), dtype=object)
-        array[:] = names
-        return array
+        return np.array(names, dtype=object)
 
     def values(self, columns, window) -> np.ndarray:
         """Return the numbers of all tokens, 0 where they are missing or outside; shape (N, n_features), float32."""

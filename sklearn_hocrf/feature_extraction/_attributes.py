@@ -75,7 +75,7 @@ class NamedAttributes:
 
     def __init__(self, names, complete):
         self.vocabulary = Vocabulary.of_names(list(names), complete)
-        self._names = ConstantNames(np.array([*names, None], dtype=object)[:-1])  # the None keeps it one-dimensional
+        self._names = ConstantNames(np.array(names, dtype=object))
 
     def rows(self, X) -> tuple:
         """Return the attributes of tokens as CSR arrays, without those that were not seen in training."""
@@ -85,8 +85,8 @@ class NamedAttributes:
     def __len__(self):
         return len(self.vocabulary)
 
-    def names(self, chosen=slice(None)) -> np.ndarray:
-        return self._names.names(chosen)
+    def names(self) -> np.ndarray:
+        return self._names.names()
 
     def __getstate__(self):
         return {"names": self._names, "complete": list(self.vocabulary.complete)}

@@ -30,6 +30,7 @@ class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
     def _finish(self, counts) -> None:
         """Set the fitted attributes."""
 
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_partition(self, X: Any, y: Any = None) -> Any:
         """Count a part of the training sequences; see docs/guide/large_data.md.
 

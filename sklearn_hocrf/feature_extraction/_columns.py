@@ -162,10 +162,13 @@ def _check_sequence(sequence, n):
             f"sequence {n} is the text {short(sequence)}, but a sequence is a list of tokens: text.tokenize(X) splits "
             "texts into tokens, list(text) gives the characters of one, and a single sequence is [X]"
         )
-    if isinstance(sequence, Mapping) or sparse.issparse(sequence) or not isinstance(sequence, Iterable):
+    is_frame = len(getattr(sequence, "shape", ())) == 2 and not isinstance(sequence, np.ndarray)
+    if is_frame and hasattr(sequence, "to_dicts"):  # polars; iterating over a frame would yield columns or their names
+        return sequence.to_dicts()
+    if is_frame and hasattr(sequence, "to_dict"):  # pandas
+        return sequence.to_dict("records")
+    if is_frame or isinstance(sequence, Mapping) or not isinstance(sequence, Iterable):
         raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(sequence).__name__}")
-    if len(getattr(sequence, "shape", ())) == 2 and not isinstance(sequence, np.ndarray):
-        return _rows_of_frame(sequence, n)  # iterating over it would yield columns or their names
     if not isinstance(sequence, np.ndarray):
         return list(sequence)
     if sequence.ndim not in (1, 2):
@@ -173,15 +176,6 @@ def _check_sequence(sequence, n):
             f"sequence {n} has {sequence.ndim} dimensions; an array must have shape (T, n_columns) or (T,)"
         )
     return sequence.tolist()  # None for masked entries
-
-
-def _rows_of_frame(frame, n) -> list:
-    """Return the rows of a data frame, of pandas or polars, as dicts."""
-    if hasattr(frame, "to_dicts"):
-        return frame.to_dicts()
-    if hasattr(frame, "to_dict"):
-        return frame.to_dict("records")
-    raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(frame).__name__}")
 
 
 def columns_of_texts(tokens, kind, fields, may_have_more) -> dict | None:
@@ -301,15 +295,12 @@ def _kinds_of_cells(cells) -> dict:
 def text_column(cells) -> TokenColumn:
     """Return the column with the given cells, texts or None."""
     code_of = dict.fromkeys(cells)
-    missing = None in code_of
-    if missing:
-        del code_of[None]
-    values = np.empty(len(code_of), dtype=object)
-    values[:] = list(code_of)
-    code_of.update(zip(code_of, range(len(code_of)), strict=True))
-    if missing:
-        code_of[None] = -1
-    return TokenColumn(freeze(np.fromiter(map(code_of.__getitem__, cells), np.int32, len(cells)), np.int32), values)
+    code_of.pop(None, None)
+    values = np.array(list(code_of), dtype=object)
+    code_of.update(zip(values, range(len(values)), strict=True))
+    code_of[None] = -1
+    codes = np.fromiter(map(code_of.__getitem__, cells), np.int32, len(cells))
+    return TokenColumn(freeze(codes, np.int32), values)
 
 
 def _number_column(cells, describe) -> TokenColumn | np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from copy import copy
+from itertools import chain
 from numbers import Integral
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch, with_blocks, without_dense
 from .._data.checks import short
-from .._data.columns import DenseColumns, TokenColumn
+from .._data.columns import DenseColumns
 from .._data.segments import BAG, TokenBlock
 from .._validation._attributes import known_batch
 from .._validation._messages import refuse_infinite_values
@@ -221,12 +222,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     @classmethod
     def from_file(
-        cls,
-        path: str | PathLike[str],
-        *,
-        fields: Sequence[str] | None = None,
-        min_count: int = 1,
-        style: str = "auto",
+        cls, path: str | PathLike[str], *, fields: Sequence[str] | None = None, min_count: int = 1, style: str = "auto"
     ) -> Self:
         """Return an extractor with the templates of a file of CRF++ or Wapiti.
 
@@ -457,7 +453,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         self._name_features()
         return table, rows
 
-    @fit_context(prefer_skip_nested_validation=True)
     def _count_partition(self, X, y) -> TokenCounts:
         """Return the counts of sequences."""
         self._check_parameters()
@@ -474,18 +469,13 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     def _missing(self, columns, offsets) -> dict:
         """Return empty columns for the fields that parameters name but ``columns`` lack."""
-        functions = self.token_features
-        named = []
-        if functions is not None and not isinstance(functions, str):
-            named = list(named_functions(functions, next(iter(columns), None)).items())
-        fields = [field for _, (field, _) in named]
-        if self.templates is not None:
-            fields += [field for template in check_templates(self.templates) for field, _ in template]
-        derived = {name for name, _ in named}
-        missing = TokenColumn(np.full(int(offsets[-1]), -1, dtype=np.int32), np.empty(0, dtype=object))
-        return {field: missing for field in fields if field not in derived and field not in columns}
+        given, first = self.token_features, next(iter(columns), None)
+        functions = {} if given is None or isinstance(given, str) else named_functions(given, first)
+        templates = [] if self.templates is None else check_templates(self.templates)
+        pairs = chain(functions.values(), *templates)
+        missing = text_column([None] * int(offsets[-1]))
+        return {field: missing for field, _ in pairs if field not in functions and field not in columns}
 
-    @fit_context(prefer_skip_nested_validation=True)
     def _finish(self, counts):
         """Set the fitted attributes."""
         self._check_parameters()
@@ -550,9 +540,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _arrays(self):
         """Return the templates that make dense columns."""
         widths = self._array_widths
-        return ArrayTemplates(
-            [pairs[0] for pairs in self.templates_ if pairs[0][0] in widths] if widths else [], widths
-        )
+        return ArrayTemplates([pairs[0] for pairs in self.templates_ if pairs[0][0] in widths], widths)
 
     def _name_features(self):
         new = [self._vocabularies, ConstantNames(np.array(self._maker.names_of_always(), dtype=object))]

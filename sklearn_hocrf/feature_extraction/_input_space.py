@@ -26,6 +26,7 @@ TOKEN_FEATURES_FIRST = (
     "put a SequenceFeatureExtractor before it (texts, numbers), with templates='attributes' for dicts and lists of "
     "attribute names"
 )
+FEATURES_BY_TYPE = {Mapping: "dicts", np.ndarray: "rows of numbers", list: "lists"}
 
 
 class InputSpace(NamedTuple):
@@ -86,7 +87,7 @@ class InputSpace(NamedTuple):
 
         Plain texts are read as the only field of fit.
         """
-        self.features.check(X)
+        self.features.check_same(InputFeatures.of(X))
         fields, columns = self.fields, table.columns
         if table.kind == "text" and len(fields) == 1 and self.text_fields:
             columns = dict.fromkeys(fields, *columns.values())
@@ -126,28 +127,15 @@ def batch_of(X, table) -> SequenceBatch:
     return SequenceBatch(table.offsets, *no_rows, table.columns)
 
 
-def has_tokens(X) -> bool:
-    """Return whether a list of sequences has tokens; True for anything else, which is rejected later."""
-    if isinstance(X, SequenceBatch):
-        return X.n_tokens > 0
-    if not isinstance(X, (list, tuple)):
-        return True
-    return any(not isinstance(sequence, (list, tuple, np.ndarray)) or len(sequence) for sequence in X)
-
-
 def token_form(X) -> str | None:
     """Return the form of tokens that an estimator would read as token features; None for raw texts and tuples."""
     for sequence in X:
         if hasattr(sequence, "columns"):
             return "rows of a data frame"
         if getattr(sequence, "ndim", None) == 2:
-            return "rows of numbers"
+            return FEATURES_BY_TYPE[np.ndarray]
         for token in sequence:
-            if isinstance(token, Mapping):
-                return "dicts"
-            if isinstance(token, np.ndarray):
-                return "rows of numbers"
-            return "lists" if isinstance(token, list) else None
+            return next((form for kind, form in FEATURES_BY_TYPE.items() if isinstance(token, kind)), None)
     return None
 
 

@@ -12,10 +12,10 @@ from .._data.batch import SequenceBatch
 from .._data.schemes import SCHEMES
 from .._validation import read_partition_targets
 from .._validation._sklearn import Interval, StrOptions
-from ._input_space import InputSpace, batch_of, raw_table, text_field
+from ._input_space import InputSpace, batch_of, text_field
 from ._log_odds_rows import LogOddsRows
 from ._segment_base import SegmentCounts, SegmentTransformer
-from ._tries import TrainingStrings, lengths_at
+from ._strings import TrainingStrings, lengths_at
 
 
 class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -65,6 +65,9 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     Strings that do not occur in training, strings longer than `max_length_` and strings with missing values have
     w = n = 0. Their log-odds are 0, which is the same as no feature.
 
+    Strings are compared by fingerprints of 63 bits: that any two of a million strings are taken for one has a
+    probability of about 5e-8.
+
     References
     ----------
     Andrew, "A Hybrid Markov/Semi-Markov Conditional Random Field for Sequence Segmentation", EMNLP 2006.
@@ -99,12 +102,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     }
 
     def __init__(
-        self,
-        scheme: str = "auto",
-        *,
-        smoothing: float = 1.0,
-        field: Any = None,
-        max_length: int | None = None,
+        self, scheme: str = "auto", *, smoothing: float = 1.0, field: Any = None, max_length: int | None = None
     ) -> None:
         self.scheme = scheme
         self.smoothing = smoothing
@@ -193,8 +191,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
             )
         return super()._count_partition(X, y)
 
-    def _count(self, X, y, read) -> tuple[SegmentCounts, SequenceBatch]:
-        table = raw_table(X)
+    def _count(self, X, table, y, read) -> tuple[SegmentCounts, SequenceBatch]:
         space, batch = InputSpace.of(X, table), batch_of(X, table)
         field = text_field(space, self.field, "field")
         targets = read(y, batch.lengths, type(self).__name__, scheme=self.scheme)

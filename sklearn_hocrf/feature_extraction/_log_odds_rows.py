@@ -1,4 +1,4 @@
-"""The log-odds that strings of training sequences are segments.   V strings (nodes of a trie), N tokens."""
+"""The log-odds that strings of training sequences are segments.   V strings, N tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
 from ._names import FeatureNames
-from ._tries import Trie
+from ._strings import fingerprints
+from ._templates import find_keys
 
 
 class LogOddsRows:
@@ -18,7 +19,8 @@ class LogOddsRows:
 
     Parameters
     ----------
-    trie : Trie
+    strings : ndarray of shape (V,)
+        Fingerprints, ascending.
     occurrences, segments : ndarray of shape (V,)
         How often each string occurs, and how often it is a segment.
     smoothing : float
@@ -26,41 +28,44 @@ class LogOddsRows:
 
     n_features = 1
 
-    def __init__(self, trie, occurrences, segments, smoothing):
-        self._trie, self._smoothing = trie, smoothing
+    def __init__(self, strings, occurrences, segments, smoothing):
+        self._smoothing = smoothing
+        self._strings = freeze_indices(strings, 2**63, "strings", np.int64)
         self._occurrences = freeze_indices(occurrences, 2**31, "counts of strings")
         self._segments = freeze_indices(segments, 2**31, "counts of segments")
-        if not len(occurrences) == len(segments) == trie.n_nodes or (self._occurrences < self._segments).any():
+        if not len(occurrences) == len(segments) == len(strings) or (self._occurrences < self._segments).any():
             raise ValueError("strings cannot be segments more often than they occur")
         self.feature_names = FeatureNames.of(["log_odds"])
 
     def __reduce__(self):
-        return LogOddsRows, (self._trie, self._occurrences, self._segments, self._smoothing)
+        return LogOddsRows, (self._strings, self._occurrences, self._segments, self._smoothing)
 
     @classmethod
     def of(cls, strings, max_length, smoothing) -> LogOddsRows:
         """Return the features by the strings of training sequences, of at most ``max_length`` tokens."""
-        sequences, max_length = (0, len(strings.offsets) - 1), min(max_length, len(strings.codes))
-        start, _, left = _tokens_of(strings.offsets, *sequences)
-        trie = Trie.of(strings.codes, start, np.minimum(left, max_length), len(strings.token_codes.values))
-        data = strings.codes, strings.offsets, strings.lengths
-        nodes, _, is_segment = _occurrences(trie, *data, sequences, max_length)
-        counts = np.bincount(nodes, minlength=trie.n_nodes), np.bincount(nodes[is_segment], minlength=trie.n_nodes)
-        return cls(trie, *counts, smoothing)
+        lengths = range(1, min(max_length, int(np.diff(strings.offsets).max(initial=0))) + 1)
+        found, _, is_segment = _occurrences(*strings[1:], (0, len(strings.offsets) - 1), lengths)
+        distinct, index, occurrences = np.unique(found, return_inverse=True, return_counts=True)
+        return cls(distinct, occurrences, np.bincount(index[is_segment], minlength=len(distinct)), smoothing)
+
+    def _find(self, found) -> np.ndarray:
+        """Return the number of the string with each fingerprint, from 1 on; 0 if there is none."""
+        return 1 + find_keys(self._strings, found)
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments; strings that do not occur in training have counts of 0."""
         codes = token_data["code"]
-        nodes = self._trie.find(codes, start, stop)
-        occurrences, segments = self._occurrences[nodes], self._segments[nodes]
+        string = self._find(fingerprints(codes, start, stop))
+        occurrences, segments = (np.append(0, counts)[string] for counts in (self._occurrences, self._segments))
         if "length" in token_data and len(start):
             sequence = np.searchsorted(offsets, start, side="right") - 1
-            sequences, longest = (sequence.min(), sequence.max() + 1), (stop - start).max()
-            found = _occurrences(self._trie, codes, offsets, token_data["length"], sequences, longest)
+            sequences = sequence.min(), sequence.max() + 1
+            found = _occurrences(codes, offsets, token_data["length"], sequences, np.unique(stop - start))
             # occurrences of one string in one sequence have one key
-            keys, group = np.unique(found[1] * self._trie.n_nodes + found[0], return_inverse=True)
-            own = np.searchsorted(keys, sequence * self._trie.n_nodes + nodes)
-            own[nodes == 0] = len(keys)
+            n_strings = 1 + len(self._strings)
+            keys, group = np.unique(found[1] * n_strings + self._find(found[0]), return_inverse=True)
+            own = np.searchsorted(keys, sequence * n_strings + string)
+            own[string == 0] = len(keys)
             occurrences = occurrences - np.bincount(group, minlength=len(keys) + 1)[own]
             segments = segments - np.bincount(group[found[2]], minlength=len(keys) + 1)[own]
         values = np.log((segments + self._smoothing) / (occurrences - segments + self._smoothing))
@@ -69,17 +74,19 @@ class LogOddsRows:
         return sparse.csr_array((values[present], np.zeros(indptr[-1], np.int32), indptr), shape=(len(start), 1))
 
 
-def _tokens_of(offsets, first, last):
-    """Return the tokens of sequences first .. last - 1, the sequence of each, and the number of tokens left in it."""
+def _occurrences(codes, offsets, lengths_at, sequences, lengths) -> list[np.ndarray]:
+    """Return fingerprint and sequence of each string of some lengths in a range of sequences, and if it is a segment.
+
+    Strings with missing values are left out. ``lengths_at`` has the length of the segment that begins at each token.
+    """
+    first, last = sequences
     tokens = np.arange(offsets[first], offsets[last])
     sequence = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))
-    return tokens, sequence, offsets[sequence + 1] - tokens
-
-
-def _occurrences(trie, codes, offsets, lengths, sequences, longest) -> list[np.ndarray]:
-    """Return the node and the sequence of each string in a range of sequences, and whether it is a segment."""
-    tokens, sequence, left = _tokens_of(offsets, *sequences)
+    left = offsets[sequence + 1] - tokens
     found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, bool))]
-    for d, chosen, nodes in trie.walk(codes, tokens, np.minimum(left, longest)):
-        found.append((nodes, sequence[chosen], lengths[tokens[chosen]] == d))
+    for length in lengths:
+        start = tokens[left >= length]
+        string = fingerprints(codes, start, start + length)
+        known = string >= 0
+        found.append((string[known], sequence[left >= length][known], lengths_at[start[known]] == length))
     return list(map(np.concatenate, zip(*found, strict=True)))

@@ -18,40 +18,6 @@ from ._input_space import InputSpace
 from ._templates import FieldTable, TemplateVocabularies
 
 
-class MergedIds(NamedTuple):
-    """The ids, after merging, of the items of two parts."""
-
-    left: np.ndarray
-    right: np.ndarray
-
-    def add_up(self, left, right, n_rows) -> np.ndarray:
-        """Return the sums of the rows that two parts hold by their own ids; shape (n_rows, ...), int64."""
-        total = np.zeros((n_rows, *np.shape(left)[1:]), dtype=np.int64)
-        total[self.left] += left  # ids of one part are distinct
-        total[self.right] += right
-        return total
-
-
-def merge_vocabularies(left, right) -> tuple[TemplateVocabularies, list[MergedIds]]:
-    """Return the vocabularies of the templates that both have, and the ids of their attributes."""
-    of_right = {vocabulary.template: vocabulary for vocabulary in right.all}
-    pairs = [(own, of_right[own.template]) for own in left.all if own.template in of_right]
-    used = dict.fromkeys(field for own, _ in pairs for field, _ in own.template)
-    tables = {field: _merge_tables(left.tables[field], right.tables[field], field) for field in used}
-    moved = [
-        {field: _new_codes(part.tables[field], table) for field, table in tables.items()} for part in (left, right)
-    ]
-    merged = TemplateVocabularies([own.template for own, _ in pairs], tables)
-    new_ids = []
-    for vocabulary, both in zip(merged.all, pairs, strict=True):
-        columns = [
-            np.concatenate([new[field][own.codes[i]] for new, own in zip(moved, both, strict=True)])
-            for i, (field, _) in enumerate(vocabulary.template)
-        ]
-        new_ids.append(MergedIds(*np.split(vocabulary.learn(columns), [len(both[0])])))
-    return merged, new_ids
-
-
 def _merge_tables(left, right, field) -> FieldTable:
     if left.labels is not None and right.labels is not None:
         return FieldTable(sorted({*left.labels, *right.labels}))
@@ -106,13 +72,23 @@ class TemplateCounts(NamedTuple):
     n_of: dict  # number of tokens with each of them, by template
 
     def merged(self, other) -> TemplateCounts:
-        """Return the sums of the counts of both."""
-        vocabularies, new_ids = merge_vocabularies(self.vocabularies, other.vocabularies)
-        n_of = {
-            own.template: ids.add_up(self.n_of[own.template], other.n_of[own.template], len(own))
-            for own, ids in zip(vocabularies.all, new_ids, strict=True)
-        }
-        return TemplateCounts(vocabularies, n_of)
+        """Return the sums of the counts of both, for the templates that both have."""
+        templates = [own for own in self.n_of if own in other.n_of]
+        parts = [self, other]
+        left, right = (part.vocabularies.tables for part in parts)
+        used = dict.fromkeys(field for template in templates for field, _ in template)
+        tables = {field: _merge_tables(left[field], right[field], field) for field in used}
+        moved = [{field: _new_codes(own[field], table) for field, table in tables.items()} for own in (left, right)]
+        codes = [{own.template: own.codes for own in part.vocabularies.all} for part in parts]
+        merged, n_of = TemplateVocabularies(templates, tables), {}
+        for own in merged.all:
+            columns = [
+                np.concatenate([new[field][of[own.template][i]] for new, of in zip(moved, codes, strict=True)])
+                for i, (field, _) in enumerate(own.template)
+            ]
+            ids, counts = own.learn(columns), np.concatenate([part.n_of[own.template] for part in parts])
+            n_of[own.template] = np.bincount(ids, counts, len(own)).astype(np.int64)  # exact below 2**53
+        return TemplateCounts(merged, n_of)
 
 
 class TokenCounts(NamedTuple):

@@ -53,13 +53,13 @@ class ConstantNames:
 
     def __setstate__(self, state):
         names = state["names"]
-        self.__init__(names if isinstance(names, FeatureNames) else _as_objects(unpack_texts(names)))
+        self.__init__(names if isinstance(names, FeatureNames) else np.array(unpack_texts(names), object))
 
     def __len__(self):
         return len(self.array)
 
-    def names(self, chosen=slice(None)) -> np.ndarray:
-        return self.array[chosen]
+    def names(self) -> np.ndarray:
+        return self.array
 
 
 class PrefixedNames:
@@ -76,8 +76,8 @@ class PrefixedNames:
     def __len__(self):
         return len(self.attributes)
 
-    def names(self, chosen=slice(None)) -> np.ndarray:
-        names = np.asarray(self.attribute_names)[self.attributes[chosen]]
+    def names(self) -> np.ndarray:
+        names = np.asarray(self.attribute_names)[self.attributes]
         return self.prefix + names if self.prefix else names
 
 
@@ -98,8 +98,8 @@ class HashedNames:
     def __len__(self):
         return self._n_features
 
-    def names(self, chosen=slice(None)) -> np.ndarray:
-        return np.array([f"hash[{index}]" for index in np.arange(self._n_features)[chosen]], dtype=object)
+    def names(self) -> np.ndarray:
+        return np.array([f"hash[{index}]" for index in range(self._n_features)], dtype=object)
 
 
 class FeatureNames(Sequence):
@@ -108,7 +108,7 @@ class FeatureNames(Sequence):
     Parameters
     ----------
     parts : list of TemplateVocabularies, HashedNames, ConstantNames and PrefixedNames
-        Objects with a length and a method ``names(chosen)``.
+        Objects with a length and a method ``names``.
     """
 
     def __init__(self, parts):
@@ -119,7 +119,7 @@ class FeatureNames(Sequence):
     @classmethod
     def of(cls, names) -> FeatureNames:
         """Return the given names as FeatureNames."""
-        return cls([ConstantNames(_as_objects(names))])
+        return cls([ConstantNames(np.array(names, dtype=object))])
 
     def __len__(self):
         return int(self._starts[-1])
@@ -148,12 +148,6 @@ class FeatureNames(Sequence):
 
     def __reduce__(self):
         return FeatureNames, (self._parts,)  # the strings are created again rather than sent to a worker
-
-
-def _as_objects(names) -> np.ndarray:
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array
 
 
 def _number_repeated(names) -> np.ndarray:
@@ -204,10 +198,6 @@ class InputFeatures(NamedTuple):
             return cls(attribute_names, attribute_names, False)
         names = names_of_blocks(X.blocks, attribute_names) if X.block_names is None else X.block_names
         return cls(attribute_names, names, True)
-
-    def check(self, X) -> None:
-        """Raise if X does not have the features of fit."""
-        self.check_same(InputFeatures.of(X))
 
     def check_same(self, given: InputFeatures) -> None:
         """Raise if a later X does not have these features."""

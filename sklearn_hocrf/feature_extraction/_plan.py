@@ -5,16 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .._data.checks import short
+from .._tagger import named_function
 from ._array_fields import ArrayColumn
 from ._columns import is_text
 from ._templates import check_templates
-from ._token_functions import (
-    affix_names,
-    is_token_function,
-    named_functions,
-    token_function,
-    warn_if_local,
-)
+from ._token_functions import affix_names, as_function, named_functions, warn_if_local
 
 DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
 
@@ -58,7 +53,7 @@ def _automatic(columns, field, affixes, is_fixed) -> list:
     if is_fixed:
         return names
     texts = columns[field].values.tolist()
-    return [name for name in names if _changes_any(token_function(name), texts)]
+    return [name for name in names if _changes_any(as_function(name), texts)]
 
 
 def _changes_any(function, texts) -> bool:
@@ -80,7 +75,8 @@ def _check_functions(functions, columns, widths, known):
 def _check_template_fields(template, names, widths, known):
     for field, _ in template:
         if field not in names:
-            hint = f"; put it into token_features=[{field!r}]" if is_token_function(field) else ""
+            is_function = isinstance(field, str) and named_function(field) is not None
+            hint = f"; put it into token_features=[{field!r}]" if is_function else ""
             raise ValueError(f"the template {template!r} names the field {field!r}; {known}{hint}")
         if len(template) > 1 and field in widths:
             raise ValueError(f"the template {template!r} joins a field of arrays with others; use it separately")

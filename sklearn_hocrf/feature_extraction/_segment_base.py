@@ -16,9 +16,9 @@ from .._data.segment_features import RowBlock
 from .._validation import read_partition_targets, read_segment_targets
 from .._validation._sklearn import fit_context
 from ._base import CountingTransformer, fit_task
-from ._input_space import InputSpace, has_tokens, kept_blocks
+from ._input_space import InputSpace, kept_blocks, raw_table
 from ._names import names_of_blocks
-from ._tries import TrainingStrings
+from ._strings import TrainingStrings
 
 
 class SegmentCounts(NamedTuple):
@@ -54,8 +54,8 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
     """Base class of the transformers that make features of segments."""
 
     @abstractmethod
-    def _count(self, X, y, read) -> tuple[SegmentCounts, SequenceBatch]:
-        """Return the counts of sequences, and their batch; ``read`` is the function that reads y."""
+    def _count(self, X, table, y, read) -> tuple[SegmentCounts, SequenceBatch]:
+        """Return the counts of sequences, and their batch; ``table`` has their tokens, and ``read`` reads y."""
 
     @abstractmethod
     def _set_features(self, counts) -> None:
@@ -83,9 +83,9 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
         check_is_fitted(self, "n_features_out_")
         return self._to_batch(self._space.read(X, self._fields))
 
-    @fit_context(prefer_skip_nested_validation=True)
     def _count_partition(self, X, y) -> SegmentCounts:
-        return self._count(X, y, read_partition_targets)[0] if has_tokens(X) else SegmentCounts(None)
+        table = raw_table(X)
+        return self._count(X, table, y, read_partition_targets)[0] if table.offsets[-1] else SegmentCounts(None)
 
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
@@ -95,7 +95,7 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
         def read(y, lengths, name, *, scheme):
             return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
 
-        counts, batch = self._count(X, y, read)
+        counts, batch = self._count(X, raw_table(X), y, read)
         self._finish(counts)
         return counts, batch
 

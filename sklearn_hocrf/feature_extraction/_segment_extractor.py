@@ -13,11 +13,11 @@ from .._data.schemes import SCHEMES
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
 from .._validation import warn_user
 from .._validation._sklearn import Interval, StrOptions
-from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, batch_of, raw_table, text_field, token_form
+from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, batch_of, text_field, token_form
 from ._segment_base import SegmentCounts, SegmentTransformer
 from ._segment_rows import FunctionRows, IdentityRows, check_functions
+from ._strings import TrainingStrings
 from ._tags import check_tags
-from ._tries import TrainingStrings
 
 
 class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -210,14 +210,13 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         """
         return self._to_batch(self._learn(X, y)[1])
 
-    def _count(self, X, y, read) -> tuple[SegmentCounts, SequenceBatch]:
+    def _count(self, X, table, y, read) -> tuple[SegmentCounts, SequenceBatch]:
         functions = check_functions(self.functions)
         if self.max_length is not None and not _check_lengths(self.length):
             raise ValueError(
                 f'max_length={self.max_length} has no effect without length: did you mean length="capped"?'
             )
         tags = check_tags(self.tags)
-        table = raw_table(X)
         space, batch = InputSpace.of(X, table), batch_of(X, table)
         has_identity = self.identity is not False and self.identity is not None
         field = text_field(space, self.identity, "identity") if has_identity else None

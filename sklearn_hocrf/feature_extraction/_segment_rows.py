@@ -15,9 +15,9 @@ from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from ._columns import is_text
 from ._names import FeatureNames, escape
-from ._templates import value_text
+from ._strings import fingerprints
+from ._templates import find_keys, value_text
 from ._token_functions import warn_if_local
-from ._tries import Trie
 
 
 class IdentityRows:
@@ -25,54 +25,48 @@ class IdentityRows:
 
     Parameters
     ----------
-    trie : Trie
-    nodes : ndarray of int
-        The texts that have a feature, ascending.
+    strings : ndarray of int
+        The fingerprint of the text of each feature.
     names : FeatureNames
     """
 
-    def __init__(self, trie, nodes, names):
-        self._trie, self.feature_names, self.n_features = trie, names, len(names)
-        self._nodes = freeze_indices(nodes, trie.n_nodes, "texts of segments")
-        if len(nodes) != len(names):
-            raise ValueError(f"{len(nodes)} texts of segments have {len(names)} names")
-        self._feature_of_node = np.full(trie.n_nodes, -1, dtype=np.int32)
-        self._feature_of_node[self._nodes] = np.arange(len(nodes))
+    def __init__(self, strings, names):
+        self.feature_names, self.n_features = names, len(names)
+        self._strings = freeze_indices(strings, 2**63, "texts of segments", np.int64)
+        if len(strings) != len(names):
+            raise ValueError(f"{len(strings)} texts of segments have {len(names)} names")
+        self._order = np.argsort(self._strings)
 
     def __reduce__(self):
-        return IdentityRows, (self._trie, self._nodes, self.feature_names)
+        return IdentityRows, (self._strings, self.feature_names)
 
     @classmethod
     def of(cls, strings, min_count) -> IdentityRows:
-        """Return the indicators of the texts of at least ``min_count`` segments, none of whose values is missing."""
-        start, values = np.flatnonzero(strings.lengths), strings.token_codes.values
-        lengths = strings.lengths[start]
-        trie = Trie.of(strings.codes, start, lengths, len(values))
-        counts = np.bincount(trie.find(strings.codes, start, start + lengths), minlength=trie.n_nodes)
-        nodes = np.flatnonzero(counts[1:] >= min_count) + 1  # node 0 is that of texts with missing values
-        texts = np.array([*(value_text(value, False) for value in values), None], dtype=object)[:-1]
-        return cls(trie, nodes, FeatureNames.of("identity=" + _texts(trie, texts)[nodes]))
+        """Return the indicators of the texts of at least ``min_count`` segments, none of whose values is missing.
+
+        Features are in the order of length, and then of texts. Tokens are separated by blanks, unless all are single
+        characters.
+        """
+        start = np.flatnonzero(strings.lengths)
+        stop = start + strings.lengths[start]
+        found = fingerprints(strings.codes, start, stop)
+        distinct, index, counts = np.unique(found, return_index=True, return_counts=True)
+        kept = index[(counts >= min_count) & (distinct >= 0)].tolist()
+        texts = [value_text(value, False) for value in strings.token_codes.values]
+        separator = " " if any(len(text) != 1 for text in texts) else ""
+        if separator:
+            texts = [escape(text, separator) for text in texts]
+        runs = sorted((stop[i] - start[i], strings.codes[start[i] : stop[i]].tolist(), found[i]) for i in kept)
+        names = ["identity=" + separator.join(map(texts.__getitem__, run)) for _, run, _ in runs]
+        return cls(np.array([string for *_, string in runs], np.int64), FeatureNames.of(names))
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the indicators of candidate segments; ``token_data`` has the "code" of each token."""
-        feature = self._feature_of_node[self._trie.find(token_data["code"], start, stop)]
-        present = feature >= 0
+        place = find_keys(self._strings[self._order], fingerprints(token_data["code"], start, stop))
+        present = place >= 0
         indptr = offsets_of(present)
         data = np.ones(int(indptr[-1]))
-        return sparse.csr_array((data, feature[present], indptr), shape=(len(start), self.n_features))
-
-
-def _texts(trie, texts) -> np.ndarray:
-    """Return the string of each node; tokens are separated by blanks, unless all are single characters."""
-    separator = " " if any(len(text) != 1 for text in texts) else ""
-    if separator:
-        texts = np.array([escape(text, separator) for text in texts], dtype=object)
-    parents, codes = trie.edges()
-    strings = np.empty(trie.n_nodes, dtype=object)
-    strings[0] = ""
-    for node, (parent, text) in enumerate(zip(parents.tolist(), texts[codes], strict=True), start=1):
-        strings[node] = strings[parent] + separator + text if parent else text
-    return strings
+        return sparse.csr_array((data, self._order[place[present]], indptr), shape=(len(start), self.n_features))
 
 
 def check_functions(functions) -> tuple[tuple[str, Callable], ...]:
@@ -112,11 +106,8 @@ class FunctionRows:
         self.feature_names, self.n_features = names, len(names)
         self._index_of = {name: i for i, name in enumerate(names.tolist())}
 
-    def __getstate__(self):
-        return {"functions": self._functions, "fields": self._fields, "names": self.feature_names}
-
-    def __setstate__(self, state):
-        self.__init__(state["functions"], state["fields"], state["names"])
+    def __reduce__(self):
+        return FunctionRows, (self._functions, self._fields, self.feature_names)
 
     @staticmethod
     def counts(functions, fields, columns, offsets, start, stop) -> Counter:

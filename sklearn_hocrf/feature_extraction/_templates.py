@@ -168,10 +168,10 @@ class TemplateVocabulary:
     def lookup(self, columns) -> np.ndarray:
         """Return the attribute id of each row of codes, of shape (N,) int32, in [0, V); -1 for none."""
         keys, own = np.unique(self.codes[0], return_inverse=True)
-        position = _find(keys, columns[0])
+        position = find_keys(keys, columns[0])
         for column, known, table in zip(columns[1:], self.codes[1:], self.tables[1:], strict=True):
             keys, own = np.unique(own * table.n_codes + known, return_inverse=True)
-            position = _find(keys, _joined(position, column, table.n_codes))
+            position = find_keys(keys, _joined(position, column, table.n_codes))
         return position.astype(np.int32)
 
     def ids_by_value(self) -> dict:
@@ -182,13 +182,13 @@ class TemplateVocabulary:
         ]
         return dict(zip(values[0] if len(values) == 1 else zip(*values, strict=True), range(len(self)), strict=True))
 
-    def names(self, chosen=slice(None)) -> np.ndarray:
-        """Return the names of the chosen attributes, of dtype object."""
+    def names(self) -> np.ndarray:
+        """Return the names of the attributes, of dtype object."""
         head = "|".join(f"{escape(str(field), '|=')}[{offset}]" for field, offset in self.template)
         texts = [table.texts(len(self.tables) > 1) for table in self.tables]
-        cells = (values[code[chosen]].tolist() for values, code in zip(texts, self.codes, strict=True))
+        cells = (values[code].tolist() for values, code in zip(texts, self.codes, strict=True))
         rows = ([text for text in row if text is not None] for row in zip(*cells, strict=True))
-        return np.array([*(f"{head}={'|'.join(row)}" if row else head for row in rows), None], dtype=object)[:-1]
+        return np.array([f"{head}={'|'.join(row)}" if row else head for row in rows], dtype=object)
 
 
 def _joined(position, column, n_codes) -> np.ndarray:
@@ -198,7 +198,7 @@ def _joined(position, column, n_codes) -> np.ndarray:
     return key
 
 
-def _find(keys, key) -> np.ndarray:
+def find_keys(keys, key) -> np.ndarray:
     """Return the position of each element of ``key`` in the sorted ``keys``, int64; -1 where it is not there."""
     if len(keys) and keys[-1] < TABLE_FACTOR * len(key):
         table = np.full(keys[-1] + 3, -1)  # the last elements are those of higher keys, and of the key -1
@@ -296,10 +296,9 @@ class TemplateVocabularies:
                 used[field][code] = True
         tables = {}
         for field in dict.fromkeys(field for template in templates for field, _ in template):
-            own = self.tables[field]
-            used[field][0 if own.labels is None else own.size :] = True  # marks outside have the last codes
-            labels = None if own.labels is None else list(compress(own.labels, used[field]))
-            tables[field] = FieldTable(labels)
+            labels = self.tables[field].labels
+            used[field][len(labels or ()) :] = True  # marks outside have the last codes
+            tables[field] = FieldTable(labels and list(compress(labels, used[field])))
         new = TemplateVocabularies(templates, tables)
         new_codes = {field: np.cumsum(used[field], dtype=np.int32) - 1 for field in tables}
         for own in new.all:

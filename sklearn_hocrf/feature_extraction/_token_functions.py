@@ -26,23 +26,13 @@ def affix_names(longest: int) -> list[str]:
     return [f"{kind}{length}" for kind in ("prefix", "suffix") for length in range(1, longest + 1)]
 
 
-def is_token_function(name) -> bool:
-    """Return whether ``name`` is the name of a token function."""
-    return isinstance(name, str) and named_function(name) is not None
-
-
-def token_function(name: str) -> Callable:
-    """Return the picklable function called ``name``."""
-    function = named_function(name) if isinstance(name, str) else None
-    if function is None:
-        names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
-        raise ValueError(f"token_features: unknown token function {name!r}; use one of {names}, or a callable")
-    return function
-
-
 def as_function(function: Callable | str) -> Callable:
     """Return a token function given by itself or by name; fitted objects hold names: ``str.lower`` cannot be saved."""
-    return token_function(function) if isinstance(function, str) else function
+    found = named_function(function) if isinstance(function, str) else function
+    if found is None:
+        names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
+        raise ValueError(f"token_features: unknown token function {function!r}; use one of {names}, or a callable")
+    return found
 
 
 def warn_if_local(function, what) -> None:
@@ -86,7 +76,7 @@ def _field_and_function(spec, default_field):
     elif default_field is None:
         raise ValueError(f"token_features: no field holds text; specify the field of {spec!r}: (field, {spec!r})")
     if isinstance(function, str):
-        token_function(function)  # raises if the name is unknown
+        as_function(function)  # raises if the name is unknown
         return field, function, function
     if not callable(function):
         raise TypeError(f"token_features: {function!r} must be a callable or the name of a token function")

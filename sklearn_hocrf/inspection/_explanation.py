@@ -119,8 +119,8 @@ def explain(
 
     Let y be the most probable labelling and y' the most probable one that labels a token differently. In log P(y) - log
     P(y') all weights cancel except those in which the two differ. Each of these is one row of the table: weights of
-    features at the token, but also of label patterns and of neighbours whose labels change with it. The sum of the
-    weights at the token itself would leave the latter out.
+    features at the token, but also of label patterns and of neighbours whose labels change with it. The weights at the
+    token itself would not include the weights of patterns and neighbours.
 
     Parameters
     ----------

@@ -53,9 +53,9 @@ def randomization_test(
 
     If both systems were equally good, their outputs could be exchanged. Each resample swaps the two outputs for every
     sequence with probability 1/2. Let n_c be the number of resamples in which the absolute difference of the metric is
-    at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. With so few sequences that
-    there are at most ``n_resamples`` ways to swap, each way counts once, and the p value is exact: their share. This is
-    :func:`scipy.stats.permutation_test` of the absolute difference.
+    at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. If sequences are so few
+    that there are at most ``n_resamples`` ways to swap, each way counts once, and the p value is exact. The function
+    calls :func:`scipy.stats.permutation_test` for the absolute difference.
 
     Parameters
     ----------

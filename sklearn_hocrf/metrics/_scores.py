@@ -376,10 +376,10 @@ def segment_confusion_matrix(
 
     A true segment counts in the row of its label, in the column of the label of the predicted segment with the same
     start and stop. If there is none, it is missed and counts in the last column. A predicted segment without a true one
-    at its place is spurious and counts in the last row. Thus correct segments are on the diagonal, the rows of labels
-    sum to the numbers of true segments, and the columns of labels to the numbers of predicted segments. A segment with
-    a wrong boundary counts twice, as missed and as spurious: :func:`sklearn_hocrf.inspection.error_table` tells it from
-    others.
+    at its place is spurious and counts in the last row. Correct segments are therefore on the diagonal, the rows of
+    labels sum to the numbers of true segments, and the columns of labels to the numbers of predicted segments. A
+    segment with a wrong boundary counts twice, as missed and as spurious: :func:`sklearn_hocrf.inspection.error_table`
+    shows which errors are of this kind.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     a threshold such that for a new sequence the sets of :meth:`predict_set` miss the truth with probability at most
     ``alpha``. This holds for any model and any number of sequences, if these and the new sequence are exchangeable, for
     example drawn independently from one source. It holds on average over sequences, and with `strata` for each kind of
-    sequence or segment, but not where the data change. Better models have smaller sets.
+    sequence or segment, but not if new data differ from the old. Better models have smaller sets.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from .._inference.candidates import LevelZero
 from .._inference.chain import ChainModel
 from .._objectives import NegativeLogLikelihood, Problem, Tied
 from .._penalties import Penalty
-from .._solvers import LBFGS, OWLQN, shortest_subgradient
+from .._solvers import LBFGS, LBFGSMemory, shortest_subgradient
 from .._structure.tied_weights import tie_weights
 
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
@@ -117,7 +117,7 @@ class Fold:
     def forget(self) -> None:
         """Forget the curvature, which takes most of the memory, until the next step."""
         n_variables = len(self._ties.root)
-        self._curvature, self._precision = LBFGS().memory(n_variables), np.zeros(n_variables)
+        self._curvature, self._precision = LBFGSMemory.of_size(n_variables), np.zeros(n_variables)
 
     @property
     def weights(self) -> np.ndarray:
@@ -163,9 +163,9 @@ class Fold:
         self._curvature.shift(precision - self._precision)
         self._precision = precision
         penalty = Penalty(precision, strength)
-        kind = _Sparse if penalty.is_sparse else _Smooth
         for _ in range(MOST_TRAININGS):
-            report = kind(tol=tol, max_iter=self._max_iter).solve(self._training, penalty, self._u, self._curvature)
+            solver = _ByDistance(tol=tol, max_iter=self._max_iter)
+            report = solver.solve(self._training, penalty, self._u, self._curvature)
             self._u = report.w
             loss, slope = self._held_out.value_gradient(self.weights)
             smooth = self._training.gradient(self._u) + precision * self._u
@@ -228,7 +228,7 @@ def _operator(size, times):
     return LinearOperator((size, size), matvec=times, dtype=np.float64)
 
 
-class _ByDistance:
+class _ByDistance(LBFGS):
     """A solver that stops by the distance from the minimum, or where penalties are too weak to bound it, by the norm.
 
     The second order of the score is of the size of this distance, and the fold corrects for the first order.
@@ -238,12 +238,6 @@ class _ByDistance:
         gap = np.sqrt(penalty.gap(point.steepest) / max(abs(point.value), np.finfo(float).tiny))
         norm = np.linalg.norm(point.steepest) / max(1.0, float(np.linalg.norm(point.w)))
         return min(float(gap), NORM * float(norm))
-
-
-class _Smooth(_ByDistance, LBFGS): ...
-
-
-class _Sparse(_ByDistance, OWLQN): ...
 
 
 class _PrunedLikelihood:

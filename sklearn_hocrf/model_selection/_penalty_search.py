@@ -17,12 +17,13 @@ from sklearn.model_selection import GroupKFold, KFold, check_cv
 from sklearn.pipeline import Pipeline
 
 from .._estimator.base import BaseSequenceLabeler
-from .._estimator.callbacks import CallbacksMixin, SearchTasks
+from .._estimator.callbacks import SearchTasks
 from .._estimator.fit_steps import FitSteps
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._settings import check
 from .._solvers import one_blas_thread
 from .._validation import TrainingData, check_sequence_weight, unwarned, warn_user
+from .._validation._callbacks import CallbacksMixin
 from .._validation._delegation import MethodsOfModel, check_fit
 from .._validation._sklearn import N_JOBS, Interval, StrOptions, check_declared, fit_context
 from .._validation._splits import indexable_sequences, splits_of

@@ -21,7 +21,7 @@ Finder = str | Any | Callable[[str], Iterable[tuple[int, int]]]
 
 
 class TokenizedText(Sequence):
-    """A text, or one sentence of it, as a sequence of tokens.   T tokens.
+    """A text, or one sentence of it, as a sequence of T tokens.
 
     Parameters
     ----------

@@ -145,7 +145,7 @@ def train_generated(n_tokens):
     X, y = common.generate(n_tokens)
     inputs = resident()
     crf = common.fit_quietly(HighOrderCRF(1, max_iter=MAX_ITER, tol=0.0), X, y)
-    return Generated(n_tokens, crf._layout.n_weights, inputs - imports, mebibytes("VmHWM") - inputs)
+    return Generated(n_tokens, crf._state.layout.n_weights, inputs - imports, mebibytes("VmHWM") - inputs)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Tagger:
         self.model.set_params(max_iter=1)
         common.fit_quietly(self.model, self.extractor.fit_transform(self.train[0]), self.train[1])
         self.model.set_params(max_iter=max_iter)
-        self.objective, self.w = NegativeLogLikelihood().bind(problem[0]), self.model._weights
+        self.objective, self.w = NegativeLogLikelihood().bind(problem[0]), self.model._state.weights
 
     def time_gradient(self, n_candidates):
         self.objective.value_gradient(self.w)

@@ -99,7 +99,7 @@ def check_model(case):
     if not case.parameters.get("pruning"):
         laws.assert_optimum(kind, crf)
     if kind.scale:
-        w = kind.scale * np.random.default_rng(0).normal(size=len(crf._weights))
+        w = kind.scale * np.random.default_rng(0).normal(size=len(crf._state.weights))
         crf._state._replace(weights=w).set_on(crf)
     for number, words in enumerate(case.new):
         every = registry.Labellings(kind, crf, words)

@@ -1,136 +1,15 @@
-"""Base class of quasi-Newton methods: iterations, stopping rule, and memory of the curvature."""
+"""Memory of the curvature: the last steps of L-BFGS, and the changes of the gradient along them."""
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.linalg.blas import daxpy
 
 from .._kernels import rounded
-from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum, goal_of_norm, reached_tolerance
 
 _POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights: docs/develop/design.md
-
-
-class Point(NamedTuple):
-    """A point, with value and derivatives of the function.   K weights."""
-
-    w: np.ndarray  # (K,)
-    value: float
-    gradient: np.ndarray  # (K,)   of the smooth part
-    steepest: np.ndarray  # (K,)   the gradient, or the shortest subgradient
-
-
-class QuasiNewton(Solver, metaclass=ABCMeta):
-    """Minimiser by steps along the steepest descent, corrected by an estimate of the curvature.
-
-    Parameters
-    ----------
-    tol : float
-        As in :class:`LBFGS`.
-    max_iter : int
-        Maximum number of iterations.
-    callback : callable or None
-        Called with a :class:`Progress` after each iteration. If it returns True, training stops.
-    """
-
-    pair_bytes = 1 << 27  # memory for correction pairs: more of them save iterations
-    enough_pairs = 100  # kept in double precision if they fit; otherwise as many as fit with 16 bits per number
-    pairs = 10, 300  # bounds of their number with 16 bits
-    c1 = 1e-4  # of Armijo's condition: fraction of the linear decrease that a step must reach
-
-    def memory(self, n_weights: int) -> LBFGSMemory:
-        """Return an empty memory of the curvature of functions of ``n_weights`` weights."""
-        if 16 * n_weights * self.enough_pairs <= self.pair_bytes:
-            return LBFGSMemory(self.enough_pairs, n_weights)
-        return LBFGSMemory(int(np.clip(self.pair_bytes // (4 * n_weights), *self.pairs)), n_weights, is_rounded=True)
-
-    @abstractmethod
-    def _function(self, objective, penalty, n_weights) -> Callable:
-        """Return a function from weights to a :class:`Point`."""
-
-    @abstractmethod
-    def _search(self, attempt, point, curvature, penalty) -> Point | None:
-        """Return a better point, or None, and add to the curvature what is found along the step.
-
-        ``attempt`` maps weights to a point, or to None if numbers overflow.
-        """
-
-    def _reached(self, objective, penalty, point) -> float:
-        """Return the tolerance for which a point is close enough to the minimum."""
-        return reached_tolerance(objective, penalty, point.w, point.value, point.steepest)
-
-    def solve(self, objective: Any, penalty: Any, w0: np.ndarray, curvature: LBFGSMemory | None = None) -> SolverReport:
-        """Minimise ``objective + penalty`` from ``w0``.
-
-        Parameters
-        ----------
-        objective, penalty : object
-            The sum to minimise.
-        w0 : ndarray of shape (K,)
-            The first weights.
-        curvature : LBFGSMemory or None
-            Known curvature of the sum near ``w0``, for example from training a similar sum; it is updated. None means
-            an empty memory.
-
-        Raises
-        ------
-        ValueError
-            If values or gradients are so large that their squares overflow, at the start or for all lengths of a step.
-        """
-        function, n_passes, refusal = self._function(objective, penalty, len(w0)), 0, None
-
-        def evaluate(w):
-            nonlocal n_passes
-            n_passes += 1
-            return function(w)
-
-        def attempt(w):
-            nonlocal refusal
-            refusal = None
-            try:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    return evaluate(w)
-            except ValueError as error:
-                refusal = error
-                return None
-
-        def report(converged=False, message=STOPPED):
-            gap = gap_above_minimum(objective, penalty, point.steepest)
-            return SolverReport(point.w, len(history) - 1, np.array(history), norm, gap, converged, message, n_passes)
-
-        point = evaluate(np.array(w0, dtype=np.float64))
-        if curvature is None:
-            curvature = self.memory(len(w0))
-            curvature.expect_from(point.gradient)
-        del w0  # which frees its memory if the caller does not keep it
-        history, message, stopped = [point.value], "no iteration is allowed", False
-        while True:
-            norm, reached = float(np.linalg.norm(point.steepest)), self._reached(objective, penalty, point)
-            if len(history) > 1 and self.callback is not None:
-                gap = gap_above_minimum(objective, penalty, point.steepest)
-                goal = goal_of_norm(norm, reached, self.tol)
-                stopped = self._is_stopped(Progress(len(history) - 1, point.value, norm, gap, report, goal))
-            converged = reached <= self.tol
-            if converged or stopped:
-                message = "converged" if converged else STOPPED
-            if converged or stopped or len(history) > self.max_iter:
-                break
-            next_point = self._search(attempt, point, curvature, penalty)
-            if next_point is None and len(curvature):  # the estimate of the curvature may mislead
-                curvature.clear()
-                next_point = self._search(attempt, point, curvature, penalty)
-            if next_point is None and refusal is not None:  # the shortest step is too long
-                raise refusal
-            if next_point is None:
-                message = "no step decreases the function"
-                break
-            point, message = next_point, "the maximum number of iterations was reached"
-            history.append(point.value)
-        return report(converged, message)._replace(stopped=stopped and not converged)
 
 
 class RestrictedHessian(NamedTuple):
@@ -225,6 +104,10 @@ class LBFGSMemory:
         Whether their numbers have 16 bits; sums are in double precision.
     """
 
+    pair_bytes = 1 << 27  # memory for correction pairs: more of them save iterations
+    enough_pairs = 100  # kept in double precision if they fit; otherwise as many as fit with 16 bits per number
+    pairs = 10, 300  # bounds of their number with 16 bits
+
     def __init__(self, n_pairs, n_weights, is_rounded=False) -> None:
         self.n_pairs, self.n_weights = n_pairs, n_weights
         self.is_rounded = is_rounded
@@ -235,6 +118,13 @@ class LBFGSMemory:
         self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with steps over scales, and earlier changes
         self._scale = None  # (n_weights,) float32   of the inverse Hessian without steps, up to a factor; None: 1
         self.clear()
+
+    @classmethod
+    def of_size(cls, n_weights: int) -> Self:
+        """Return an empty memory of the curvature of functions of ``n_weights`` weights."""
+        if 16 * n_weights * cls.enough_pairs <= cls.pair_bytes:
+            return cls(cls.enough_pairs, n_weights)
+        return cls(int(np.clip(cls.pair_bytes // (4 * n_weights), *cls.pairs)), n_weights, is_rounded=True)
 
     def __len__(self):
         return len(self._rows)
