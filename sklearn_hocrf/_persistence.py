@@ -52,7 +52,6 @@ TRUSTED_TYPES = (
     "sklearn_hocrf.feature_extraction._names.PrefixedNames",
     "sklearn_hocrf.feature_extraction._segment_rows.FunctionRows",
     "sklearn_hocrf.feature_extraction._segment_rows.IdentityRows",
-    "sklearn_hocrf.feature_extraction._strings.TokenCodes",
     "sklearn_hocrf.feature_extraction._templates.TemplateVocabularies",
     "sklearn_hocrf.feature_extraction._token_functions.Phrases",
     "sklearn_hocrf.model_selection.CalibratedSequenceLabeler",

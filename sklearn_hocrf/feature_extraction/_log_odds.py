@@ -203,4 +203,4 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     def _set_features(self, counts):
         self.max_length_ = counts.longest if self.max_length is None else self.max_length
         maker = LogOddsRows.of(counts.strings, self.max_length_, float(self.smoothing))
-        self._blocks, self._makers, self._fields = (), [maker], [self._token_codes.field]
+        self._blocks, self._makers, self._fields = (), [maker], self._string_fields

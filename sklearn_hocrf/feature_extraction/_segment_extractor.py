@@ -249,7 +249,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         )
         self._blocks = [*counts.token_blocks, *lengths]
         self._makers = [] if counts.strings is None else [IdentityRows.of(counts.strings, self.min_count)]
-        self._fields = [] if counts.strings is None else [counts.strings.token_codes.field]
+        self._fields = self._string_fields
         functions = check_functions(self.functions)
         if functions:
             self._fields = counts.space.fields
