@@ -311,7 +311,7 @@ def read_header(folder: Path) -> _Header:
             f"{folder} has the format version {short(header.get('format_version'))}; this version of the package reads "
             f"{FORMAT_VERSION}"
         )
-    found = _Header(*map(header.get, _Header._fields))
+    found = _Header._make(map(header.get, _Header._fields))
     if not isinstance(found.generation, str) or not re.fullmatch(NUMBER, found.generation):
         raise ValueError(f"{path} has the generation {short(found.generation)}, but must have 32 hexadecimal digits")
     is_good = all(type(size) is int and 0 <= size < 2**62 for size in found[1:4])
