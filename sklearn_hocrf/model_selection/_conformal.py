@@ -266,7 +266,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         kinds, (fitted, X) = self._kinds(X), FittedModel.and_input(self.estimator_, X)
         misses, sets = self._misses(fitted, X, y, kinds), self._sets(fitted, X, kinds)
         covered = 1 - misses.losses([self._threshold_of(kind) for kind in misses.kind])
-        sizes = list(map(len, sets))
+        sizes: list[float] = list(map(len, sets))
         if self.level == "token":
             sizes = [sum(map(len, one)) / len(one) for one in sets if one]
         return Coverage(*(float(np.mean(values)) if len(values) else 1.0 for values in (covered, sizes)))
