@@ -74,18 +74,6 @@ def _shape(text):
     return "".join(character for character, _ in groupby(_long_shape(text)))
 
 
-def _is_punctuation(text):
-    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
-
-
-def _has_digit(text):
-    return any(map(str.isdigit, text))
-
-
-def _has_hyphen(text):
-    return "-" in text
-
-
 FUNCTIONS: dict[str, Callable] = {
     "lower": str.lower,
     "shape": _shape,
@@ -93,11 +81,11 @@ FUNCTIONS: dict[str, Callable] = {
     "is_alpha": str.isalpha,
     "is_digit": str.isdigit,
     "is_lower": str.islower,
-    "is_punctuation": _is_punctuation,
+    "is_punctuation": lambda text: bool(text) and all(unicodedata.category(character)[0] == "P" for character in text),
     "is_title": str.istitle,
     "is_upper": str.isupper,
-    "has_digit": _has_digit,
-    "has_hyphen": _has_hyphen,
+    "has_digit": lambda text: any(map(str.isdigit, text)),
+    "has_hyphen": lambda text: "-" in text,
     "length": len,
 }
 
@@ -300,8 +288,8 @@ class _Automaton:
         _require(n_labels < n_states == len(length) and n_states * n_labels <= MAX_CELLS, "the number of states")
         length, fail = length.astype(np.int64), _below(fail, n_states, "fail")
         ordered = (np.diff(length) >= 0).all() and length[0] == 0 and length[-1] <= 10_000
-        _require(ordered and (length[1 : n_labels + 1] == 1).all(), "the lengths of states")
-        _require((length[n_labels + 1 :] > 1).all(), "the lengths of states")
+        of_labels = np.arange(1, n_labels + 1)
+        _require(ordered and np.array_equal(np.flatnonzero(length == 1), of_labels), "the lengths of states")
         _require(fail[0] == 0 and (length[fail[1:]] < length[1:]).all(), "links of states")
         source, target = (_below(arrays[name], n_states, name) for name in ("source", "target"))
         label = _below(arrays["label"], n_labels, "label")
@@ -310,7 +298,7 @@ class _Automaton:
         self.length, self.fail = length, fail
         self.last = np.zeros(n_states, np.intp)  # label of each state
         self.last[target] = label
-        known = (self.last[target] == label).all() and (self.last[1 : n_labels + 1] == np.arange(n_labels)).all()
+        known = (self.last[target] == label).all() and (self.last[of_labels] == of_labels - 1).all()
         _require(known and len(np.unique(source * n_labels + label)) == len(source), "the arcs")
         table, of_source = np.empty((n_states, n_labels), np.intp), length[source]
         _require((of_source == 0).sum() == n_labels, "the arcs of the first state")

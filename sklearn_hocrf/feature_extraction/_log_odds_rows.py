@@ -43,9 +43,9 @@ class LogOddsRows:
     @classmethod
     def of(cls, strings, max_length, smoothing) -> LogOddsRows:
         """Return the features by the strings of training sequences, of at most ``max_length`` tokens."""
-        numbers = token_numbers(strings.column, strings.field)
-        lengths = range(1, min(max_length, int(np.diff(strings.offsets).max(initial=0))) + 1)
-        found, _, is_segment = _occurrences(numbers, *strings[2:], (0, len(strings.offsets) - 1), lengths)
+        numbers, offsets = token_numbers(strings.column, strings.field), strings.offsets
+        lengths = range(1, min(max_length, int(np.diff(offsets).max(initial=0))) + 1)
+        found, _, is_segment = _occurrences(numbers, offsets, strings.lengths, (0, len(offsets) - 1), lengths)
         distinct, index, occurrences = np.unique(found, return_inverse=True, return_counts=True)
         return cls(distinct, occurrences, np.bincount(index[is_segment], minlength=len(distinct)), smoothing)
 
