@@ -34,9 +34,7 @@ def add_commands(commands: Any) -> None:
     fit = _add_command(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
     fit.add_argument("file", help="training data, or -; an empty line ends a sequence")
     fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
-    fit.add_argument(
-        "--order", type=int, help="max_order: highest order of patterns (default: 2, or that of the templates)"
-    )
+    fit.add_argument("--order", type=int, help="max_order: highest order of patterns (default: 2, or the templates')")
     sigma = "sigma_reg: smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
     fit.add_argument("--sigma", type=float, default=1.0, help=sigma)
     fit.add_argument("--l1", type=float, default=0.0, help="l1_reg: removes weights (default: %(default)s)")
@@ -153,9 +151,8 @@ def _tag(options) -> None:
                 print(end="\n" if write is _labels else "", flush=True)
                 continue
             try:
-                answer = "\n".join(
-                    [*write(tagger, [token_of(line.columns) for line in lines], lines, options.nbest), ""]
-                )
+                tokens = [token_of(line.columns) for line in lines]
+                answer = "".join(f"{text}\n" for text in write(tagger, tokens, lines, options.nbest))
             except ValueError as error:
                 raise ValueError(f"{name}, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
             print(answer, flush=True, end="\n" if write is _best else "")  # who waits for an answer gets it
@@ -227,9 +224,7 @@ def _evaluate(options) -> None:
 
     scheme = options.scheme or tagger.scheme
     if scheme is None:
-        raise ValueError(
-            "some labels of the model look like tags, but not all are tags of one scheme: name the --scheme"
-        )
+        raise ValueError("some labels of the model look like tags, but not all are of one scheme: name the --scheme")
     if options.scheme is None and scheme == "runs" and "B" in tagger.labels and set(tagger.labels) <= set("BIOESLUM"):
         names = ", ".join(sorted(tagger.labels))
         warnings.warn(f"{names} are not counted as tags, but as runs of equal labels: name the --scheme", stacklevel=2)
@@ -352,9 +347,4 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
         yield lines
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
-    "fit": _fit,
-    "tag": _tag,
-    "evaluate": _evaluate,
-    "export": _export,
-}
+COMMANDS = {"fit": _fit, "tag": _tag, "evaluate": _evaluate, "export": _export}

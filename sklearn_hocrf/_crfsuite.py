@@ -33,9 +33,10 @@ from ._files import output_file, replace_content
 from ._structure.layout import WeightLayout
 from ._structure.pairs import FeatureMap
 from ._structure.patterns import TOKENS, given_patterns
-from ._validation import FeatureSpace, TokenTargets, TrainingData
 from ._validation._attributes import Vocabulary
 from ._validation._delegation import MethodsOfModel, layers
+from ._validation._inputs import FeatureSpace, TrainingData
+from ._validation._token_targets import TokenTargets
 
 PENALISED = {"lbfgs": "auto", "l2sgd": "sgd"}  # algorithms for the penalised likelihood, and our solvers
 HEADER = np.dtype(

@@ -26,7 +26,6 @@ from ._data.texts import escaped, visible
 COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
 TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#CCEEFF", "#A1DDCC", "#DDE599", "#D4D47F"]  # mixed with white
 GREY = "#DDDDDD"
-POSITIVE, NEGATIVE = COLORS[0], COLORS[1]
 EDGES = {  # line style, and colours that are visible on black and on white: a chip is right, wrong, or missing
     "": ("solid", "transparent"),
     "wrong": ("dashed", "#D55E00"),
@@ -56,7 +55,7 @@ def chip(text: str, caption: str, color: str, edge: str = "") -> str:
 def bar(value: float, largest: float) -> str:
     """Return a bar as HTML, to the right or to the left of the middle; ``largest`` is the largest absolute value."""
     share = 50 * min(abs(value) / largest, 1.0) if largest > 0 else 0.0
-    color, first, last = (POSITIVE, 50, 50 + share) if value >= 0 else (NEGATIVE, 50 - share, 50)
+    color, first, last = (COLORS[0], 50, 50 + share) if value >= 0 else (COLORS[1], 50 - share, 50)
     steps = f"transparent {first:.1f}%,{color} {first:.1f}%,{color} {last:.1f}%,transparent {last:.1f}%"
     return f'<div style="height:.7em;min-width:3em;background:linear-gradient(to right,{steps})"></div>'
 
@@ -188,37 +187,28 @@ class Table(HtmlPage, list):
         rows = super().__getitem__(key)
         return Table(self.row_type, rows) if isinstance(key, slice) else rows
 
-    def __reduce__(self) -> tuple:
-        return Table, (self.row_type, list(self))
-
     def __repr__(self) -> str:
         cells = [tuple(map(visible, self.columns)), *(tuple(map(_cell, row)) for row in self[:_MOST_ROWS])]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        is_number = self._numeric()
-        lines = (
-            "  ".join(
-                cell.rjust(width) if right else cell.ljust(width)
-                for cell, width, right in zip(row, widths, is_number, strict=True)
-            )
-            for row in cells
-        )
-        return "\n".join([*(line.rstrip() for line in lines), *self._rest()])
+        columns = zip(self._numeric(), zip(*cells, strict=True), strict=True)
+        forms = [f"{'>' if is_number else '<'}{max(map(len, column))}" for is_number, column in columns]
+        lines = ["  ".join(map(format, row, forms)).rstrip() for row in cells]
+        return "\n".join(lines + remaining(len(self) - _MOST_ROWS, "row"))
 
     def _repr_html_(self) -> str:
         rows = ([escaped(_cell(value)) for value in row] for row in self[:_MOST_ROWS])
         alignments = ["right" if is_number else "start" for is_number in self._numeric()]
-        rest = "".join(f"<div>{text}</div>" for text in self._rest())
+        rest = "".join(f"<div>{text}</div>" for text in remaining(len(self) - _MOST_ROWS, "row"))
         return html_table(map(escaped, self.columns), rows, alignments) + rest
-
-    def _rest(self) -> list[str]:
-        """Return a line about the rows that are not shown, if any."""
-        count = len(self) - _MOST_ROWS
-        return [f"... and {count} more row{'s' if count > 1 else ''}"] if count > 0 else []
 
     def _numeric(self) -> list[bool]:
         """Return which columns contain only numbers."""
         columns = zip(*self, strict=True) if self else [()] * len(self.columns)
         return [bool(column) and all(isinstance(value, Real) for value in column) for column in columns]
+
+
+def remaining(count: int, what: str) -> list[str]:
+    """Return a line about what is not shown, if that is any."""
+    return [f"... and {count} more {what}{'s' if count > 1 else ''}"] if count > 0 else []
 
 
 def number(value: float) -> str:
@@ -245,26 +235,18 @@ def _cell(value: Any) -> str:
     return "" if value is None else visible(value)
 
 
-def _token_text(token: Any, position: int) -> str:
-    """Return the text that represents a token.
+def _text_of(token: Any, field: Any, sequence: int, position: int) -> str:
+    """Return the text of a token: a field, or the first that is a text, or else the position; or raise.
 
-    Parameters
-    ----------
-    token : text, mapping of fields, list of attributes, or numbers
-        The first field or attribute that is a text is used.
-    position : int
-        Used for tokens without text, such as arrays of numbers.
+    Tokens are texts, mappings of fields, lists of attributes, or numbers.
     """
-    if isinstance(token, str):
-        return token
-    if isinstance(token, bytes):
+    if field is None and isinstance(token, bytes):
         return token.decode("utf-8", "replace")
-    values = token.values() if isinstance(token, Mapping) else token if isinstance(token, (list, tuple)) else ()
-    return next((value for value in values if isinstance(value, str)), str(position))
-
-
-def _field_text(token: Any, field: Any, where: str) -> str:
-    """Return a field of a token, or one of its attributes, as text, or raise."""
+    if field is None:
+        has_fields = isinstance(token, (list, tuple))
+        values = token.values() if isinstance(token, Mapping) else token if has_fields else [token]
+        return next((value for value in values if isinstance(value, str)), str(position))
+    where = f"sequence {sequence}, position {position}"
     if not isinstance(token, (Mapping, list, tuple, np.ndarray)):
         raise ValueError(f"field={short(field)}, but the token {short(token)} ({where}) has no fields")
     try:
@@ -277,26 +259,12 @@ def texts_of(X: Any, field: Any = None) -> list[list[str]]:
     """Return the texts of the tokens of each sequence; ``field`` as in ``SegmentsDisplay.from_estimator``."""
     if isinstance(X, SequenceBatch):
         return _texts_of_batch(X, field)
-    if field is None:
-        return [[_token_text(token, t) for t, token in enumerate(sequence)] for sequence in X]
-    return [
-        [_field_text(token, field, f"sequence {n}, position {t}") for t, token in enumerate(sequence)]
-        for n, sequence in enumerate(X)
-    ]
+    return [[_text_of(token, field, n, t) for t, token in enumerate(sequence)] for n, sequence in enumerate(X)]
 
 
 def listed(X: Any) -> Any:
     """Return X; if it is an iterator, which can be read only once, as a list."""
     return list(X) if isinstance(X, Iterator) else X
-
-
-def tokens_of(one: Any, name: int, field: Any = None) -> list[str]:
-    """Return the texts of the tokens of one sequence, given an X that contains only this sequence.
-
-    ``name`` is its index in X, which is used as the text of a row of a table.
-    """
-    is_table = getattr(one, "ndim", 3) == 2  # whose rows are sequences of one token
-    return [str(name)] if is_table else texts_of(one, field)[0]
 
 
 def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
@@ -308,5 +276,4 @@ def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
         column = batch.columns[texts_columns[0] if field is None else field]
         values = column.values[column.codes] if isinstance(column, TokenColumn) else column
         texts = [str(value) for value in values]
-    cuts = batch.offsets.tolist()
-    return [texts[first:stop] for first, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [texts[first:stop] for first, stop in itertools.pairwise(batch.offsets.tolist())]

@@ -83,7 +83,7 @@ import numpy as np
 from scipy import sparse
 
 from . import _tagger
-from ._data.schemes import guessed_scheme, split_tag
+from ._data.schemes import mixed_tags
 from ._data.texts import pack_texts
 from ._estimator.fitted_model import FittedModel
 from ._files import output_file, replace_content
@@ -202,8 +202,7 @@ def _refuse_kinds(fitted) -> None:
 def _scheme(fitted) -> str | None:
     """Return how labels describe segments; None for labels that are tags in part."""
     scheme, labels = fitted.scheme, fitted.labels.tolist()
-    begins = any(isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio") for label in labels)
-    return None if begins and scheme == "runs" == guessed_scheme(labels) else scheme
+    return None if scheme == "runs" and mixed_tags(labels) else scheme
 
 
 def _columns(fitted) -> tuple[dict, sparse.csr_array]:

@@ -57,10 +57,9 @@ ATTRIBUTES = _table("""
     training_log_ monitor_: objective_history_
     modelfile: tagger.export_tagger
     tagger_: tagger.export_tagger, which writes a file for tagger.Tagger
-    append train: fit(X, y)
+    append train clear: fit(X, y), which begins anew
     set select: set_params, whose solver is the algorithm; X and y are those of each call
     get help: get_params
-    clear: fit(X, y), which begins anew
     open open_inmemory: tagger.Tagger(path), or HighOrderCRF.from_crfsuite(path)
     close: nothing to close
     labels: classes_

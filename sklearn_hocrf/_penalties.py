@@ -26,7 +26,8 @@ class Penalty:
     """
 
     def __init__(self, precision: ArrayLike, strength: ArrayLike = 0.0) -> None:
-        self.precision, self.strength = _group_values(precision), _group_values(strength)
+        values = (np.asarray(given, dtype=np.float64) for given in (precision, strength))
+        self.precision, self.strength = map(np.atleast_1d, values)  # one value for each weight, or one for all
         self.is_sparse = bool(self.strength.any())  # whether some weights may be exactly 0 at the minimum
 
     def value(self, w: np.ndarray) -> float:
@@ -106,11 +107,6 @@ class Penalty:
             return np.inf
         with np.errstate(over="ignore"):
             return 0.5 * float(gradient @ (gradient / self.precision))
-
-
-def _group_values(given: ArrayLike) -> np.ndarray:
-    """Return a parameter, one value for each weight or one for all, as an array."""
-    return np.atleast_1d(np.asarray(given, dtype=np.float64))
 
 
 def _of_variables(values: np.ndarray, variable: np.ndarray, n_variables: int) -> np.ndarray | None:

@@ -52,7 +52,6 @@ TRUSTED_TYPES = (
     "sklearn_hocrf.feature_extraction._names.PrefixedNames",
     "sklearn_hocrf.feature_extraction._segment_rows.FunctionRows",
     "sklearn_hocrf.feature_extraction._segment_rows.IdentityRows",
-    "sklearn_hocrf.feature_extraction._strings.TokenCodes",
     "sklearn_hocrf.feature_extraction._templates.TemplateVocabularies",
     "sklearn_hocrf.feature_extraction._token_functions.Phrases",
     "sklearn_hocrf.model_selection.CalibratedSequenceLabeler",
@@ -91,11 +90,11 @@ class VersionMixin:
     _doc_link_template = f"{_version.SITE}/api/generated/{{estimator_module}}.{{estimator_name}}.html"
 
     def __getstate__(self):
-        return {**super().__getstate__(), _KEY: _current_version()}
+        return {**super().__getstate__(), _KEY: _version.__version__}
 
     def __setstate__(self, state):
         state = dict(state)
-        original, current = state.pop(_KEY, "(an unknown version)"), _current_version()
+        original, current = state.pop(_KEY, "(an unknown version)"), _version.__version__
         if original != current:
             warnings.warn(OtherVersionWarning(type(self).__name__, current, original), stacklevel=2)
         super().__setstate__(state)
@@ -116,7 +115,3 @@ def with_mappings(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[s
     except (KeyError, TypeError) as error:
         raise ValueError(f"{' and '.join(lists)} need keys and values, got {lists!r:.80}") from error
     return {**parameters, **mappings}
-
-
-def _current_version():
-    return _version.__version__

@@ -24,22 +24,16 @@ from sklearn.utils.validation import check_is_fitted
 from ._data.arrays import joined_ranges, offsets_of
 from ._data.batch import SequenceBatch
 from ._data.checks import short, without_columns
+from ._data.warnings import unwarned, warn_user
 from ._persistence import VersionMixin
 from ._solvers import zero_of_slope
-from ._validation import (
-    check_sequence_weight,
-    read_token_targets,
-    refuse_no_tokens,
-    unwarned,
-    used_sequences,
-    warn_user,
-)
 from ._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
-from ._validation._inputs import input_form
+from ._validation._inputs import check_sequence_weight, input_form, refuse_no_tokens, used_sequences
 from ._validation._messages import refuse_infinite_values, refuse_non_sequence
 from ._validation._rows import check_table, n_tokens, refuse_complex, stack_rows
 from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
 from ._validation._splits import ASKED, each_fold, fit_part, indexable_sequences, router_of, splits_of
+from ._validation._token_targets import read_token_targets
 from .crf import HighOrderCRF
 
 METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
@@ -220,15 +214,13 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
             classifier, scores = self.estimator, scoring.of(self.estimator, tokens.rows)
         else:
             scoring, scores = self._out_of_fold(training, scoring, splits)
-            every = training.labelled(np.arange(len(tokens.offsets) - 1))
-            classifier = fit_part(*training.of_fit(), training.params, every)
+            classifier = fit_part(*training.of_fit(), training.params, np.flatnonzero(training.codes >= 0))
             scoring.by(classifier)  # raises if it lacks the method
         final = clone(self._unfitted_final())
         scoring = scoring.scaled_on(scores, training)
         final.fit(scoring.columns(tokens, scores), without_columns(y), **of_final)
         fitted = {"estimator_": classifier, "final_estimator_": final, "stack_method_": scoring.method}
-        fitted["temperature_"] = scoring.temperature
-        self.__dict__.update(fitted, _scored_by=scoring._asdict())
+        self.__dict__.update(fitted, temperature_=scoring.temperature, _scored_by=scoring._asdict())
         return self
 
     def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> None:
@@ -294,13 +286,9 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         """Return the options of ``split``, of the classifier's ``fit``, by token, and of the final estimator's."""
         if get_config()["enable_metadata_routing"]:
             routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
-            of_splitter, of_classifier, of_final = (
-                routed.splitter.split,
-                routed.estimator.fit,
-                routed.final_estimator.fit,
-            )
+            params, of_classifier, of_final = routed.splitter.split, routed.estimator.fit, routed.final_estimator.fit
         else:
-            of_splitter, of_classifier, of_final = params, {}, {}
+            of_classifier, of_final = {}, {}
             if sample_weight is not None:
                 of_final[name_of_weight(self._unfitted_final()) or "sample_weight"] = sample_weight
                 if name := name_of_weight(self.estimator):
@@ -308,7 +296,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
                 else:
                     warn_user(f"{short(self.estimator)} takes no sample_weight: only the final estimator is weighted")
         by_token = {name: np.repeat(np.asarray(values), lengths) for name, values in of_classifier.items()}
-        return of_splitter, by_token, of_final
+        return params, by_token, of_final
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata that both estimators and the splitter request.

@@ -118,21 +118,14 @@ def use(model, X, y):
     model.fit(X, y).predict(X)
     model.score(X, y)
     model.predict_marginals(X)
-    if isinstance(model, HighOrderSemiCRF):  # chains have no tags here
-        model.predict_segments(X, threshold=0.1)
     model.log_likelihood(X, y)
     model.pattern_marginals(X, [y[0][:2]])
     model.predict(X[:1])  # one sequence has kernels of its own
     model.predict_marginals(X[:1])
     model.log_likelihood(X[:1], y[:1])
-
-
-def use_one_by_one(model, X, y):
-    """Fit a model, and ask it about one sequence."""
-    model.fit(X, y).predict(X[:1])
-    model.predict_marginals(X[:1])
-    model.log_likelihood(X[:1], y[:1])
-    model.predict_segments(X[:1], with_probability=True)
+    if getattr(model, "pruning", None) is None:  # of pruned models, use_answers asks for segments
+        model.predict_segments(X, threshold=0.1)
+        model.predict_segments(X[:1], with_probability=True)
 
 
 def search_penalties(model, X, y):
@@ -165,7 +158,7 @@ def chains(X, y, orders, feature_orders):
         for form in forms:
             yield partial(use, HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
     for form in lists, SequenceFeatureExtractor("attributes").fit_transform(lists):
-        yield partial(use_one_by_one, HighOrderCRF(max_iter=2), form, y)
+        yield partial(use, HighOrderCRF(max_iter=2), form, y)
     for feature_order in feature_orders:
         for params in settings(2, feature_order=feature_order, n_jobs=2):
             for form in X, doubled:

@@ -54,8 +54,8 @@ from ._estimator.tag_segments import TagSegmentsMixin
 from ._inference.families import CHAIN
 from ._solvers import LBFGS, SGD
 from ._structure.patterns import HISTORIES
-from ._validation import TokenTargets
 from ._validation._sklearn import Interval, StrOptions
+from ._validation._token_targets import TokenTargets
 
 __all__ = ["HighOrderCRF"]
 

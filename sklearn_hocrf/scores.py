@@ -44,8 +44,8 @@ from ._structure.layout import WeightLayout
 from ._structure.pairs import FeatureMap
 from ._structure.patterns import HISTORIES, SEGMENTS, TOKENS, TagHistory, given_patterns
 from ._tagger import Labelling
-from ._validation import TokenTargets
 from ._validation._known import Known, check_classes, known_of, read_given
+from ._validation._token_targets import TokenTargets
 
 __all__ = ["posterior", "sequence_log_likelihood"]
 

@@ -50,7 +50,7 @@ from ._estimator.tag_segments import check_threshold
 from ._estimator.tags import segment_tables
 from ._inference.families import SEGMENTS
 from ._solvers import LBFGS, SGD
-from ._validation import SegmentTargets
+from ._validation._segment_targets import SegmentTargets
 from ._validation._sklearn import Interval, Options, StrOptions
 
 __all__ = ["HighOrderSemiCRF"]
@@ -350,12 +350,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
-
-    @property
-    def scheme_(self) -> str:
-        """How labels encode segments."""
-        targets: Any = self._state.targets
-        return targets.scheme
 
     # --- predictions --------------------------------------------------------------------------------------------------
 

@@ -29,17 +29,9 @@ from sklearn_hocrf._data.segments import (
     TokenBlock,
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
+from sklearn_hocrf._data.warnings import warn_user
 from sklearn_hocrf._display import COLORS, GREY, Table, color_map, number
-from sklearn_hocrf._estimator import (
-    answers,
-    base,
-    callbacks,
-    fitted_model,
-    fitting,
-    patterns,
-    progress,
-    pruning,
-)
+from sklearn_hocrf._estimator import answers, base, callbacks, fitted_model, fitting, patterns, progress, pruning
 from sklearn_hocrf._estimator.answers import AnswersMixin
 from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
 from sklearn_hocrf._estimator.fit_steps import FitSteps
@@ -82,32 +74,24 @@ from sklearn_hocrf._structure.automaton import build_automaton
 from sklearn_hocrf._structure.label_parts import LabelParts
 from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from sklearn_hocrf._structure.pairs import FeatureMap, PairRule, first_seen
-from sklearn_hocrf._structure.patterns import (
-    PatternTable,
-    TagHistory,
-    all_patterns,
-    count_patterns,
-    given_patterns,
-    observed_patterns,
-)
+from sklearn_hocrf._structure.patterns import PatternTable, TagHistory, all_patterns, count_patterns, given_patterns
 from sklearn_hocrf._structure.segment_ages import aged, what_needs_lengths
 from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits, SegmentRules
 from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._structure.tied_weights import tie_weights
 from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups
 from sklearn_hocrf._structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
-from sklearn_hocrf._validation import (
-    FeatureSpace,
-    _callbacks,
-    check_sequence_weight,
-    read_segment_targets,
-    read_sequences,
-    read_token_targets,
-    read_training_sequences,
-    warn_user,
-)
+from sklearn_hocrf._validation import _callbacks
 from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._validation._delegation import model_inside
+from sklearn_hocrf._validation._inputs import (
+    FeatureSpace,
+    check_sequence_weight,
+    read_sequences,
+    read_training_sequences,
+)
+from sklearn_hocrf._validation._segment_targets import read_segment_targets
+from sklearn_hocrf._validation._token_targets import read_token_targets
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.feature_extraction import _template_rows
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
@@ -124,3 +108,11 @@ from sklearn_hocrf.model_selection._splits import (
     training_data,
     used_parts,
 )
+
+
+def observed_patterns(
+    codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None, history="tokens", announce=None
+):
+    """Return the table of the patterns that occur in training labels often enough."""
+    counts = count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight, history)
+    return counts.frequent(n_labels, min_count, announce)

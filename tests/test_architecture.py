@@ -31,7 +31,7 @@ ESTIMATORS = {"_estimator", "crf", "semicrf"}
 MAY_IMPORT = {
     "_kernels": set(),
     "_files": set(),
-    "_data": {"_kernels", "_files", "_version"},
+    "_data": {"_kernels", "_files", "_settings", "_version"},
     "_structure": {"_kernels", "_data"},
     "_inference": {"_kernels", "_data", "_structure"},
     "_objectives": CORE - {"_kernels"} | {"_settings"},
@@ -43,11 +43,12 @@ MAY_IMPORT = {
     "_penalties": set(),
     "_solvers": {"_kernels", "_settings"},  # sums of vectors, which are no more of a CRF than BLAS
     "_validation": CORE | {"_tagger"},  # which reads feature dicts in the same way
-    "feature_extraction": CORE | {"_validation", "_persistence", "_tagger"},  # some extractors learn from y, too
-    "metrics": CORE | {"_validation", "_names_elsewhere"},
+    "feature_extraction": CORE
+    | {"_validation", "_persistence", "_settings", "_tagger"},  # some extractors learn from y, too
+    "metrics": CORE | {"_validation", "_names_elsewhere", "_settings"},
     "datasets": CORE | {"_validation"},
     "text": {"_data"},
-    "inspection": CORE | {"_validation", "_display", "_estimator"},
+    "inspection": CORE | {"_validation", "_display", "_estimator", "_settings"},
     "training": {"_estimator", "_solvers"},
     "scores": CORE - {"_kernels"} | {"_settings", "_validation", "_estimator", "_tagger"},
     "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_tagger", "_names_elsewhere"},

@@ -159,7 +159,7 @@ def test_columns_of_labels_of_a_table(make):
 def test_flat_rows_are_refused_by_name(estimator, make):
     rows, y = [[0.0, 1.0, 1.0], [1.0, 0.0], [0.0, 1.0]], [["a", "b", "b"], ["b", "a"], ["a", "b"]]
     for X in make(rows), make(list(map(np.array, rows))) if make not in (arrow_array, chunked_array) else make(rows):
-        with pytest.raises(ValueError, match=r"ragged rows: row 1 of X .*every token is a row: `\[\[\[x\]"):
+        with pytest.raises(ValueError, match=r"ragged rows: sequence 1, pos.*every token is a row: `\[\[\[x\]"):
             estimator.fit(X, y)
     with pytest.raises(TypeError, match="sequence 1, position 0 of X is 1.0 .*must be a row of numbers"):
         estimator.fit([[[0.0], [1.0], [1.0]], objects([1.0, 0.0]), [[0.0], [1.0]]], y)

@@ -7,7 +7,7 @@ import pytest
 import segment_oracle as so
 from cases import cases, chain_case, count_wide_passes, golden_case, random_case, reschedule, to_chain_model
 from hypothesis import given, settings
-from internals import chain, segment, segment_scores, token_scores
+from internals import LANES, chain, segment, segment_scores, token_scores
 from scipy import sparse
 from segment_cases import EXTREME, FEATURES, is_possible, random_segment_case, segment_cases, to_segment_model
 
@@ -133,14 +133,14 @@ def test_segments_of_extreme_weights_equal_enumeration(case):
 @pytest.mark.parametrize("orders", CHAINS)
 @pytest.mark.parametrize("forbidden", [0.0, 0.3])
 def test_chains_equal_differences(orders, forbidden):
-    lengths = np.random.default_rng(0).integers(0, 40, chain.LANES + 5)
+    lengths = np.random.default_rng(0).integers(0, 40, LANES + 5)
     assert_derivative(*chain_model(0, lengths, orders, forbidden=forbidden))
 
 
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("orders", SEGMENTS)
 def test_segments_equal_differences(features, orders):
-    lengths = np.random.default_rng(1).integers(0, 30, chain.LANES + 3)
+    lengths = np.random.default_rng(1).integers(0, 30, LANES + 3)
     assert_derivative(*segment_model(1, lengths, features, orders))
 
 
@@ -171,7 +171,7 @@ def test_sequences_cut_by_position(cut_size):
 
 @pytest.mark.parametrize("model_of", [chain_model, segment_model])
 def test_slopes_do_not_depend_on_the_size_of_tiles(model_of):
-    lengths = np.random.default_rng(4).integers(0, 30, 2 * chain.LANES + 5)
+    lengths = np.random.default_rng(4).integers(0, 30, 2 * LANES + 5)
     model, batch = model_of(4, lengths)
     direction = some_direction(model)
     expected = model.given(batch).hessian_vector_product(direction)

@@ -40,7 +40,6 @@ from internals import (
     store_step,
     weighted_arcs,
 )
-from internals import chain as scaled_kernels
 from scipy import sparse
 
 ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
@@ -309,7 +308,7 @@ def test_cut_sequences_equal_whole_ones(feature_orders, scale, cut_size):
 @pytest.mark.parametrize("tile_size", [0, 2000])
 def test_answers_do_not_depend_on_the_size_of_tiles(feature_orders, tile_size):
     rng = np.random.default_rng(3)
-    lengths = rng.integers(0, 30, 3 * scaled_kernels.LANES + 5)
+    lengths = rng.integers(0, 30, 3 * LANES + 5)
     chain, batch = to_chain_model(random_case(rng, 3, lengths, 2, 8, 1.0, feature_orders))
     expected = answers(chain, batch)
     assert_same(answers(reschedule(chain, tile_sizes=(tile_size, tile_size)), batch), expected)
@@ -321,7 +320,7 @@ def test_memory_of_a_very_long_sequence():
     rng = np.random.default_rng(4)
     chain, _ = to_chain_model(random_case(rng, 3, [0], 5, 200, 0.5, [(0,)]))
     n_states = chain.layout.automaton.n_states
-    assert n_tokens * n_states * scaled_kernels.LANES * 8 > 1e9
+    assert n_tokens * n_states * LANES * 8 > 1e9
     batch = SequenceBatch.from_csr(sparse.csr_array(rng.normal(size=(n_tokens, 1))), [0, n_tokens])
     answers = []
     assert peak_of(lambda: answers.extend([chain.given(batch).marginals(), chain.given(batch).decode()])) < 150e6

@@ -204,7 +204,7 @@ def test_classes_come_from_the_first_call_or_are_given(estimator):
         (([[], []], [[], []]), ValueError, "X has no tokens in sequences of positive weight"),
         (([], []), ValueError, "X has no sequences"),
         (([np.ones((2, 3))], [["L", "R"]]), ValueError, "rows of numbers"),
-        ((X[:2], Y[:2], ["L"]), ValueError, "classes: y must have at least 2|classes differ from"),
+        ((X[:2], Y[:2], ["L"]), ValueError, "classes has only one class|classes differ from"),
         ((X[:2], Y[:2], "LMR"), TypeError, "classes must be a list"),
         ((X[:2], Y[:2], None, [("L", "never")]), ValueError, "patterns differ from those"),
         ((X[:2], Y[:2], None, "every"), ValueError, 'patterns must be "observed"'),

@@ -182,7 +182,7 @@ def test_conditions_of_karush_kuhn_and_tucker(strength, sigma):
     np.testing.assert_allclose(gradient[~zero], -(penalty.strength * np.sign(report.w))[~zero], rtol=0, atol=1e-5)
 
 
-both = pytest.mark.parametrize("strength", [0.0, 1.0])  # of an L1 penalty
+both = pytest.mark.parametrize("strength", [0.0, 1.0])  # of the L1 penalty
 
 
 @both

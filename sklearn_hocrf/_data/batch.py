@@ -131,11 +131,9 @@ class SequenceBatch:
         self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
         self.blocks = None if blocks is None else tuple(blocks)
         self.block_names = block_names
-        self.dense = None if dense is None else self._checked_dense(DenseColumns(*dense))
+        n_tokens = len(self.indptr) - 1
+        self.dense = dense if dense is None else DenseColumns(*dense).checked(n_tokens, self.n_attributes, self.indices)
         self._check()
-
-    def _checked_dense(self, dense):
-        return dense.checked(len(self.indptr) - 1, self.n_attributes, self.indices)
 
     def _check(self):
         """Raise if an index is out of range: kernels do not check."""
@@ -152,9 +150,7 @@ class SequenceBatch:
         for name, column in self.columns.items():
             cells = column.codes if isinstance(column, TokenColumn) else column
             if np.shape(cells) != (self.n_tokens,):
-                raise ValueError(
-                    f"the column {name!r} has shape {np.shape(cells)}, but there are {self.n_tokens} tokens"
-                )
+                raise ValueError(f"the column {name!r} of {self.n_tokens} tokens has shape {np.shape(cells)}")
             if isinstance(column, TokenColumn):
                 freeze_indices(cells, len(column.values), f"codes of the column {name!r}", start=-1)
 
@@ -371,9 +367,7 @@ class SequenceBatch:
 
     def tocsr(self) -> sparse.csr_array:
         """Return the stacked token rows as a sparse matrix of shape (N, n_attributes)."""
-        data = np.ones(len(self.indices)) if self.values is None else self.values
-        matrix = sparse.csr_array((data, self.indices, self.indptr), shape=(self.n_tokens, self.n_attributes))
-        return matrix if self.dense is None else sparse.csr_array(matrix + self.dense.tocsr(self.n_attributes))
+        return token_rows(self, 0, self.n_tokens)
 
     def toarray(self) -> np.ndarray:
         """Return the stacked token rows as a dense array of shape (N, n_attributes)."""

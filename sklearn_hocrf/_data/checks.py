@@ -113,10 +113,11 @@ def is_missing(value) -> bool:
 
 
 def is_ordered_collection(value) -> bool:
-    """Return whether a value has a length and an order: no number, dict, set or generator."""
+    """Return whether a value has a length and an order: no number, text, dict, set or generator."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0
-    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, (dict, set, frozenset))
+    kinds = (str, bytes, dict, set, frozenset)
+    return hasattr(value, "__len__") and hasattr(value, "__iter__") and not isinstance(value, kinds)
 
 
 def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:
@@ -124,15 +125,12 @@ def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:
 
     ``takes_missing_labels``: whether None can mark an unknown label.
     """
-    is_nan = isinstance(label, (float, np.floating))
     remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
     if takes_missing_labels and label is not None:
         remedy = "each token needs a label, or None if it is unknown"
-    if isinstance(label, Integral):
-        return ValueError(f'{name} has the label {label} ({where}): is it Hugging Face\'s "ignore"? Here {remedy}')
-    if is_nan:
-        return ValueError(f"{name} contains NaN ({where}): {remedy}")
-    return ValueError(f"{name} has the label {label} ({where}): {remedy}")
+    what = "contains NaN" if isinstance(label, (float, np.floating)) else f"has the label {label}"
+    guess = 'is it Hugging Face\'s "ignore"? Here ' if isinstance(label, Integral) else ""
+    return ValueError(f"{name} {what} ({where}): {guess}{remedy}")
 
 
 def unmasked(array) -> np.ndarray | list:
@@ -178,7 +176,7 @@ def number_weights(sample_weight):
     sample_weight = np.asarray(sample_weight) if hasattr(sample_weight, "__array__") else sample_weight
     if isinstance(sample_weight, np.ndarray) and sample_weight.dtype.kind in "biuf":
         return sample_weight
-    is_one = isinstance(sample_weight, (str, bytes)) or not is_ordered_collection(sample_weight)  # for all sequences
+    is_one = not is_ordered_collection(sample_weight)  # for all sequences
     for n, weight in enumerate([sample_weight] if is_one else sample_weight):
         if not isinstance(weight, (Real, np.bool_)):
             what = "sample_weight" if is_one else f"sample_weight[{n}] (sequence {n})"
@@ -187,12 +185,3 @@ def number_weights(sample_weight):
                 f"({type(weight).__name__})"
             )
     return to_float(sample_weight) if is_one else list(map(to_float, sample_weight))
-
-
-def refuse_infinite_sum(weight, what="sample_weight") -> None:
-    """Raise if the sum of the weights of sequences is too large for a float."""
-    with np.errstate(over="ignore"):
-        total = weight.sum()
-    if np.isinf(total):
-        n = int(np.argmax(weight))
-        raise ValueError(f"the sum of {what} is too large for a float; the highest is {weight[n]} (sequence {n})")

@@ -107,10 +107,8 @@ class _FolderWriter:
         self._array("offsets", np.int64).append(batch.offsets[1:] + self._n_tokens)
         self._array("indptr", np.int64).append(batch.indptr[1:] + indices.length)
         indices.append(batch.indices)
-        if batch.dense is not None:
-            self._array("dense_values", batch.dense.values.dtype, len(batch.dense.attributes)).append(
-                batch.dense.values
-            )
+        if (dense := batch.dense) is not None:
+            self._array("dense_values", dense.values.dtype, len(dense.attributes)).append(dense.values)
         for column in self._columns:
             column.append(batch.columns[column.field], self._n_tokens, index)
         self._n_sequences += len(batch)
@@ -130,7 +128,7 @@ class _FolderWriter:
         first = self._first
         if batch.n_attributes != first.n_attributes:
             raise ValueError(f"batch {index} has {batch.n_attributes} features, but batch 0 has {first.n_attributes}")
-        if not _same_names(batch.attribute_names, self._names):
+        if batch.attribute_names is not self._names and not np.array_equal(batch.attribute_names, self._names):
             raise ValueError(f"the features of batch {index} have other names than in batch 0")
         if list(batch.columns) != list(first.columns):
             raise ValueError(
@@ -156,19 +154,11 @@ class _FolderWriter:
         for array in self._arrays.values():
             array.finish()
         arrays = {name: {"dtype": array.dtype.name, "shape": array.shape} for name, array in self._arrays.items()}
-        header = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "generation": self._folder.suffix[1:],
-            "n_sequences": self._n_sequences,
-            "n_tokens": self._n_tokens,
-            "n_attributes": self._first.n_attributes,
-            "columns": fields,
-            "arrays": arrays,
-        }
+        sizes = self._n_sequences, self._n_tokens, self._first.n_attributes
+        header = _Header(self._folder.suffix[1:], *sizes, fields, arrays)
         path = self._folder / HEADER
         with open(path, "w", encoding="ascii") as file:
-            json.dump(header, file, indent=1)
+            json.dump({"format": FORMAT, "format_version": FORMAT_VERSION} | header._asdict(), file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         return path
@@ -227,12 +217,6 @@ def _write_texts(array, stem, texts, what) -> None:
         raise TypeError(f"{what} must be str to be saved, but {short(odd)} is a {type(odd).__name__}")
     for part, dtype, name in zip(packed, (np.uint8, np.int32), ("texts", "lengths"), strict=True):
         array(f"{stem}_{name}", dtype).append(part)
-
-
-def _same_names(one, other) -> bool:
-    if one is other or one is None or other is None:
-        return one is other
-    return len(one) == len(other) and bool((np.asarray(one) == np.asarray(other)).all())
 
 
 def _refuse_blocks(batch):
@@ -327,14 +311,13 @@ def read_header(folder: Path) -> _Header:
             f"{folder} has the format version {short(header.get('format_version'))}; this version of the package reads "
             f"{FORMAT_VERSION}"
         )
-    values: list[Any] = [header.get(name) for name in _Header._fields]
-    generation, sizes, (columns, arrays) = values[0], values[1:4], values[4:]
-    if not isinstance(generation, str) or not re.fullmatch(NUMBER, generation):
-        raise ValueError(f"{path} has the generation {short(generation)}, but must have 32 hexadecimal digits")
-    is_good = all(type(size) is int and 0 <= size < 2**62 for size in sizes)
-    if not is_good or not isinstance(columns, list) or not isinstance(arrays, dict):
+    found = _Header(*map(header.get, _Header._fields))
+    if not isinstance(found.generation, str) or not re.fullmatch(NUMBER, found.generation):
+        raise ValueError(f"{path} has the generation {short(found.generation)}, but must have 32 hexadecimal digits")
+    is_good = all(type(size) is int and 0 <= size < 2**62 for size in found[1:4])
+    if not is_good or not isinstance(found.columns, list) or not isinstance(found.arrays, dict):
         raise ValueError(f"{path} lacks sizes, columns or arrays, or has a wrong type for them")
-    return _Header(*values)
+    return found
 
 
 def read_folder(folder, mmap_mode, make: Callable):

@@ -8,14 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import offsets_of
-from .checks import (
-    IGNORED,
-    check_choice,
-    finite_number,
-    is_missing,
-    no_label,
-    short,
-)
+from .checks import IGNORED, check_choice, finite_number, is_missing, no_label, short
 from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name
 from .schemes import (
     SCHEMES,
@@ -27,13 +20,12 @@ from .schemes import (
     hold_segments,
     looks_like_segments,
     marks_ends,
-    not_a_tag,
     parts_of_segment,
     read_segment,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
-    split_tag,
+    tag_table,
 )
 from .segments import Segments
 from .warnings import scheme_of_labels
@@ -184,11 +176,15 @@ def hold_any_segments(**given: LabelSequences) -> bool:
 
 def _coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> SegmentTable:
     """Cut the sequences into segments and leave out segments of O tokens and, if strict, invalid segments."""
-    if scheme == "runs":
-        return _report_table(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
-    if scheme == "tokens":
-        return _report_table(segments_of_tokens(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
-    prefix, label, labels = _split_coded_tags(tokens, scheme, name)
+    if scheme in ("runs", "tokens"):
+        cut = segments_of_labels if scheme == "runs" else segments_of_tokens
+        return _report_table(cut(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
+
+    def where(code):
+        return position_name(tokens.offsets, int(np.argmax(tokens.codes == code)))
+
+    tags, labels = tag_table(tokens.labels, scheme, name, where, may_be_outside=True)
+    prefix, label = tags.prefix[tokens.codes], tags.label[tokens.codes]
     segments = segments_of_tags(prefix, label, tokens.offsets)
     first, last = prefix[segments.start], prefix[segments.stop - 1]
     kept = first != O
@@ -220,22 +216,6 @@ def _report_table(
     unknown = np.full(len(start), np.nan)
     labels = [labels[code] for code in used.tolist()]
     return SegmentTable(sequence, start, stop, label, unknown, labels, len(offsets) - 1, np.diff(offsets))
-
-
-def _split_coded_tags(tokens: CodedLabels, scheme: str, name: str) -> tuple[np.ndarray, np.ndarray, list]:
-    """Return prefix (N,) and label code (N,) of each token's tag, and the labels."""
-    split: list[tuple[int, str]] = []
-    for code, tag in enumerate(tokens.labels):
-        parts = split_tag(tag, scheme)
-        if parts is None:
-            t = int(np.argmax(tokens.codes == code))
-            raise ValueError(not_a_tag(tag, scheme, name, position_name(tokens.offsets, t)))
-        split.append(parts)
-    labels = sorted({label for _, label in split})
-    code_of = {label: code for code, label in enumerate(labels)}
-    prefix_of_tag = np.array([prefix for prefix, _ in split], dtype=np.int8)
-    label_of_tag = np.array([code_of[label] for _, label in split], dtype=np.int64)
-    return prefix_of_tag[tokens.codes], label_of_tag[tokens.codes], labels
 
 
 # --- given segments ---------------------------------------------------------------------------------------------------
@@ -305,9 +285,8 @@ def refuse_other_sizes(given: Mapping[str, CodedLabels | SegmentTable]) -> None:
             different = np.flatnonzero(first.lengths != one.lengths)
             if len(different):
                 n = int(different[0])
-                raise ValueError(
-                    f"sequence {n} has {first.lengths[n]} tokens in {name}, but {one.lengths[n]} in {other}"
-                )
+                what = f"{first.lengths[n]} tokens in {name}, but {one.lengths[n]} in {other}"
+                raise ValueError(f"sequence {n} has {what}")
         _refuse_beyond(one, other, first.lengths, name)
         _refuse_beyond(first, name, one.lengths, other)
 

@@ -8,10 +8,10 @@ with the ``offsets`` of their sequences, so that an error can name the sequence 
 from __future__ import annotations
 
 from itertools import chain, pairwise
-from numbers import Integral
 
 import numpy as np
 
+from .._settings import is_integer
 from .arrays import pieces
 from .checks import IGNORED, is_ordered_collection, no_label, short, unmasked
 
@@ -43,16 +43,14 @@ def flatten_labels(sequences, name="y") -> np.ndarray | list:
     """
     for n, labels in enumerate(sequences):
         if getattr(labels, "ndim", 1) > 1:
-            raise ValueError(
-                f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, but must have 1: one label per token"
-            )
+            raise ValueError(f"{name}[{n}] (sequence {n}) has {labels.ndim} dimensions, not 1: one label per token")
     kinds = {labels.dtype.kind if isinstance(labels, np.ndarray) else "O" for labels in sequences if len(labels)}
     if len(kinds) == 1 and kinds != {"O"}:
         return np.concatenate([labels for labels in sequences if len(labels)])
     return list(chain.from_iterable(s.tolist() if isinstance(s, np.ndarray) else s for s in sequences))
 
 
-def sorted_labels(labels, offsets, at_least=2, positions=None) -> np.ndarray:
+def sorted_labels(labels, offsets, at_least=2, positions=None, name="y") -> np.ndarray:
     """Return the distinct labels, sorted: the ``classes_`` of an estimator.
 
     Parameters
@@ -65,6 +63,8 @@ def sorted_labels(labels, offsets, at_least=2, positions=None) -> np.ndarray:
         Required number of distinct labels.
     positions : list of int or None
         The token of each label; None if all tokens have one.
+    name : str, default="y"
+        Name of y in messages.
 
     Returns
     -------
@@ -97,15 +97,13 @@ def sorted_labels(labels, offsets, at_least=2, positions=None) -> np.ndarray:
     _refuse_real_numbers(labels, classes, where)
     if len(classes) < at_least:
         only_class = f", {short(classes.tolist()[0])}" if len(classes) else ""
-        raise ValueError(
-            f"y must have at least {at_least} distinct labels, but the training data has only one class{only_class}"
-        )
+        raise ValueError(f"{name} has only one class{only_class}, but needs at least {at_least} distinct labels")
     return classes
 
 
 def has_ignored(labels) -> bool:
     """Return whether distinct labels have Hugging Face's mark of tokens without a label: no other one is negative."""
-    integers = {int(label) for label in labels if isinstance(label, Integral) and not isinstance(label, bool)}
+    integers = {int(label) for label in labels if is_integer(label)}
     return IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
 
 
@@ -142,9 +140,7 @@ def _refuse_real_numbers(labels, classes, where):
     if len(bad):
         t = int(np.argmax(np.isin(labels, bad)))
         what = "y contains inf" if np.isinf(labels[t]) else "Unknown label"
-        raise ValueError(
-            f"{what}: {labels[t]} ({where(t)}); labels must be discrete, but real numbers are a regression target"
-        )
+        raise ValueError(f"{what}: {labels[t]} ({where(t)}); real numbers are a regression target, not labels")
 
 
 def distinct_values(values, where, name="") -> tuple[list, np.ndarray, np.dtype | None]:
@@ -187,25 +183,22 @@ def list_sequences(y, name, items="labels", may_be_none=False) -> list:
 
     ``name`` and ``items`` are those of y and of what the sequences hold, for messages.
     """
-    y = unmasked(y) if hasattr(y, "__array__") else y
-    if isinstance(y, (str, bytes)) or not is_ordered_collection(y):
-        raise TypeError(f"{name} must be a list of sequences of {items}, not a {type(y).__name__}")
+    expected = f"a sequence of {items}; a single sequence must be wrapped in a list"
+    unchanged = (list, type(None)) if may_be_none else (list,)  # calling a function for each would take longer
     return [
-        None if one is None and may_be_none else _checked_sequence(one, f"{name}[{n}]", n, items)
-        for n, one in enumerate(y)
+        one if type(one) in unchanged else ordered_collection(one, f"{name}[{n}] (sequence {n})", expected)
+        for n, one in enumerate(ordered_collection(y, name, f"a list of sequences of {items}"))
     ]
 
 
-def _checked_sequence(sequence, name, n, items):
-    is_text = isinstance(sequence, (str, bytes))  # those of numpy have an array, too
-    sequence = unmasked(sequence) if hasattr(sequence, "__array__") and not is_text else sequence
-    if is_text or not is_ordered_collection(sequence):
-        remedy = "for a label per character: `list(text)`" if is_text else "a single sequence must be wrapped in a list"
-        raise TypeError(
-            f"{name} (sequence {n}) is {short(sequence)} ({type(sequence).__name__}), but must be a sequence of "
-            f"{items}; {remedy}"
-        )
-    return sequence
+def ordered_collection(value, name, expected):
+    """Return a collection with missing entries of arrays as None, or raise if it has no order."""
+    is_text = isinstance(value, (str, bytes))  # those of numpy have an array, too
+    value = unmasked(value) if hasattr(value, "__array__") and not is_text else value
+    if not is_ordered_collection(value):
+        remedy = "; for a label per character: `list(text)`" if is_text else ""
+        raise TypeError(f"{name} is {short(value)} ({type(value).__name__}), but must be {expected}{remedy}")
+    return value
 
 
 def check_hashable(labels, where, name=""):

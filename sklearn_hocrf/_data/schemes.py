@@ -20,11 +20,13 @@ Segments and labels are integers here; strings occur only in the names of tags.
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._settings import is_integer
 from .checks import short
 from .segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments
 
@@ -62,19 +64,49 @@ def split_tag(tag, scheme) -> tuple[int, str] | None:
     ... )
     ((1, 'PER'), (4, '_'), (2, 'O'), None)
     """
-    if not isinstance(tag, str) or not tag or tag[0] not in PREFIXES[scheme]:
+    letter, dash, label = tag.partition("-") if isinstance(tag, str) else ("", "", "")
+    if len(letter) != 1 or letter not in PREFIXES[scheme] or (dash and not label):
         return None
-    if len(tag) > 1 and (tag[1] != "-" or len(tag) == 2):
-        return None
-    if tag[0] == OUTSIDE:
-        return (O, OUTSIDE) if tag == OUTSIDE else None
-    return PREFIXES[scheme].index(tag[0]), tag[2:] or NO_LABEL
+    if letter == OUTSIDE:
+        return None if dash else (O, OUTSIDE)
+    return PREFIXES[scheme].index(letter), label or NO_LABEL
 
 
-def not_a_tag(tag, scheme, name, where) -> str:
-    """Return the message for a text that is not a tag of the scheme."""
-    expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
-    return f"{short(tag)} of {name} ({where}) is not a tag of scheme={scheme!r}, whose tags are 'O', {expected}"
+def read_tag(tag, scheme, name, where, may_be_outside=False) -> tuple[int, str]:
+    """Return prefix and label of a tag, or raise; ``name`` and the function ``where`` give its position.
+
+    ``may_be_outside``: whether segments may have the label "O".
+    """
+    part = split_tag(tag, scheme)
+    if part is None:
+        expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
+        what = f"{short(tag)} of {name} ({where()}) is not a tag of scheme={scheme!r}"
+        raise ValueError(f"{what}, whose tags are 'O', {expected}")
+    if part[1] == OUTSIDE and part[0] != O and not may_be_outside:
+        raise ValueError(f"{name} has the tag {short(tag)} ({where()}), but the label 'O' belongs to the tag 'O'")
+    return part
+
+
+def tag_table(tags, scheme, name, where, may_be_outside=False) -> tuple[TagTable, list[str]]:
+    """Return tags as a table, and the names of their labels, sorted; arguments as for :func:`read_tag`.
+
+    ``where`` gets the index of the tag.
+    """
+    parts = [read_tag(tag, scheme, name, partial(where, i), may_be_outside) for i, tag in enumerate(tags)]
+    names = sorted({label for _, label in parts})
+    code_of = {label: code for code, label in enumerate(names)}
+    prefix, label = np.array([(prefix, code_of[label]) for prefix, label in parts]).reshape(-1, 2).T
+    return TagTable(prefix.astype(np.int8), label.astype(np.int32)), names
+
+
+def mixed_tags(labels) -> str:
+    """Return the fault, for a message, of labels of which only some look like tags; "" if there is none."""
+    tags = [label for label in labels if split_tag(label, "bio") and label.startswith("B-")]
+    if not tags or guessed_scheme(labels) != "runs":
+        return ""
+    others = [label for label in labels if not any(split_tag(label, each) for each in PREFIXES)]
+    other = f" ({short(others[0])} is not a tag)" if others else ""
+    return f"the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme{other}"
 
 
 def join_tag(prefix, label, bare=True, scheme="bioes") -> str:
@@ -138,7 +170,7 @@ def segments_of_labels(codes, offsets) -> Segments:
 
 def segments_of_tokens(codes, offsets) -> Segments:
     """Return segments of one token each."""
-    return cut_segments(np.ones(max(len(codes) - 1, 0), dtype=bool), codes, offsets)
+    return cut_segments(True, codes, offsets)
 
 
 def segments_of_tags(prefixes, codes, offsets) -> Segments:
@@ -355,7 +387,7 @@ def read_segment(segment, where, name) -> tuple:
     if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != 3:
         raise TypeError(f"{short(segment)} of {name} ({where}) is not a segment (start, stop, label)")
     start, stop, label = segment
-    if not all(isinstance(end, Integral) and not isinstance(end, bool) for end in (start, stop)):
+    if not (is_integer(start) and is_integer(stop)):
         raise TypeError(f"start and stop must be integers, but {name} has the segment {short(segment)} ({where})")
     if not 0 <= start < stop:
         raise ValueError(f"{name} has the segment {short(segment)} ({where}), but 0 <= start < stop must hold")

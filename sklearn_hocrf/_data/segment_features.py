@@ -73,7 +73,6 @@ def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
 def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
     """Return the tokens that a channel selects in given segments: indices of segments, and of their tokens."""
     first, last = _positions(channel, start, stop, _sequence_stops(batch, start))
-    last = np.maximum(last, first)
     return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)
 
 
@@ -103,18 +102,16 @@ def _sequence_stops(batch, start):
 
 def _count_tokens(block, tokens, start, stop, sequence_stop):
     first, last = _positions(block.channel, start, stop, sequence_stop)
-    counts = np.maximum(last - first, 0)
-    indptr = offsets_of(counts)
-    indices = np.arange(indptr[-1]) - np.repeat(indptr[:-1] - first, counts)
+    indices, indptr = joined_ranges(first, last), offsets_of(last - first)
     chosen = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(start), tokens.shape[0]))
     return chosen @ tokens[:, block.attributes]
 
 
 def _positions(channel, start, stop, sequence_stop):
     """Return the range of the tokens of a channel, in each segment."""
-    lengths = stop - start
+    lengths, first = stop - start, start + channel.offset
     if channel.anchor == RANGE:
-        return start + channel.offset, stop - (channel.shortest - 1 - channel.offset)
-    first = start + channel.offset if channel.anchor == FROM_START else stop - 1 - channel.offset
+        return first, np.maximum(first, stop - (channel.shortest - 1 - channel.offset))
+    first = first if channel.anchor == FROM_START else stop - 1 - channel.offset
     has_token = (lengths >= channel.shortest) & (lengths <= channel.longest) & (first < sequence_stop)
     return first, first + has_token

@@ -101,14 +101,14 @@ def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
 def sorted_segments(token_offsets, parts) -> tuple[Segments, np.ndarray]:
     """Merge lists of segments, sorted by sequence, start, stop and label; also return their probabilities.
 
-    ``token_offsets`` are the token range of each sequence; ``parts`` are tuples of start, stop, code and probability;
-    segments may overlap.
+    ``token_offsets`` are the token range of each sequence; ``parts`` are tables of start, stop, code and probability,
+    of shape (M, 4); segments may overlap.
     """
-    nothing = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0)
-    start, stop, codes, probability = map(np.concatenate, zip(nothing, *parts, strict=True))
+    *positions, probability = np.concatenate([np.empty((0, 4)), *parts]).T
+    start, stop, codes = np.array(positions, np.int64)
     order = np.lexsort((codes, stop, start))
     start = start[order]
-    table = Segments(np.searchsorted(start, token_offsets), start, stop[order], codes[order])
+    table = Segments(np.searchsorted(start, token_offsets), start, stop[order], codes[order].astype(np.int32))
     return table, np.minimum(probability[order], 1.0)
 
 

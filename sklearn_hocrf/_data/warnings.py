@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from .checks import short
-from .schemes import OUTSIDE, PREFIXES, guessed_scheme, split_tag
+from .schemes import OUTSIDE, guessed_scheme, mixed_tags
 
 _is_quiet = ContextVar("_is_quiet", default=False)
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
@@ -43,16 +43,8 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
     labels = list(labels)
     scheme = guessed_scheme(labels)
     if scheme == "runs":
-        tags = [
-            label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")
-        ]
-        if tags:
-            others = [label for label in labels if not any(split_tag(label, each) for each in PREFIXES)]
-            warn_user(
-                f'{name}="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'
-                f"{f' ({short(others[0])} is not a tag)' if others else ''}, so segments are runs of equal labels; "
-                f"name the {name} to be sure"
-            )
+        if fault := mixed_tags(labels):
+            warn_user(f'{name}="auto": {fault}, so segments are runs of equal labels; name the {name} to be sure')
         return "bio" if labels and all(isinstance(label, str) and label == OUTSIDE for label in labels) else "runs"
     bare = [label for label in labels if label != OUTSIDE and "-" not in label]
     if bare:

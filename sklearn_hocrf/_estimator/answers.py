@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._data.batch import Sequences
+from .._data.warnings import warn_user
 from .._inference.answers import BestLabellings
 from .._settings import check, is_integer
 from .._tagger import Labelling
-from .._validation import warn_user
 from .fitted_model import FittedModel, Query
 
 _MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths

@@ -17,8 +17,8 @@ from .._inference.families import Family
 from .._names_elsewhere import NamesElsewhere, answering
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.patterns import TOKENS
-from .._validation import FeatureSpace
 from .._validation._callbacks import CallbacksMixin, without_tasks
+from .._validation._inputs import FeatureSpace
 from .._validation._sklearn import fit_context
 from .answers import AnswersMixin
 from .fit_steps import FitSteps

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._solvers import STOPPED, Progress, SolverReport
-from .._validation import read_sequences, read_training_sequences
+from .._validation._inputs import read_sequences, read_training_sequences
 from .fitted_state import FittedState
 from .fitting import TRAINING, with_settings
 

@@ -100,16 +100,14 @@ class Constraints(BaseEstimator):
             if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
                 raise ValueError(f"{name} of Constraints must be a list of {what}, got {short(given)}")
             refuse_iterator(given, f"{name} of Constraints is")
+            if name in ("start", "end") and not len(list(given)):
+                raise ValueError(f"{name} of Constraints is empty: every sequence has to {name} with some label")
         for name, expected, most in ("forbid", "tuples of two or more labels", np.inf), ("allow", "pairs of labels", 2):
             for run in getattr(self, name) or ():
                 if not isinstance(run, (tuple, list)) or not 2 <= len(run) <= most:
                     raise ValueError(f"{name} of Constraints must have {expected}, got {short(run)}")
         if self.allow is not None and len(list(self.forbid)):
             raise ValueError("allow and forbid of Constraints exclude each other: allow names all pairs that may occur")
-        for name in ("start", "end"):
-            given = getattr(self, name)
-            if given is not None and not len(list(given)):
-                raise ValueError(f"{name} of Constraints is empty: every sequence has to {name} with some label")
 
 
 class Rules(NamedTuple):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.masks import Mask, both
+from .._data.warnings import unwarned, warn_user
 from .._inference.families import CHAIN, SEGMENTS, Family, recursion_of
 from .._inference.posterior import Evidence
 from .._objectives import Problem
@@ -20,14 +21,12 @@ from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
 from .._structure.patterns import PatternTable, TagHistory, count_patterns
-from .._validation import (
+from .._validation._inputs import (
     TrainingData,
     TrainingSequences,
     read_training_sequences,
     refuse_no_tokens,
     sequences_like,
-    unwarned,
-    warn_user,
 )
 from .._validation._sklearn import check_declared
 from .callbacks import FitTasks
@@ -35,7 +34,7 @@ from .compatibility import refuse
 from .constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
 from .fitted_model import FittedModel, warn_of_unlimited_lengths
 from .fitted_state import FittedState
-from .fitting import Prior, Training, choose_training, warn_not_converged, without_zeros
+from .fitting import Prior, Training, choose_training, warn_not_converged
 from .label_parts import compile_label_parts
 from .parameters import check_parameters, resolve_feature_orders
 from .patterns import ObservedPatterns, select_patterns
@@ -60,6 +59,8 @@ class FitSteps:
         self.family: Family = estimator._family
         self.targets: Any = estimator._targets  # a class
         self.intercepts = estimator.fit_intercept and estimator._intercepts
+        self.matches_features = estimator.objective == "local_feature_matching"
+        self.parameters: dict[str, Any] = estimator.get_params(deep=False)
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
         """Take all steps, in order, and set the fitted attributes."""
@@ -67,23 +68,22 @@ class FitSteps:
         data = self.read(X, y, sample_weight)
         self.check_missing_labels(data)
         is_warm = estimator.warm_start and hasattr(estimator, "coef_")
-        tasks = FitTasks(estimator, training.solver, self.n_stages(training, data, is_warm), X, y, sample_weight)
+        runs = None if is_warm else data.runs  # of known labels, if some are missing: they train the starting weights
+        n_stages = len(training.objectives(is_warm)) * (1 if runs is None else 2)
+        tasks = FitTasks(estimator, training.solver, n_stages, X, y, sample_weight)
         layout = self.layout(data)
         penalty = self.penalty(training.prior, layout, data)
         problem = self.problem(data, layout)
         start = np.broadcast_to(0.0, problem.n_weights)
         if is_warm:
             start = FittedModel(estimator).last_weights(layout, data)
-        stages = self.train(training, problem, penalty, data, start, is_warm, tasks)
+        certain = [] if runs is None else [self.pose(layout, runs)]
+        watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
+        stages = training.run([*certain, problem], penalty, start, is_warm, watch)
         tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
         tasks.end(reconstruction_attributes={})
         lines_of(training.solver).end(stages[-1])
         warn_not_converged(self.name, training.solver, stages)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """All parameters of the estimator by name."""
-        return self.estimator.get_params(deep=False)
 
     # --- parameters ---------------------------------------------------------------------------------------------------
 
@@ -218,15 +218,11 @@ class FitSteps:
         """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
         layout = self.layout(data) if layout is None else layout
         if self.family is SEGMENTS:
-            matching = ["objective='local_feature_matching'"] if self._matches_features else []
+            matching = ["objective='local_feature_matching'"] if self.matches_features else []
             warn_of_unlimited_lengths(layout, data.batch, *matching)
         problem = self.pose(layout, data)
         self.check_possible(problem, data.sequence_ids)
         return self._prune(problem)
-
-    @property
-    def _matches_features(self) -> bool:
-        return self.estimator.objective == "local_feature_matching"
 
     def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
         """Return the data under a layout."""
@@ -234,7 +230,7 @@ class FitSteps:
         borders = data.rules.borders if data.source is None else None
         support = None if borders is None else Mask.of_borders(data.batch.offsets, borders)
         return Problem(
-            self.family if self._matches_features else recursion_of(self.family, layout),
+            self.family if self.matches_features else recursion_of(self.family, layout),
             layout,
             data.batch,
             data.targets.labelling,
@@ -274,34 +270,13 @@ class FitSteps:
         prior.warn_of_unused_prefixes(names)
         return penalty
 
-    def n_stages(self, training: Training, data: TrainingData, is_warm: bool) -> int:
-        """Return the number of times that the solver is called."""
-        n_objectives = len(training.objectives(is_warm))
-        return n_objectives if data.runs is None or is_warm else 2 * n_objectives
-
-    def train(
-        self,
-        training: Training,
-        problem: Problem,
-        penalty: Any,
-        data: TrainingData,
-        start: np.ndarray,
-        is_warm: bool,
-        tasks: FitTasks,
-    ) -> list[SolverReport]:
-        """Return the solver's reports of all stages of training.
-
-        If y has missing labels, the first stages train on the labels that are known for certain.
-        """
-        certain = [] if data.runs is None or is_warm else [self.pose(problem.layout, data.runs)]
-        watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
-        return training.run([*certain, problem], penalty, start, is_warm, watch)
-
     # --- result -------------------------------------------------------------------------------------------------------
 
     def state(self, data: TrainingData, problem: Any, penalty: Any, report: SolverReport) -> FittedState:
         """Return the state of the model that a solver reports."""
-        layout, weights = without_zeros(penalty, problem.layout, report.w)
+        layout, weights = problem.layout, report.w
+        if penalty.is_sparse:
+            layout, weights = layout.pruned(weights)
         return self.state_of(data, layout, weights, report, level_zero=problem.level_zero)
 
     def state_of(

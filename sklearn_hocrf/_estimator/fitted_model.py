@@ -15,13 +15,14 @@ from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.masks import Mask, both
 from .._data.segments import NO_LIMIT
+from .._data.warnings import warn_user
 from .._inference.families import SEGMENTS, Family
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
 from .._inference.posterior import Evidence, Posterior
 from .._structure.layout import WeightLayout
 from .._structure.segment_ages import MOST_AGES, what_needs_lengths
-from .._validation import FeatureSpace, TrainingData, check_sequence_weight, read_sequences, warn_user
+from .._validation._inputs import FeatureSpace, TrainingData, check_sequence_weight, read_sequences
 from .fitted_state import FittedState
 from .patterns import pattern_labels
 
@@ -84,6 +85,8 @@ class FittedModel:
         The labels of the patterns.
     labels_segments : bool
         Whether labellings are segmentations.
+    scheme : str
+        The form in which labels give segments.
 
     Raises
     ------
@@ -100,6 +103,7 @@ class FittedModel:
         self.labels = self.targets.labels
         self.family: Family = estimator._family
         self.labels_segments = self.family is SEGMENTS
+        self.scheme: str = snapshot.scheme_
         self.name = type(estimator).__name__
         self.n_jobs: int | None = self.estimator.n_jobs
 
@@ -119,11 +123,6 @@ class FittedModel:
         check_is_fitted(estimator)
         model, X = model_and_input(estimator, X)
         return cls(model), X
-
-    @property
-    def scheme(self) -> str:
-        """The form in which labels give segments."""
-        return self.estimator.scheme_
 
     # --- data ---------------------------------------------------------------------------------------------------------
 

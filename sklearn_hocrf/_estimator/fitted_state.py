@@ -15,11 +15,13 @@ from .._inference.model import Model
 from .._solvers import TrainingState
 from .._structure.layout import WeightLayout
 from .._structure.segment_layout import SegmentLayout
-from .._validation import FeatureSpace, SegmentTargets, TokenTargets
+from .._validation._inputs import FeatureSpace
+from .._validation._segment_targets import SegmentTargets
+from .._validation._token_targets import TokenTargets
 from .one_call import OneCall
 from .patterns import pattern_labels
 from .pruning import checked_level_zero
-from .tags import SegmentTags
+from .tags import SegmentTags, scheme_of
 
 MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
@@ -87,7 +89,9 @@ class FittedState(NamedTuple):
         if self.stream is not None:
             coef.eliminate_zeros()
             part_coef.eliminate_zeros()
-        of_segments = {"token_intercept_": layout.token_coef(weights)} if isinstance(layout, SegmentLayout) else {}
+        own: dict[str, Any] = {"scheme_": scheme_of(self.trained_with.get("constraints"), self.targets.labels)}
+        if isinstance(layout, SegmentLayout):
+            own = {"scheme_": self.targets.scheme, "token_intercept_": layout.token_coef(weights)}
         return {
             "_state": self,
             **self.targets.attributes(),
@@ -104,7 +108,7 @@ class FittedState(NamedTuple):
             "n_passes_": self.n_passes,
             "objective_history_": self.history,
             "optimality_gap_": self.gap,
-            **of_segments,
+            **own,
         }
 
     def set_on(self, estimator: Any) -> None:
@@ -146,7 +150,10 @@ class FittedState(NamedTuple):
             raise ValueError(f"gap and passes are not numbers: {self.gap!r:.40}, {self.n_passes!r:.40}")
         if not isinstance(self.trained_with, dict):
             raise ValueError(f"the parameters of training are a {type(self.trained_with).__name__}, not a dict")
-        self._check_stream()
+        if self.stream is not None and not isinstance(self.stream, TrainingState):
+            raise ValueError(f"the stream of partial_fit is a {type(self.stream).__name__}, not the state of a solver")
+        if self.stream is not None:
+            self.stream.check(layout.n_weights)
         if not isinstance(self.temperature, Real) or not 0 < float(self.temperature) < math.inf:
             raise ValueError(f"the temperature is {self.temperature!r:.40}, not a positive number")
         borders = _borders(self.borders, layout.patterns.n_labels)
@@ -160,13 +167,6 @@ class FittedState(NamedTuple):
             part_names=part_names,
             tables=CachedTables(),
         )
-
-    def _check_stream(self) -> None:
-        if self.stream is None:
-            return
-        if not isinstance(self.stream, TrainingState):
-            raise ValueError(f"the stream of partial_fit is a {type(self.stream).__name__}, not the state of a solver")
-        self.stream.check(self.layout.n_weights)
 
 
 def _borders(borders: Any, n_labels: int) -> np.ndarray | None:

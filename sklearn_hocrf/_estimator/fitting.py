@@ -12,13 +12,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._data.checks import short
+from .._data.warnings import warn_user
 from .._objectives import OBJECTIVES, Objective, Problem, Tied
 from .._penalties import Penalty
-from .._solvers import LBFGS, SGD, Progress, Solver, SolverReport, TrainingState, one_blas_thread
+from .._solvers import LBFGS, SGD, Progress, Solver, SolverReport, one_blas_thread
 from .._structure.layout import WeightLayout
 from .._structure.tied_weights import Ties, tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
-from .._validation import warn_user
 from .compatibility import has_l1, refuse
 from .progress import STARTING, ProgressLines, lines_of
 from .tags import names_in_patterns
@@ -169,18 +169,6 @@ class Training(NamedTuple):
         first = None if is_warm else self.objective.starting_objective()
         return [self.objective] if first is None else [first, self.objective]
 
-    def run_one_pass(
-        self, problem: Problem, penalty: Penalty, start: np.ndarray, state: TrainingState | None
-    ) -> tuple[SolverReport, TrainingState]:
-        """Return the report of one pass over some sequences of a stream, and the solver's state after it."""
-        with one_blas_thread():
-            return self.solver.partial_solve(self.objective.bind(problem), penalty, start, state)
-
-
-def without_zeros(penalty: Any, layout: WeightLayout, weights: np.ndarray) -> tuple[WeightLayout, np.ndarray]:
-    """Return the layout and the weights of the fitted model; a sparse penalty removes the weights that are 0."""
-    return layout.pruned(weights) if penalty.is_sparse else (layout, weights)
-
 
 def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray, solver: Any) -> SolverReport:
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
@@ -225,12 +213,12 @@ def _widening(solver: Any, ties: Ties) -> Any:
     if callback is None:
         return solver
 
-    def widened(report: Callable[[], SolverReport]) -> SolverReport:
-        narrow = report()
-        return narrow._replace(w=ties.widen(narrow.w))
-
     def tell(progress: Progress) -> Any:
-        return callback(progress._replace(report=progress.report and partial(widened, progress.report)))
+        def widened() -> SolverReport:
+            narrow = progress.report()
+            return narrow._replace(w=ties.widen(narrow.w))
+
+        return callback(progress._replace(report=widened))
 
     return with_settings(solver, callback=tell)
 

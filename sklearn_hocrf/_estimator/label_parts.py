@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -52,10 +53,7 @@ def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarr
         raise ValueError(
             f"label_parts contains none of the labels {short(labels.tolist())}; its keys are {short(list(label_parts))}"
         )
-    n_labels_with: dict[Any, int] = {}
-    for parts in of_label:
-        for part in parts:
-            n_labels_with[part] = n_labels_with.get(part, 0) + 1
+    n_labels_with = Counter(part for parts in of_label for part in parts)
     names = _sorted([part for part, count in n_labels_with.items() if count > 1])
     index_of = {part: i for i, part in enumerate(names)}
     codes = [sorted(index_of[part] for part in parts if part in index_of) for parts in of_label]

@@ -11,7 +11,7 @@ import numpy as np
 from .._data.batch import SequenceBatch
 from .._inference.families import Family
 from .._inference.one_sequence import OneSequence
-from .._validation import refuse_metrics_of_labels
+from .._validation._messages import refuse_metrics_of_labels
 
 __all__ = ["OneCall", "one_call", "predict_one"]
 

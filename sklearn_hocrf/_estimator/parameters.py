@@ -10,10 +10,11 @@ import numpy as np
 
 from .._data.checks import refuse_iterator, short
 from .._data.schemes import PREFIXES
+from .._data.warnings import warn_user
 from .._objectives import OBJECTIVES
+from .._settings import is_integer
 from .._solvers import LBFGS, SGD
 from .._structure.weight_groups import match_prefixes, unmatched
-from .._validation import warn_user
 from .._validation._sklearn import N_JOBS, Interval, StrOptions
 from .constraints import Constraints, check_constraints
 from .label_parts import check_label_parts
@@ -141,7 +142,7 @@ def _check_orders_of_prefixes(feature_order: Any) -> None:
 
 
 def _is_order(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
+    return is_integer(value) and int(value) >= 0
 
 
 def _check_segment_length(segment_length: Any) -> None:

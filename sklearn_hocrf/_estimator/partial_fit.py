@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.checks import short
-from .._solvers import TrainingState
+from .._solvers import TrainingState, one_blas_thread
 from .._structure.layout import WeightLayout
-from .._validation import TrainingData, read_training_sequences
+from .._validation._inputs import TrainingData, read_training_sequences
 from .._validation._sklearn import available_if, fit_context
 from .compatibility import is_stochastic
 from .constraints import Rules
@@ -133,7 +133,8 @@ class PartialFitMixin:
         steps.check_missing_labels(data)
         penalty, problem = steps.penalty(training.prior, layout, data), steps.pose(layout, data)
         steps.check_possible(problem, data.sequence_ids)
-        report, state = training.run_one_pass(problem, penalty, start, state)
+        with one_blas_thread():
+            report, state = training.solver.partial_solve(training.objective.bind(problem), penalty, start, state)
         steps.state_of(data, layout, report.w, report, stream=state).set_on(self)
         warn_not_converged(steps.name, training.solver, [report])
         return self
@@ -167,17 +168,15 @@ def _read_next(
     data = steps.read_targets(
         y, read_training_sequences(estimator, X, sample_weight, estimator._features), last.targets
     )
+    changed = ""
     if not data.rules.equal(Rules(last.layout.forbidden, last.borders)):
-        raise ValueError(
-            f"constraints={short(estimator.constraints)} differ from the first call: they are fixed from then on"
-        )
-    if steps.history(before.labels) != last.layout.patterns.history:
-        raise ValueError(f"history={estimator.history!r} differs from the first call: it is fixed from then on")
-    if not data.parts.equal(last.part_names, last.layout.parts):
-        raise ValueError(
-            f"label_parts={short(estimator.label_parts)} assigns different parts than in the first call: they are "
-            "fixed from then on"
-        )
+        changed = f"constraints={short(estimator.constraints)} differ from the first call: they are"
+    elif steps.history(before.labels) != last.layout.patterns.history:
+        changed = f"history={estimator.history!r} differs from the first call: it is"
+    elif not data.parts.equal(last.part_names, last.layout.parts):
+        changed = f"label_parts={short(estimator.label_parts)} assigns different parts than in the first call: they are"
+    if changed:
+        raise ValueError(f"{changed} fixed from then on")
     if patterns is not None and not isinstance(patterns, str):
         singles = {(label,) for label in labels}
         if {tuple(pattern) for pattern in patterns} | singles != set(before.estimator.patterns_):

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._data.checks import short
 from .._data.labels import label_codes
+from .._data.warnings import warn_user
 from .._structure.patterns import (
     SEGMENTS,
     PatternCounts,
@@ -19,7 +20,6 @@ from .._structure.patterns import (
     given_patterns,
     has_equal_neighbours,
 )
-from .._validation import warn_user
 from .tags import names_in_patterns
 
 _MANY_LABELS = 1_000_000  # in all patterns together; warn if there are more

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from .._data.batch import Sequences
 from .._names_elsewhere import answering
-from .._validation import refuse_metrics_of_labels
+from .._validation._messages import refuse_metrics_of_labels
 from .fitted_model import FittedModel, Query
 from .one_call import one_call, predict_one
 from .patterns import pattern_codes

@@ -52,15 +52,15 @@ class ProgressLines:
 
     Parameters
     ----------
-    name : str
-        Name of the estimator.
+    name : str or None
+        Name of the estimator; None writes nothing.
     max_iter : int
         Maximum number of iterations of the solver.
     """
 
     window, share = 10, 1e-3  # iterations in which the objective changes by less than this share of it
 
-    def __init__(self, name: str, max_iter: int) -> None:
+    def __init__(self, name: str | None, max_iter: int) -> None:
         self.part = ""  # name of the part of training that is running
         self._name, self._max_iter, self._start = name, max_iter, time.monotonic()
         self._values, self._is_said, self._remark = deque[float](maxlen=self.window + 1), False, ""
@@ -76,37 +76,32 @@ class ProgressLines:
             self._is_said = abs(self._values[0] - self._values[-1]) < self.share * abs(self._values[-1])
             if self._is_said:
                 self._remark = f"within 0.1 % of the value {self.window} iterations ago: scores hardly change now"
-        parts = [f"iteration {progress.n_iter}", *_shown_numbers(progress), self.seconds(), self._left(), self._remark]
+        parts = [f"iteration {progress.n_iter}", *self._numbers(progress), self._left(), self._remark]
         if self.write(", ".join(filter(None, parts))):
             self._remark = ""
 
     def write(self, text: str, is_last: bool = False) -> bool:
         """Write a line that begins with the name of the estimator, as :func:`write_line`."""
-        return write_line(": ".join(filter(None, [self._name, self.part, text])), is_last)
+        return self._name is not None and write_line(": ".join(filter(None, [self._name, self.part, text])), is_last)
 
     def end(self, report: SolverReport) -> None:
         """Write how training ended."""
         last = Progress(report.n_iter, float(report.history[-1]), report.gradient_norm, report.gap)
-        parts = [f"{report.n_iter} iterations", *_shown_numbers(last), self.seconds(), report.message]
+        parts = [f"{report.n_iter} iterations", *self._numbers(last), report.message]
         self.write(", ".join(parts), is_last=True)
 
-    def seconds(self) -> str:
-        """Return the elapsed time."""
-        return duration(time.monotonic() - self._start)
+    def _numbers(self, progress: Progress) -> list[str]:
+        parts = [f"objective {progress.value:.6f}"]
+        if np.isfinite(progress.gradient_norm):
+            parts.append(f"gradient norm {progress.gradient_norm:.3g}")
+        if np.isfinite(progress.gap):
+            parts.append(f"at most {progress.gap:.3g} above the optimum")
+        return [*parts, duration(time.monotonic() - self._start)]
 
     def _left(self) -> str:
         seconds, is_bound = self._forecast.left()
         what = " of this" if self.part else ""
         return f"{'at most' if is_bound else 'about'} {duration(seconds)}{what} left" if np.isfinite(seconds) else ""
-
-
-def _shown_numbers(progress: Progress) -> list[str]:
-    parts = [f"objective {progress.value:.6f}"]
-    if np.isfinite(progress.gradient_norm):
-        parts.append(f"gradient norm {progress.gradient_norm:.3g}")
-    if np.isfinite(progress.gap):
-        parts.append(f"at most {progress.gap:.3g} above the optimum")
-    return parts
 
 
 class Forecast:
@@ -147,13 +142,7 @@ class Forecast:
         return seconds * most, True
 
 
-class _Silence(ProgressLines):
-    def write(self, text: str, is_last: bool = False) -> bool:
-        """Write nothing."""
-        return False
-
-
 def lines_of(solver: Solver) -> ProgressLines:
     """Return the progress lines of a solver; if it writes none, lines that are discarded."""
     callback = solver.callback
-    return callback if isinstance(callback, ProgressLines) else _Silence("", 0)
+    return callback if isinstance(callback, ProgressLines) else ProgressLines(None, 0)

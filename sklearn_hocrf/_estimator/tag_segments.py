@@ -6,18 +6,13 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from .._data.checks import check_choice, short
-from .._data.schemes import (
-    guessed_scheme,
-    segment_lists,
-    segments_of_tags,
-    split_tag,
-)
+from .._data.checks import check_choice
+from .._data.schemes import mixed_tags, segment_lists, segments_of_tags
 from .._data.segments import Segments
 from .._settings import check, is_number
 from .fitted_model import FittedModel, Query
 from .one_call import one_call
-from .tags import SEGMENT_SCHEMES, SegmentTags, read_segment_tags, segment_tables
+from .tags import SEGMENT_SCHEMES, SegmentTags, read_segment_tags, scheme_of, segment_tables
 
 
 def check_threshold(threshold: Any) -> None:
@@ -149,12 +144,6 @@ class TagSegmentsMixin:
                 return segment_tables(offsets, segments, probability, tags.names)
         return segments_of_query(fitted.ask(X, known), tags, threshold, with_probability)
 
-    @property
-    def scheme_(self) -> str:
-        """How labels encode segments: the scheme of the constraints, or guessed from the labels."""
-        fitted: Any = self
-        return scheme_of(fitted._state.trained_with.get("constraints"), fitted.classes_)
-
 
 def segments_of_query(query: Query, tags: SegmentTags, threshold: float | None, with_probability: bool) -> list:
     """Return what ``predict_segments`` returns."""
@@ -190,17 +179,7 @@ def tags_of_labels(labels: np.ndarray, scheme: str, constraints: Any) -> Segment
     return read_segment_tags(labels, scheme, "scheme")
 
 
-def scheme_of(constraints: Any, labels: np.ndarray) -> str:
-    """Return the scheme that constraints name, or else the one that labels look like."""
-    return constraints if isinstance(constraints, str) else guessed_scheme(labels.tolist())
-
-
 def _refuse_mixture(labels: list, scheme: str) -> None:
     """Raise a ValueError if some labels look like tags although not all labels are tags of one scheme."""
-    tags = [label for label in labels if isinstance(label, str) and label.startswith("B-") and split_tag(label, "bio")]
-    if tags and scheme == "runs":
-        others = [label for label in labels if split_tag(label, "bio") is None]
-        raise ValueError(
-            f'scheme="auto": the label {short(tags[0])} looks like a tag, but not all labels are tags of one scheme'
-            f'{f" ({short(others[0])} is not a tag)" if others else ""}: name the scheme, or "runs" of equal labels'
-        )
+    if scheme == "runs" and (fault := mixed_tags(labels)):
+        raise ValueError(f'scheme="auto": {fault}: name the scheme, or "runs" of equal labels')

@@ -7,7 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.checks import short
-from .._data.schemes import NO_LABEL, OUTSIDE, PREFIXES, B, E, I, O, S, TagTable, goes_on, marks_ends, split_tag
+from .._data.schemes import (
+    NO_LABEL,
+    OUTSIDE,
+    PREFIXES,
+    B,
+    E,
+    I,
+    O,
+    S,
+    TagTable,
+    goes_on,
+    guessed_scheme,
+    marks_ends,
+    tag_table,
+)
 from .._data.segments import Segments
 from .._kernels.tag_segments import Tags
 from .._structure.patterns import AFTER_EQUALS, AFTER_OTHERS, INSIDE, LAST, OPEN, SEGMENTS, TagHistory
@@ -30,19 +44,7 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
     ValueError
         For a label that is not a tag of the scheme.
     """
-    parts = []
-    for tag in labels.tolist():
-        part = split_tag(tag, scheme)
-        if part is None or (part[1] == OUTSIDE and part[0] != O):
-            expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
-            raise ValueError(
-                f'{what}="{scheme}": the label {short(tag)} is not a tag of this scheme, whose tags are '
-                f"'{OUTSIDE}', {expected}"
-            )
-        parts.append(part)
-    names = list(dict.fromkeys(name for _, name in parts))
-    ids = {name: i for i, name in enumerate(names)}
-    return TagTable(np.array([p for p, _ in parts], np.int8), np.array([ids[n] for _, n in parts], np.int32)), names
+    return tag_table(labels.tolist(), scheme, "the labels", lambda _: f'{what}="{scheme}"')
 
 
 def history_of_labels(history: str, constraints: Any, labels: np.ndarray) -> str | TagHistory:
@@ -74,6 +76,11 @@ def names_in_patterns(labels: np.ndarray, history: str | TagHistory) -> list:
     names = labels.tolist()
     of_tags = {} if isinstance(history, str) else dict(zip(history.codes, names, strict=True))
     return names + [of_tags[code][2:] or (NO_LABEL, OUTSIDE)[of_tags[code] == OUTSIDE] for code in sorted(of_tags)]
+
+
+def scheme_of(constraints: Any, labels: np.ndarray) -> str:
+    """Return the scheme that constraints name, or else the one that labels look like."""
+    return constraints if isinstance(constraints, str) else guessed_scheme(labels.tolist())
 
 
 class SegmentTags(NamedTuple):

@@ -72,17 +72,12 @@ class Candidates(NamedTuple):
     def with_labels(self, codes: np.ndarray) -> Candidates:
         """Return the candidates, to which a given label of each token is added, which no limit drops."""
         missing = np.flatnonzero(~self.contain(codes))
-        return self._with(missing, codes[missing])._replace(codes=freeze(codes, np.int32))
-
-    def _with(self, more_tokens: np.ndarray, more_labels: np.ndarray) -> Candidates:
-        """Return the candidates and others, which get the lowest score."""
-        tokens = np.concatenate([self.tokens, more_tokens])
-        labels = np.concatenate([self.labels, more_labels])
-        lowest = self.scores.min(initial=0.0)
-        scores = np.concatenate([self.scores, np.full(len(more_tokens), lowest)])
+        tokens = np.concatenate([self.tokens, missing])
+        labels = np.concatenate([self.labels, codes[missing]])
+        scores = np.concatenate([self.scores, np.full(len(missing), self.scores.min(initial=0.0))])  # the lowest
         order = np.lexsort((labels, tokens))
         counts = np.bincount(tokens, minlength=len(self.starts) - 1)
-        return Candidates.of_counts(counts, labels[order], scores[order], self.codes)
+        return Candidates.of_counts(counts, labels[order], scores[order], codes)
 
 
 class CandidateFinder:

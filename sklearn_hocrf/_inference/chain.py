@@ -6,18 +6,17 @@ forward pass of each tile again (checkpointing), so that memory does not grow wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from .._data.segments import BEGIN, Segments, sorted_segments
+from .._data.segments import BEGIN
 from .._kernels import _wide, chain, choices, label_parts
+from .._kernels._network import LARGEST_BETA, SMALLEST_TOTAL
 from .._structure.patterns import TOKENS
 from .._structure.weighted_arcs import log_spread
-from .answers import LikelyTagSegments, WeighedTagSegments
 from .model import TokenModel
-from .passes import DecodePass, MarginalPass
+from .passes import BasePass, DecodePass, MarginalPass
 from .posterior import LanePosterior
 from .schedule import Plan, Task, Tile, lanes_of
 
@@ -32,7 +31,27 @@ class ChainPlan(Plan):
         self.work_per_token = self.row_size + len(layout.network.terms)
 
 
-class ChainPass(MarginalPass):
+class _ChainBasePass(BasePass):
+    """How scores are written to the tables of a tile; for both kinds of passes."""
+
+    def _score(self, tile: Tile) -> np.ndarray:
+        scores = self._score_tokens(tile)
+        self._shift_labels(tile, scores)
+        self._forbid_labels(tile, scores)
+        return scores
+
+    def _scratch(self, tile: Tile) -> chain.ChainScratch:
+        """Return the arguments of the kernels for one position."""
+        network, automaton = self.arc_layout.compiled.network, self.arc_layout.automaton
+        n_values = automaton.n_states + len(network.starts) - 1
+        n_adjoints = automaton.n_arcs + len(network.back_starts) - 1
+        columns = self._columns(tile, self.is_wide)
+        memory = self.workspace("scratch", n_values + max(n_values, n_adjoints), columns)
+        values, adjoints = memory[:n_values], memory[n_values : n_values + n_adjoints]
+        return chain.ChainScratch(values, adjoints, memory[n_values : 2 * n_values])
+
+
+class ChainPass(_ChainBasePass, MarginalPass):
     """Forward and backward passes of one chunk."""
 
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
@@ -58,12 +77,6 @@ class ChainPass(MarginalPass):
         alpha[0] = 1.0
         return self._with_derivatives(alpha)
 
-    def _score(self, tile: Tile) -> np.ndarray:
-        scores = self._score_tokens(tile)
-        self._shift_labels(tile, scores)
-        self._forbid_labels(tile, scores)
-        return scores
-
     def _tile_tables(self, tile: Tile) -> chain.ChainTables:
         n_states, n_blocks = self.arc_layout.automaton.n_states, len(tile.length)
         return chain.ChainTables(
@@ -80,7 +93,7 @@ class ChainPass(MarginalPass):
         scores, tables, lane_kind = self._score(tile), self._tile_tables(tile), self._lane_kind(tile, self.is_wide)
         if self.is_wide:
             self._widen(scores, tables.scores)
-        chain.forward(lane_kind, self.weighted_arcs, tile, _scratch(self, tile), tables, carry, log_scale, suspect)
+        chain.forward(lane_kind, self.weighted_arcs, tile, self._scratch(tile), tables, carry, log_scale, suspect)
         return tables.alpha[-len(carry) :], tables.inverse_scale[-1]
 
     def _largest_score(self, tile: Tile) -> float:
@@ -90,10 +103,10 @@ class ChainPass(MarginalPass):
         spread = self._log_spread()
         if spread is None:
             safe = np.zeros_like(doubtful)
-        elif spread <= np.log(chain.LARGEST_BETA * chain.SMALLEST_TOTAL):
+        elif spread <= np.log(LARGEST_BETA * SMALLEST_TOTAL):
             return alive | doubtful
         else:
-            safe = doubtful & (self._largest_beta(task, checkpoints, alive | doubtful) <= chain.LARGEST_BETA)
+            safe = doubtful & (self._largest_beta(task, checkpoints, alive | doubtful) <= LARGEST_BETA)
         if len(task.tiles) == 1:
             self._forward_again(task.tiles[0], checkpoints[0], alive | safe)
         return alive | safe
@@ -122,7 +135,7 @@ class ChainPass(MarginalPass):
 
     def _backward_tile(self, tile: Tile, weight: np.ndarray, beta: np.ndarray, arcs: np.ndarray) -> chain.ChainTables:
         tables, lane_kind = self._tile_tables(tile), self._lane_kind(tile, self.is_wide)
-        structure = self.weighted_arcs, tile, _scratch(self, tile), tables
+        structure = self.weighted_arcs, tile, self._scratch(tile), tables
         chain.backward(lane_kind, *structure, self._with_derivatives(weight), beta, arcs)
         if self.is_wide:
             self.chain_scores(tile)[:] = _wide.narrowed(tables.scores)
@@ -134,7 +147,7 @@ class ChainPass(MarginalPass):
             if len(task.tiles) > 1:  # the tables contain the last tile
                 self._forward_again(tile, carry, alive)
             self._backward_tile(tile, weight, beta, self._arcs(self._columns(tile)))
-            self.receiver.receive(self, tile, weight)
+            self.receiver(self, tile, weight)
 
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         return self.scores(tile)
@@ -150,7 +163,7 @@ class ChainPass(MarginalPass):
         self._add_token_counts(tile, marginals, weight, gradient, dense)
 
 
-class ChainDecodePass(DecodePass):
+class ChainDecodePass(_ChainBasePass, DecodePass):
     """Viterbi decoding of one chunk."""
 
     def run(self, task: Task) -> None:
@@ -169,12 +182,6 @@ class ChainDecodePass(DecodePass):
                     return
             chain.walk(self.weighted_arcs, tile, scores, varying_log, beta, state, self.codes)
 
-    def _score(self, tile: Tile) -> np.ndarray:
-        scores = self._score_tokens(tile)
-        self._shift_labels(tile, scores)
-        self._forbid_labels(tile, scores)
-        return scores
-
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
         carry = np.zeros((self.arc_layout.automaton.n_states, lanes_of(tile)))
         return self._choice_tables(self.n_columns, *self._backward_max(tile, carry))
@@ -186,20 +193,8 @@ class ChainDecodePass(DecodePass):
         beta = self._table("alpha", tile, n_states, n_blocks)
         beta.reshape(-1, n_states, self._columns(tile))[tile.rows[1:] + np.arange(n_blocks)] = carry
         tables = scores, varying_log, beta
-        chain.backward_max(self._lane_kind(tile), self.weighted_arcs, tile, _scratch(self, tile), *tables)
+        chain.backward_max(self._lane_kind(tile), self.weighted_arcs, tile, self._scratch(tile), *tables)
         return tables
-
-
-def _scratch(chain_pass: ChainPass | ChainDecodePass, tile: Tile) -> chain.ChainScratch:
-    """Return the arguments of a pass's kernels for one position."""
-    network, automaton = chain_pass.arc_layout.compiled.network, chain_pass.arc_layout.automaton
-    n_values = automaton.n_states + len(network.starts) - 1
-    n_adjoints = automaton.n_arcs + len(network.back_starts) - 1
-    memory = chain_pass.workspace(
-        "scratch", n_values + max(n_values, n_adjoints), chain_pass._columns(tile, chain_pass.is_wide)
-    )
-    values, adjoints = memory[:n_values], memory[n_values : n_values + n_adjoints]
-    return chain.ChainScratch(values, adjoints, memory[n_values : 2 * n_values])
 
 
 class ChainPosterior(LanePosterior):
@@ -213,37 +208,7 @@ class ChainPosterior(LanePosterior):
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
-        # the patterns become score columns of weight 0 in a copy of the model: they change no scores but are counted
-        layout, columns = self.model.layout.with_columns([(tuple(pattern), BEGIN) for pattern in patterns])
-        marginals = self.under(layout).column_marginals(layout.pairs.n_columns)
-        return np.clip(marginals[:, columns], 0.0, 1.0)
-
-    def segment_marginals(self, threshold: float, tags: Any = None) -> tuple[Segments, np.ndarray]:
-        return tag_segment_marginals(self, threshold, tags)
-
-    def segment_probabilities(self, segments: Segments, tags: Any = None) -> np.ndarray:
-        return tag_segment_probabilities(self, segments, tags)
-
-
-def tag_segment_marginals(posterior: LanePosterior, threshold: float, tags: Any) -> tuple[Segments, np.ndarray]:
-    """Return ``segment_marginals`` of a posterior of a chain."""
-    likely: list = []
-    posterior.whole.run(lambda: LikelyTagSegments(tags, float(threshold), likely))
-    return sorted_segments(posterior.batch.offsets, likely)
-
-
-def tag_segment_probabilities(posterior: LanePosterior, segments: Segments, tags: Any) -> np.ndarray:
-    """Return ``segment_probabilities`` of a posterior of a chain."""
-    run = posterior.whole.run
-    return weighed(segments, posterior.batch.n_tokens, lambda *rows: run(lambda: WeighedTagSegments(tags, *rows)))
-
-
-def weighed(segments: Segments, n_tokens: int, weigh: Callable) -> np.ndarray:
-    """Return the probabilities that ``weigh`` writes to a table, given another of the segments, both by first token."""
-    table, probability = np.zeros((n_tokens, 2), np.int64), np.zeros(n_tokens)
-    table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
-    weigh(table, probability)
-    return np.minimum(probability[segments.start], 1.0)
+        return self._marginals_of([(tuple(pattern), BEGIN) for pattern in patterns])
 
 
 class ChainModel(TokenModel):

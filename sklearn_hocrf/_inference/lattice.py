@@ -148,17 +148,9 @@ def build_lattice(
     """Return the lattice of a batch, and whether states were dropped; parameters as in :class:`LatticePlan`."""
     batch, automaton = as_sparse(batch), layout.automaton
     starts, labels, scores, codes = candidates
-    own = np.lexsort((automaton.arc_label, automaton.arc_source))
     forbidden = np.zeros(automaton.n_arcs, bool)
     forbidden[layout.compiled.forbidden_arcs] = True
-    structure = lattice.Automaton(
-        automaton.outgoing,
-        freeze(automaton.arc_label[own], np.int32),
-        freeze(own, np.int32),
-        automaton.arc_target,
-        freeze(forbidden, np.bool_),
-        automaton.fail,
-    )
+    arcs = automaton, automaton.arc_label[automaton.source_arcs], forbidden
     entries = lattice.Entries(
         freeze(batch.indptr, np.int64),
         freeze(batch.indices, np.int32),
@@ -177,12 +169,11 @@ def build_lattice(
     nodes, steps = np.empty(batch.n_tokens + 1, np.int64), np.empty(batch.n_tokens + 1, np.int64)
     most = np.full(batch.n_tokens, automaton.n_states if n_states is None else n_states)
     limits = lattice.Limits(freeze(most, np.int64), scores, codes)
-    *lists, is_limited = lattice.list_steps(
-        structure, freeze(batch.offsets, np.int64), starts, labels, limits, nodes, steps
-    )
+    offsets = freeze(batch.offsets, np.int64)
+    *lists, is_limited = lattice.list_steps(*arcs, offsets, starts, labels, limits, nodes, steps)
     candidate, source, target, arc = (freeze(array, np.uint32) for array in lists)
     whole = lattice.Lattice(
-        freeze(batch.offsets, np.int64),
+        offsets,
         starts,
         labels,
         columns,
@@ -304,8 +295,9 @@ class LatticePosterior(Posterior):
         return Expectations(log_z, np.concatenate([sums[0], layout.sum_over_suffixes(sums[1])]))
 
     def log_z(self) -> np.ndarray:
-        log_z = np.zeros(len(self.batch))
-        self._run(lambda *of: lattice.partition(*of, log_z))
+        log_z, nothing = np.zeros(len(self.batch)), np.empty(0)
+        sums = lattice.Sums(freeze(nothing, np.float64), nothing, nothing, nothing)
+        self._run(lambda *of: lattice.expect(*of, log_z, sums))
         self._check(log_z)
         return log_z
 

@@ -23,14 +23,6 @@ from .._structure.layout import WeightLayout
 from .._structure.weighted_arcs import arcs_of_labels
 from .model import Model
 
-__all__ = [
-    "ChainMinibatches",
-    "PartlyLabelled",
-    "Minibatches",
-    "SegmentMinibatches",
-    "shuffled_minibatches",
-]
-
 _POOL = 32  # minibatches whose sequences are sorted by length before they are cut
 
 
@@ -204,7 +196,7 @@ class SegmentMinibatches(Minibatches):
         return [self._entries_of_tokens, self._entries_of_candidates]
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
-        return np.concatenate([super().pairs(sequences), self._plan.length_weights])
+        return np.concatenate([super().pairs(sequences), self._plan.length_weights[0]])
 
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
         return minibatches.subtract_entries(

@@ -47,13 +47,10 @@ class Model(metaclass=ABCMeta):
         self.pair_weights = self.weights[: layout.first_bias]  # and the weights of the tokens of segments
         self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
         self.weighted_arcs = weighted_arcs(layout, self.weights)
-        arcs = self.pass_arcs = self._arcs_of_passes()
+        is_own = self.arc_layout is layout
+        arcs = self.pass_arcs = self.weighted_arcs if is_own else weighted_arcs(self.arc_layout, self.weights)
         constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
         self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > LOWEST_LOG)
-
-    def _arcs_of_passes(self) -> Any:
-        """Return the weighted arcs that passes use."""
-        return self.weighted_arcs
 
     @property
     def arc_layout(self) -> Any:

@@ -14,8 +14,8 @@ from .._kernels.bounded_search import FOUND, SearchTables, bound_pairs, find_bes
 from .._kernels.choices import ChoiceTables
 from .._kernels.tag_segments import Tags, weigh_segments
 from .._structure.weighted_arcs import WeightedArcs, given_arcs
-from .chain import ChainModel, weighed
-from .posterior import LARGE_SCORE
+from .chain import ChainModel
+from .posterior import LARGE_SCORE, by_first_token
 
 MOST_LABELS = 128  # the bound takes their square a token
 SHARE_KEPT = 0.25  # of states: with more, the kernels of a batch take less time
@@ -119,9 +119,9 @@ class OneSequence:
             beta = np.log(lane.tables.alpha)
         met = np.empty((len(arcs.fail), arcs.n_labels), np.int32), np.zeros(len(arcs.fail), np.bool_)
         choices = ChoiceTables(arcs.n_labels, scores.reshape(-1, 1), lane.tables.varying, beta, *met)
-        return weighed(
-            segments, len(scores), lambda *rows: weigh_segments(arcs, lane.tile, _FIRST, choices, tags, *rows)
-        )
+        table, probability = by_first_token(segments, len(scores))
+        weigh_segments(arcs, lane.tile, _FIRST, choices, tags, table, probability)
+        return np.minimum(probability[segments.start], 1.0)
 
     def _scores(self, ids: np.ndarray, indptr: np.ndarray) -> np.ndarray | None:
         """Return the scores of labels at tokens; (T, L)."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import copy
 from abc import ABCMeta, abstractmethod
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from .._data.arrays import freeze
-from .._kernels import _wide, chain, choices, dense_columns, label_parts, masks, token_scores
+from .._kernels import _wide, choices, dense_columns, label_parts, masks, token_scores
+from .._kernels._network import DOUBTFUL
+from .._kernels._vectors import FOLDED, WIDE
 from .._structure.dense_columns import DenseProduct
 from .._structure.weighted_arcs import weighted_arcs
 from .schedule import Task, Tile, Workspace, lane_kind_of, lanes_of
@@ -21,6 +24,7 @@ from .schedule import Task, Tile, Workspace, lane_kind_of, lanes_of
 # of a wide pass: exponentials of sums of several scores are right up to 1e17
 LARGEST_SCORE = 1e16
 _SHRUNK = ("arc_score", "arc_score_derivative")
+Receiver: TypeAlias = Callable[["MarginalPass", Tile, np.ndarray], None]
 
 
 class BasePass(metaclass=ABCMeta):
@@ -54,15 +58,10 @@ class BasePass(metaclass=ABCMeta):
             self.pair_weights = model.pair_weights, direction.pair_weights
             dense = np.concatenate([model.dense_table, direction.dense_table], axis=1)
             self.dense_weights = freeze(dense, np.float64)
-        self._product_weights = self._weights_of_product()
-
-    def _weights_of_product(self) -> np.ndarray | None:
-        """Return the weights of dense features as a table of two parts: the weights, and their derivatives if any."""
         product: DenseProduct | None = self.plan.dense
-        if product is None:
-            return None
-        tables = [product.table(weights) for weights in self.pair_weights[: self.n_parts]]
-        return freeze(np.concatenate(tables), np.float64)
+        if product is not None:  # the weights of dense features, and their derivatives if any
+            tables = [product.table(weights) for weights in self.pair_weights[: self.n_parts]]
+            self._product_weights = freeze(np.concatenate(tables), np.float64)
 
     @abstractmethod
     def run(self, task: Task) -> None:
@@ -80,7 +79,7 @@ class BasePass(metaclass=ABCMeta):
 
     def _lane_kind(self, tile: Tile, is_wide: bool = False) -> Any:
         """Return the argument that selects a kernel's version: vectors, single or wide numbers; dual numbers or not."""
-        lane_kind = chain.WIDE if is_wide else lane_kind_of(tile)
+        lane_kind = WIDE if is_wide else lane_kind_of(tile)
         return lane_kind if self.n_parts == 1 else (lane_kind,)
 
     def _columns(self, tile: Tile, is_wide: bool = False) -> int:
@@ -99,31 +98,20 @@ class BasePass(metaclass=ABCMeta):
         """Return the table of the scores of columns; after a backward pass it contains their marginals."""
         return self._table("scores", tile, self.layout.pairs.n_columns)
 
-    def _varying(self, tile: Tile) -> np.ndarray:
-        return self._table("varying", tile, self.plan.n_varying)
-
     def chain_scores(self, tile: Tile) -> np.ndarray:
         """Return the table that kernels of a chain read: scores of labels, and of columns that move arcs."""
         return self.scores(tile)
 
     def _score_tokens(self, tile: Tile) -> np.ndarray:
-        scores, features = self.scores(tile), self.plan.token_features
+        """Return the scores of columns, with those of dense features, and of parts if these are scored by token."""
+        scores, features, product = self.scores(tile), self.plan.token_features, self.plan.dense
         token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)
-        self._add_product(tile, scores)
-        self._add_parts(scores)
-        return scores
-
-    def _add_parts(self, scores: np.ndarray) -> None:
-        """Add the scores of parts to the scores of labels with these parts, if parts are scored by token."""
-        if self.plan.part_columns is not None:
-            label_parts.add_to_labels(self.plan.part_columns, self.layout.pairs.n_columns, scores)
-
-    def _add_product(self, tile: Tile, scores: np.ndarray) -> None:
-        """Add the scores of dense features to the scores of columns, and their derivatives if there is room."""
-        product = self.plan.dense
         if product is not None:
             factors = product.values, self._product_weights, product.columns
             dense_columns.add_scores(*factors, tile.rows, tile.first_token, tile.length, scores)
+        if self.plan.part_columns is not None:
+            label_parts.add_to_labels(self.plan.part_columns, self.layout.pairs.n_columns, scores)
+        return scores
 
     def _forbid_labels(self, tile: Tile, scores: np.ndarray) -> None:
         """Set the scores of labels that the plan's mask rules out to -inf."""
@@ -159,7 +147,7 @@ class BasePass(metaclass=ABCMeta):
 
     def _varying_scores(self, tile: Tile, scores: np.ndarray) -> np.ndarray:
         """Return the log scores of varying arcs."""
-        varying_log = self._varying(tile)
+        varying_log = self._table("varying", tile, self.plan.n_varying)
         if len(varying_log):  # a kernel that is not called need not be compiled
             token_scores.varying_scores(self.weighted_arcs, self.n_columns, scores, varying_log)
         return varying_log
@@ -176,8 +164,9 @@ class MarginalPass(BasePass):
         Out.
     sequence_weight : ndarray of shape (n_sequences,) or None
         Weights of the sequences; 1 by default. Sequences of weight 0 give no marginals.
-    receiver : Receiver or None
-        Receives the marginals of each tile.
+    receiver : callable or None
+        ``receiver(backward, tile, weight)`` takes the tables of this pass after the backward pass of each tile; lanes
+        of weight 0 are empty. With a direction, the columns after the first W contain derivatives.
     slope : ndarray of shape (n_sequences,) or None
         Out: the derivatives of log Z along the direction.
     """
@@ -309,7 +298,7 @@ class MarginalPass(BasePass):
         return float(np.abs(scores[scores != -np.inf]).max(initial=1.0))
 
     def sums(self) -> tuple:
-        return () if self.receiver is None else self.receiver.sums(self)
+        return self.receiver.sums(self) if isinstance(self.receiver, ExpectedCounts) else ()
 
     def forward(self, task: Task) -> tuple[np.ndarray, list]:
         """Run the forward passes of a task and store log Z; return the successful lanes, and checkpoints."""
@@ -319,7 +308,7 @@ class MarginalPass(BasePass):
         checkpoints = self._forward(task, log_z, suspect) if runs else []
         lanes = filled.shape[1]
         alive = filled & (suspect[:, :lanes] == 0)
-        doubtful = filled & (suspect[:, :lanes] == chain.DOUBTFUL)
+        doubtful = filled & (suspect[:, :lanes] == DOUBTFUL)
         if doubtful.any():
             alive = self._settle(task, checkpoints, alive, doubtful)
         if self.is_wide:
@@ -359,7 +348,7 @@ class MarginalPass(BasePass):
 
     def _arcs(self, columns: int) -> np.ndarray:
         """Return the sums of arc marginals, to which kernels with a given number of columns add."""
-        columns = self.n_parts * (1 if columns == self.n_parts else chain.FOLDED)
+        columns = self.n_parts * (1 if columns == self.n_parts else FOLDED)
         return self._sum("arcs", self.arc_layout.automaton.n_arcs, columns)
 
     def _total(self, name: str, size: int) -> np.ndarray:
@@ -371,23 +360,8 @@ class MarginalPass(BasePass):
         return total
 
 
-class Receiver(metaclass=ABCMeta):
-    """Receiver of the marginals of the tiles of one chunk."""
-
-    @abstractmethod
-    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
-        """Process the tables of a backward pass; lanes of weight 0 are empty.
-
-        With a direction, the columns after the first W contain derivatives.
-        """
-
-    def sums(self, backward: MarginalPass) -> tuple:
-        """Return the sums over all tiles."""
-        return ()
-
-
-class ExpectedCounts(Receiver):
-    """Sum expected counts; for dual numbers, their derivatives.
+class ExpectedCounts:
+    """A receiver that sums expected counts; for dual numbers, their derivatives.
 
     Parameters
     ----------
@@ -404,24 +378,13 @@ class ExpectedCounts(Receiver):
         self.of_pairs = self.gradient[: model.layout.first_bias]
         self.dense = plan.memory.zeros(*model.dense_table.shape)
 
-    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+    def __call__(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         backward.add_feature_counts(tile, weight, self.of_pairs, self.dense)
 
     def sums(self, backward: MarginalPass) -> tuple:
         """Return counts weighted by sequence: of pairs, of the dense table, of arcs and of lengths."""
         backward.add_product_counts(self.of_pairs)
         return self.gradient, self.dense, backward.arc_counts(), backward.length_counts()
-
-
-class ColumnMarginals(Receiver):
-    """Write the marginals of the first score columns to a table of one row per token."""
-
-    def __init__(self, table: np.ndarray) -> None:
-        self.table = table
-
-    def receive(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
-        marginals = backward.column_marginals(tile, weight)
-        token_scores.gather(tile, backward.layout.pairs.n_columns, marginals, weight, self.table)
 
 
 class DecodePass(BasePass):

@@ -17,12 +17,13 @@ from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.forks import cached_property
 from .._data.masks import Mask, both
-from .._data.segments import Channel, Segments
+from .._data.segments import Channel, Segments, sorted_segments
+from .._kernels import choices, tag_segments, token_scores
 from .._kernels.tag_segments import Tags
 from .._structure.layout import WeightLayout
-from .answers import BestLabellings, Entropies, Samples, search
-from .passes import ColumnMarginals, DecodePass, ExpectedCounts, MarginalPass, Receiver
-from .schedule import Plan
+from .answers import BestLabellings, search
+from .passes import DecodePass, ExpectedCounts, MarginalPass, Receiver
+from .schedule import Plan, Tile
 
 LARGE_SCORE = 1e5  # of a labelling: sums beyond it are rounded by more than 1e-11
 _LOW_ENTROPY = 1e-4  # of log Z: below it, a difference of numbers of that size has less than ten correct digits
@@ -388,8 +389,40 @@ class LanePosterior(Posterior):
     def column_marginals(self, n_columns: int) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
         table = np.empty((self.batch.n_tokens, n_columns))
-        self.run(lambda: ColumnMarginals(table))
+
+        def gather(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+            marginals = backward.column_marginals(tile, weight)
+            token_scores.gather(tile, backward.layout.pairs.n_columns, marginals, weight, table)
+
+        self.run(lambda: gather)
         return table
+
+    def _marginals_of(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> np.ndarray:
+        """Return the expected value of score columns at each token, which need not have any weights."""
+        # they become columns of weight 0 in a copy of the model: they change no scores but are counted
+        layout, ids = self.model.layout.with_columns(columns)
+        marginals = self.under(layout).column_marginals(layout.pairs.n_columns)
+        return np.clip(marginals[:, ids], 0.0, 1.0)
+
+    def segment_marginals(self, threshold: float, tags: Any = None) -> tuple[Segments, np.ndarray]:
+        likely: list = []
+
+        def list_likely(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+            structure = backward.weighted_arcs, tile, backward.sequences(tile, weight)
+            likely.append(tag_segments.list_segments(*structure, backward.continuations(tile), tags, float(threshold)))
+
+        self.whole.run(lambda: list_likely)
+        return sorted_segments(self.batch.offsets, likely)
+
+    def segment_probabilities(self, segments: Segments, tags: Any = None) -> np.ndarray:
+        table, probability = by_first_token(segments, self.batch.n_tokens)
+
+        def weigh(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+            structure = backward.weighted_arcs, tile, backward.sequences(tile, weight)
+            tag_segments.weigh_segments(*structure, backward.continuations(tile), tags, table, probability)
+
+        self.whole.run(lambda: weigh)
+        return np.minimum(probability[segments.start], 1.0)
 
     def _best(self) -> tuple[Any, np.ndarray]:
         n_tokens, best = self.batch.n_tokens, np.zeros(len(self.batch))
@@ -412,7 +445,15 @@ class LanePosterior(Posterior):
     def draw(self, n_drawn: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
         codes = np.zeros((self.batch.n_tokens, n_drawn), np.int32)
         lengths = np.ones(codes.shape if self.model.has_lengths else (0, n_drawn), np.int32)
-        log_z = self.whole.run(lambda: Samples(codes, lengths, seed))[0]
+
+        def sample(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+            sequences = backward.sequences(tile, weight)
+            rng = np.random.default_rng([seed, int(sequences.max()), int(backward.is_wide)])  # of each task
+            uniform = rng.random((int(tile.rows[-1]) * sequences.shape[1], n_drawn))
+            structure = backward.weighted_arcs, backward.index, tile, sequences
+            choices.draw_labellings(*structure, backward.continuations(tile), uniform, codes, lengths)
+
+        log_z = self.whole.run(lambda: sample)[0]
         centred = self.centred_unless_small(log_z)
         return (codes, lengths) if centred is self else centred.draw(n_drawn, seed)
 
@@ -424,15 +465,17 @@ class LanePosterior(Posterior):
         low = np.flatnonzero(entropy < _LOW_ENTROPY * np.maximum(1.0, np.abs(log_z)))
         if len(low):
             again = np.zeros(len(low))
-            self.centred_unless_small(log_z).part(low).whole.run(lambda: Entropies(again))
+
+            def receive(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+                structure = backward.weighted_arcs, backward.index, tile, backward.sequences(tile, weight)
+                choices.entropies(*structure, backward.continuations(tile), again)
+
+            self.centred_unless_small(log_z).part(low).whole.run(lambda: receive)
             entropy[low] = again
         return entropy
 
     def run(
-        self,
-        make_receiver: Callable[[], Receiver | None],
-        sequence_weight: np.ndarray | None = None,
-        **options: Any,
+        self, make_receiver: Callable[[], Receiver | None], sequence_weight: np.ndarray | None = None, **options: Any
     ) -> tuple[np.ndarray, tuple | None]:
         """Run forward passes, and backward passes if there are receivers; return log Z and the receivers' sums."""
         log_z = np.zeros(len(self.batch))
@@ -443,3 +486,10 @@ class LanePosterior(Posterior):
             ).over(chunk)
         )
         return log_z, sums
+
+
+def by_first_token(segments: Segments, n_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends and labels of segments for kernels, (N, 2), and memory for their probabilities, (N,)."""
+    table = np.zeros((n_tokens, 2), np.int64)
+    table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
+    return table, np.zeros(n_tokens)

@@ -28,18 +28,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from joblib import effective_n_jobs, parallel_config
-from joblib.parallel import (
-    LokyBackend,
-    MultiprocessingBackend,
-    SequentialBackend,
-    ThreadingBackend,
-    get_active_backend,
-)
+from joblib.parallel import LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend, get_active_backend
 
 from .._data.arrays import BufferPool, empty_aligned, freeze_all, offsets_of, reading_order
 from .._data.batch import SequenceBatch, TokenFeatures
 from .._data.masks import Mask
-from .._kernels import chain
+from .._kernels._vectors import LANES
+from .._kernels.chain import LocalTile
 from .._structure.dense_columns import DenseProduct
 from .._structure.label_parts import PartLinks
 from .._structure.layout import WeightLayout
@@ -106,7 +101,7 @@ class Schedule:
 #     last (B, W) int64          position that ends the lane's sequence, or -1 if it does not end here
 #
 # The class comes from the kernels that create tiles, so that other kernels are compiled for only one class.
-Tile = chain.LocalTile
+Tile = LocalTile
 
 
 class Task(NamedTuple):
@@ -127,7 +122,7 @@ def lanes_of(tile: Tile) -> int:
 
 def lane_kind_of(tile: Tile) -> int | None:
     """Return the argument that selects a kernel's version for vectors or for single numbers."""
-    return chain.LANES if lanes_of(tile) > 1 else None
+    return LANES if lanes_of(tile) > 1 else None
 
 
 class Workspace:
@@ -287,11 +282,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
     may_be_impossible = False
 
     def __init__(
-        self,
-        layout: WeightLayout,
-        batch: SequenceBatch,
-        schedule: Schedule | None = None,
-        n_jobs: int | None = None,
+        self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None, n_jobs: int | None = None
     ) -> None:
         super().__init__(self.default_schedule if schedule is None else schedule, n_jobs)
         self.layout, self.batch = layout, batch
@@ -331,7 +322,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
 
     def cut(self, sequences: np.ndarray) -> list[Task]:
         """Return the tasks of some sequences."""
-        schedule, block_row = self.schedule, chain.LANES * self.row_size
+        schedule, block_row = self.schedule, LANES * self.row_size
         if len(sequences) == 1:
             length = int(self.lengths[sequences[0]])
             if 0 < length * block_row <= min(schedule.single_sequence_size, schedule.cut_size):
@@ -339,7 +330,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
         aim = int(np.clip(self.n_tokens * self.row_size // schedule.tasks_wanted, *schedule.tile_sizes))
         tile_size = max(aim, schedule.tile_rows * block_row)
         alone = self.lengths[sequences] * block_row > schedule.single_sequence_size
-        return [*self._tasks(1, tile_size, sequences[alone]), *self._tasks(chain.LANES, tile_size, sequences[~alone])]
+        return [*self._tasks(1, tile_size, sequences[alone]), *self._tasks(LANES, tile_size, sequences[~alone])]
 
     def one_by_one(self, sequences: np.ndarray) -> list[Task]:
         """Return the tasks of sequences in blocks of one lane."""
@@ -389,7 +380,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
     def _task_of_one(self, sequence: int, length: int) -> Task:
         """Return the same as :meth:`_tasks`, fast, for one short sequence; it may be alone in its block."""
         is_alone = length >= self._single_lane_length or length * self.row_size >= self.schedule.lone_batch
-        lanes = 1 if is_alone else chain.LANES
+        lanes = 1 if is_alone else LANES
         tables = np.zeros((3, 1, lanes), np.int64)
         tables[2] = -1
         tables[:, 0, 0] = self.offsets[sequence], length, length - 1

@@ -12,26 +12,18 @@ from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch
 from .._data.forks import cached_property
 from .._data.schemes import token_labels
 from .._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
-from .._kernels import (
-    _wide,
-    choices,
-    label_parts,
-    masks,
-    segment,
-    segment_scores,
-)
+from .._kernels import _wide, choices, label_parts, masks, segment, segment_scores
 from .._kernels.tag_segments import Tags
 from .._structure.segment_layout import SegmentLayout
 from .model import Model
-from .passes import BasePass, DecodePass, MarginalPass, Receiver
-from .posterior import LanePosterior
+from .passes import BasePass, DecodePass, MarginalPass
+from .posterior import LanePosterior, by_first_token
 from .schedule import Plan, Schedule, Task, Tile, lanes_of
 
 
@@ -62,16 +54,9 @@ class SegmentPlan(Plan):
         self.work_per_token = 4 * self.row_size
 
     @cached_property
-    def length_weights(self) -> np.ndarray:
-        """Indices of the W weights of lengths and tokens; shape (W,)."""
-        return np.unique(self.length_entries.weight)
-
-    @cached_property
-    def length_matrix(self) -> sparse.csr_array:
-        """The matrix of shape (E, W) that maps these weights to the scores of cells."""
-        cells, weight_ids, values = self.length_entries
-        entries = cells, np.searchsorted(self.length_weights, weight_ids)
-        return sparse.csr_array((values, entries), shape=(self.n_cells, len(self.length_weights)))
+    def length_weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the weights of lengths and tokens, and which of these each entry of ``length_entries`` has."""
+        return np.unique(self.length_entries.weight, return_inverse=True)
 
     def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
         """Return the scores of lengths and tokens by cell, and their derivatives if any, for kernels; shape (E, 2)."""
@@ -82,7 +67,8 @@ class SegmentPlan(Plan):
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         if len(lengths):
-            gradient[self.length_weights] += self.length_matrix.T @ lengths
+            (cells, _, values), (weights, of_entry) = self.length_entries, self.length_weights
+            gradient[weights] += np.bincount(of_entry, values * lengths[cells], len(weights))
 
 
 class _SegmentBasePass(BasePass):
@@ -103,7 +89,8 @@ class _SegmentBasePass(BasePass):
         scores, cells, candidates = self._score_tokens(tile), self.cells(tile), self.plan.candidates
         segment_scores.assemble(self._lane_kind(tile), self.index, tile, self.length_scores, scores, cells)
         if len(candidates.length):  # a kernel that is not called need not be compiled
-            segment_scores.score_candidates(candidates, self.layout.pairs, *self.pair_weights, self.index, tile, cells)
+            of_segments = candidates, self.layout.pairs, self.index, tile, cells
+            segment_scores.sum_candidates(*of_segments, *self.pair_weights, None, None)
         if self.plan.scored_parts is not None:
             label_parts.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
         self._shift_segments(tile, cells)
@@ -125,11 +112,6 @@ class _SegmentBasePass(BasePass):
 
     def _alpha(self, tile: Tile) -> np.ndarray:
         return self._pass_table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
-
-    def _forward_tables(self, tile: Tile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the tables of begin, span_begin and alpha."""
-        begin = self._pass_table("begin", tile, self.layout.automaton.n_states)
-        return begin, self._pass_table("span_begin", tile, self.plan.n_spans), self._alpha(tile)
 
     def _reach_tables(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
         reach = self._pass_table("reach", tile, self.layout.automaton.n_states)
@@ -163,13 +145,12 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         return self._pass_table("log_total", tile, 1), self._pass_table("inverse", tile, 1)
 
     def _tile_tables(self, tile: Tile) -> segment.SegmentTables:
-        scored = (
-            self._pass_table("scores", tile, self.layout.pairs.n_columns),
-            self._pass_table("cells", tile, self.plan.n_cells),
-            self._pass_table("varying", tile, self.plan.n_varying),
-        )
-        forward = *self._forward_tables(tile), *self._scales(tile)
-        return segment.SegmentTables(*scored, *forward, *self._reach_tables(tile))
+        plan, layout = self.plan, self.layout
+        sizes = {"scores": layout.pairs.n_columns, "cells": plan.n_cells, "varying": plan.n_varying}
+        sizes |= {"begin": layout.automaton.n_states, "span_begin": plan.n_spans}
+        tables = [self._pass_table(name, tile, size) for name, size in sizes.items()]
+        tables += [self._alpha(tile), *self._scales(tile), *self._reach_tables(tile)]
+        return segment.SegmentTables._make(tables)
 
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
         (tile,) = task.tiles
@@ -189,7 +170,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         segment.backward(self._lane_kind(tile, self.is_wide), *structure, lane_weight, arcs)
         if self.is_wide:
             self.scores(tile)[:], self.cells(tile)[:] = map(_wide.narrowed, (tables.scores, tables.cells))
-        self.receiver.receive(self, tile, weight)
+        self.receiver(self, tile, weight)
 
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         scores, cells = self.scores(tile), self.cells(tile)
@@ -217,7 +198,8 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         plan, pairs, marginals = self.plan, self.layout.pairs, self.column_marginals(tile, weight)
         self._add_token_counts(tile, marginals, weight, gradient, dense)
         if len(plan.candidates.length):
-            segment_scores.add_candidates(plan.candidates, pairs, self.index, tile, self.cells(tile), weight, gradient)
+            of_segments = plan.candidates, pairs, self.index, tile, self.cells(tile)
+            segment_scores.sum_candidates(*of_segments, None, None, weight, gradient)
 
     def length_counts(self) -> np.ndarray:
         return self._total("lengths", self.plan.n_counted_lengths)
@@ -245,32 +227,6 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
         return cells, varying_log, beta
 
 
-class _LikelySegments(Receiver):
-    """List the segments with at least a given probability, and more than 0."""
-
-    def __init__(self, threshold: float, likely: list) -> None:
-        self.threshold, self.likely = max(float(threshold), np.nextafter(0.0, 1.0)), likely
-
-    def receive(self, backward: Any, tile: Tile, weight: np.ndarray) -> None:
-        query = backward.index, tile, backward.cells(tile), weight, self.threshold
-        count = segment_scores.count_likely(*query)
-        start, stop, code = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.int32)
-        probability = np.empty(count)
-        segment_scores.list_likely(*query, start, stop, code, probability)
-        self.likely.append((start, stop, code, probability))
-
-
-class _WeighedSegments(Receiver):
-    """Collect the probabilities of given segments, by last token: their lengths (0: no segment) and labels."""
-
-    def __init__(self, segments: np.ndarray, probability: np.ndarray) -> None:
-        self.segments, self.probability = segments, probability
-
-    def receive(self, backward: Any, tile: Tile, weight: np.ndarray) -> None:
-        query = backward.index, tile, backward.cells(tile), weight, self.segments
-        segment_scores.take_given(*query, self.probability)
-
-
 class SegmentPosterior(LanePosterior):
     """The posterior of a high-order semi-Markov CRF; its labellings are :class:`Segments`."""
 
@@ -288,22 +244,27 @@ class SegmentPosterior(LanePosterior):
     def tag_marginals(self, tags: Sequence[tuple[int, Channel]]) -> np.ndarray:
         return self._marginals_of([((label,), channel) for label, channel in tags])
 
-    def _marginals_of(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> np.ndarray:
-        """Return the expected value of score columns at each token, which need not have any weights."""
-        layout, ids = self.model.layout.with_columns(columns)
-        marginals = self.under(layout).column_marginals(layout.pairs.n_columns)
-        return np.clip(marginals[:, ids], 0.0, 1.0)
-
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
         likely: list = []
-        self.run(lambda: _LikelySegments(threshold, likely))
+        least = max(float(threshold), np.nextafter(0.0, 1.0))
+
+        def list_likely(backward: Any, tile: Tile, weight: np.ndarray) -> None:
+            query = backward.index, tile, backward.cells(tile), weight, least
+            found = np.empty((segment_scores.list_likely(*query, np.empty((0, 4))), 4))
+            segment_scores.list_likely(*query, found)
+            likely.append(found)
+
+        self.run(lambda: list_likely)
         return sorted_segments(self.batch.offsets, likely)
 
     def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
-        table, probability = np.zeros((self.batch.n_tokens, 2), np.int64), np.zeros(self.batch.n_tokens)
-        table[segments.stop - 1] = np.stack([segments.lengths, segments.codes], axis=1)
-        self.run(lambda: _WeighedSegments(table, probability))
-        return np.minimum(probability[segments.stop - 1], 1.0)
+        table, probability = by_first_token(segments, self.batch.n_tokens)
+
+        def take(backward: Any, tile: Tile, weight: np.ndarray) -> None:
+            segment_scores.take_given(backward.index, tile, backward.cells(tile), weight, table, probability)
+
+        self.run(lambda: take)
+        return np.minimum(probability[segments.start], 1.0)
 
 
 class SegmentModel(Model):

@@ -19,9 +19,9 @@ from .._kernels import masks, segment_ages
 from .._kernels.tag_segments import Tags
 from .._structure.segment_ages import AgedLayout, aged
 from .._structure.segment_layout import CandidateFeatures
-from .._structure.weighted_arcs import weighted_arcs
-from .chain import ChainDecodePass, ChainPass, ChainPlan, tag_segment_marginals, tag_segment_probabilities
+from .chain import ChainDecodePass, ChainPass, ChainPlan
 from .passes import BasePass
+from .posterior import LanePosterior
 from .schedule import Tile
 from .segment import SegmentModel, SegmentPlan, SegmentPosterior
 
@@ -106,10 +106,10 @@ class AgedPosterior(SegmentPosterior):
     pass_class, decode_pass_class = AgedPass, AgedDecodePass
 
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
-        return tag_segment_marginals(self, threshold, self.plan.aged.tags())
+        return LanePosterior.segment_marginals(self, threshold, self.plan.aged.tags())
 
     def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
-        return tag_segment_probabilities(self, segments, self.plan.aged.tags())
+        return LanePosterior.segment_probabilities(self, segments, self.plan.aged.tags())
 
 
 class AgedModel(SegmentModel):
@@ -117,9 +117,6 @@ class AgedModel(SegmentModel):
 
     plan_class, posterior_class = AgedPlan, AgedPosterior
     has_lengths = False  # of the labellings that kernels write: codes of aged labels
-
-    def _arcs_of_passes(self) -> Any:
-        return weighted_arcs(self.arc_layout, self.weights)
 
     @property
     def arc_layout(self) -> AgedLayout:

@@ -9,7 +9,7 @@ Shapes: P states, A arcs, I and J nodes of the network and of its transpose, W l
 import numpy as np
 
 from ._jit import njit
-from ._vectors import add, fill, fill_weight, largest, load, store
+from ._vectors import add, exp, fill, fill_dual, fill_weight, largest, limit, load, multiply, smallest, store
 
 TINY = 1e-200  # not 1e-300: the backward pass divides by such a number and multiplies the result
 SMALLEST_TOTAL = 1e-80
@@ -32,6 +32,37 @@ def weight_of(weighted_arcs, arc, lane_kind):
         weighted_arcs.arc_score_derivative[arc],
         lane_kind,
     )
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, varying_log, varying):
+    """Write the weights of the varying arcs at a position, without the emission, to a row of ``varying`` (R * Q, W).
+
+    Return their distance from the cut-offs LOWEST_LOG and ``highest``, > 0 if all are in range.
+
+    scores : table of score columns; those of the position begin at ``first``
+    varying_log : (Q, W)   overwritten
+    """
+    n_varying = len(weighted_arcs.varying_arc)
+    zero, minus, margin = fill(0.0, lane_kind), fill(-1.0, lane_kind), fill(np.inf, lane_kind)
+    lowest_safe, highest_safe = limit(LOWEST_LOG, lane_kind), limit(highest, lane_kind)
+    for varying_id in range(n_varying):  # (6)
+        arc, suffix = weighted_arcs.varying_arc[varying_id], weighted_arcs.varying_suffix[varying_id]
+        column = weighted_arcs.varying_column[varying_id]
+        total = load(scores, first + column, lane_kind) if column >= 0 else zero
+        if suffix >= 0:
+            total = add(total, load(varying_log, suffix, lane_kind))
+        store(varying_log, varying_id, total)
+        constant = weighted_arcs.arc_score[arc] - weighted_arcs.log_shift
+        if constant == -np.inf:
+            store(varying, row * n_varying + varying_id, zero)
+            continue
+        total = add(total, fill_dual(constant, weighted_arcs.arc_score_derivative[arc], lane_kind))
+        margin = smallest(add(total, limit(-LOWEST_LOG, lane_kind)), margin)
+        margin = smallest(add(multiply(minus, total), highest_safe), margin)
+        total = smallest(largest(total, lowest_safe), highest_safe)
+        store(varying, row * n_varying + varying_id, exp(total))
+    return margin
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

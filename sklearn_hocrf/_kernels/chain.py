@@ -37,7 +37,6 @@ from ._jit import njit
 from ._network import (
     DOUBTFUL,
     HUGE,
-    LARGEST_BETA,
     LEAST_SHARE,
     LOWEST_LOG,
     SMALLEST_TOTAL,
@@ -47,17 +46,14 @@ from ._network import (
     resolve,
     sum_adjoints,
     sum_network,
+    weigh_varying_arcs,
     weight_of,
 )
 from ._vectors import (
-    FOLDED,
-    LANES,
-    WIDE,
     add,
     add_folded,
     exp,
     fill,
-    fill_dual,
     invert,
     is_wide,
     largest,
@@ -70,24 +66,6 @@ from ._vectors import (
     store,
     where_positive,
 )
-
-__all__ = [
-    "DOUBTFUL",
-    "FOLDED",
-    "LARGEST_BETA",
-    "SMALLEST_TOTAL",
-    "LANES",
-    "WIDE",
-    "ChainScratch",
-    "ChainTables",
-    "LocalTile",
-    "backward",
-    "backward_max",
-    "forward",
-    "label_arcs",
-    "walk",
-]
-
 
 TOTAL, LOW = range(2)  # rows of a table of sums: total of a row of alpha, and its lowest reachable value
 
@@ -127,14 +105,13 @@ def _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, su
 
     scores : (R * C, W)   log scores in; the first L columns become exp(score - row maximum), 0 beyond a lane's end and
         for scores of -inf
-    varying : (R * Q, W)   out: weight of each varying arc, without the emission
+    varying : (R * Q, W)   out: weight of each varying arc, without the emission; beyond a lane's end without meaning
     log_scale : (B, W)   increased by the logarithms taken out
     suspect : (B, W)   set to 1 where a weight leaves the range in which exp is safe
     """
-    n_labels, n_varying = weighted_arcs.n_labels, len(weighted_arcs.varying_arc)
-    n_columns = len(scores) // tile.rows[-1]
+    n_labels, n_columns = weighted_arcs.n_labels, len(scores) // tile.rows[-1]
     alive = np.zeros((1, scores.shape[1]))
-    varying_log = np.empty((n_varying, scores.shape[1]))
+    varying_log = np.empty((len(weighted_arcs.varying_arc), scores.shape[1]))
     zero, one = fill(0.0, lane_kind), fill(1.0, lane_kind)
     lowest_safe, minus = limit(LOWEST_LOG, lane_kind), fill(-1.0, lane_kind)
     huge, infinite = fill(HUGE, lane_kind), fill(np.inf, lane_kind)
@@ -162,29 +139,11 @@ def _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, su
                 weight = multiply(lives, exp(largest(add(score, minus_shift), lowest_safe)))
                 store(scores, first + column, where_positive(add(score, huge), weight, zero))
             block_scale = add(block_scale, multiply(lives, add(shift, log_shift)))
-            for varying_id in range(n_varying):  # omega_a(j) of (6)
-                total = zero
-                if weighted_arcs.varying_column[varying_id] >= 0:
-                    total = load(scores, first + weighted_arcs.varying_column[varying_id], lane_kind)
-                if weighted_arcs.varying_suffix[varying_id] >= 0:
-                    total = add(total, load(varying_log, weighted_arcs.varying_suffix[varying_id], lane_kind))
-                store(varying_log, varying_id, total)
-                constant = weighted_arcs.arc_score[weighted_arcs.varying_arc[varying_id]] - weighted_arcs.log_shift
-                if constant == -np.inf:
-                    store(varying, row * n_varying + varying_id, zero)
-                    continue
-                total = add(
-                    total,
-                    fill_dual(
-                        constant,
-                        weighted_arcs.arc_score_derivative[weighted_arcs.varying_arc[varying_id]],
-                        lane_kind,
-                    ),
+            if len(varying_log):
+                varying_margin = weigh_varying_arcs(
+                    lane_kind, weighted_arcs, scores, first, row, -LOWEST_LOG, varying_log, varying
                 )
-                margin = smallest(add(total, limit(-LOWEST_LOG, lane_kind)), margin)
-                margin = smallest(add(multiply(minus, total), limit(-LOWEST_LOG, lane_kind)), margin)
-                total = smallest(largest(total, lowest_safe), limit(-LOWEST_LOG, lane_kind))
-                store(varying, row * n_varying + varying_id, multiply(lives, exp(total)))
+                margin = smallest(varying_margin, margin)
             block_suspect = largest(block_suspect, multiply(lives, where_positive(margin, zero, one)))
         store(log_scale, block, block_scale)
         store(suspect, block, block_suspect)
@@ -316,11 +275,7 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
     counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
     """
     scores, varying, alpha, inverse_scale = tables
-    n_states, n_varying, n_arcs = (
-        len(weighted_arcs.fail),
-        len(weighted_arcs.varying_arc),
-        len(weighted_arcs.arc_varying),
-    )
+    n_states, n_varying, n_arcs = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(weighted_arcs.arc_score)
     n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
     values, adjoints = scratch.values, scratch.adjoints
     first_beta = len(adjoints) - n_states  # beta of the position after the current one
@@ -384,11 +339,7 @@ def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, b
     scores : (R * C, W)        varying_log : (R * Q, W)   from ``token_scores.varying_scores``
     The last P rows of each block are set by the caller, for lanes that go on beyond the tile.
     """
-    n_states, n_varying, n_arcs = (
-        len(weighted_arcs.fail),
-        len(weighted_arcs.varying_arc),
-        len(weighted_arcs.arc_varying),
-    )
+    n_states, n_varying, n_arcs = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(weighted_arcs.arc_score)
     n_columns, adjoints = len(scores) // tile.rows[-1], scratch.adjoints
     first_beta = len(adjoints) - n_states
     for block in range(len(tile.length)):
@@ -421,8 +372,10 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
     """
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     n_columns = len(scores) // tile.rows[-1]
+    outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
+    arc_label, fail = weighted_arcs.arc_label, weighted_arcs.fail
     # the arcs that states use, looked up when a state is first met
-    arcs, resolved = np.empty((n_states, weighted_arcs.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
+    arcs, met = np.empty((n_states, weighted_arcs.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
     for block in range(len(tile.length)):
         for row in range(tile.rows[block], tile.rows[block + 1]):
             position = row - tile.rows[block]
@@ -430,16 +383,9 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
                 if position >= tile.length[block, lane]:
                     continue
                 current = state[block, lane]
-                if not resolved[current]:
-                    resolve(
-                        weighted_arcs.outgoing,
-                        weighted_arcs.source_arcs,
-                        weighted_arcs.arc_label,
-                        weighted_arcs.fail,
-                        np.int64(current),
-                        arcs[current],
-                    )
-                    resolved[current] = True
+                if not met[current]:
+                    resolve(outgoing, source_arcs, arc_label, fail, np.int64(current), arcs[current])
+                    met[current] = True
                 arc_of_label = arcs[current]
                 best, best_arc = -np.inf, arc_of_label[0]
                 for label in range(weighted_arcs.n_labels):

@@ -92,11 +92,9 @@ def empty_choices(size):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _most_choices(weighted_arcs, index):
     """Return the largest number of choices at a border."""
-    longest = 1
-    if index is not None:
-        for scored in range(len(index.longest)):
-            longest = max(longest, index.longest[scored])
-    return weighted_arcs.n_labels * longest
+    if index is None:
+        return weighted_arcs.n_labels
+    return weighted_arcs.n_labels * index.longest.max()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -115,18 +113,12 @@ def slot_of(tile, block, lane):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def meet(weighted_arcs, tables, state):
-    """Look up the arcs that a state uses, unless it has been met before."""
-    if not tables.met[state]:
-        resolve(
-            weighted_arcs.outgoing,
-            weighted_arcs.source_arcs,
-            weighted_arcs.arc_label,
-            weighted_arcs.fail,
-            np.int64(state),
-            tables.arcs[state],
-        )
-        tables.met[state] = True
+def meet(weighted_arcs, arcs, met, state):
+    """Look up the arcs that a state uses, ``arcs`` (P, L), unless it is among those that have been met, (P,)."""
+    if not met[state]:
+        outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
+        resolve(outgoing, source_arcs, weighted_arcs.arc_label, weighted_arcs.fail, np.int64(state), arcs[state])
+        met[state] = True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -141,12 +133,12 @@ def list_choices(weighted_arcs, index, tables, slot, position, state, choices):
 def list_labels(weighted_arcs, tables, slot, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     arc_target, arc_varying, arc_score = weighted_arcs.arc_target, weighted_arcs.arc_varying, weighted_arcs.arc_score
-    width, scores, varying_scores, beta, arcs, _ = tables
+    width, scores, varying_scores, beta, arcs, met = tables
     score_of, label_of, length_of, target_of = choices
     # not the literal 0, for which callers would be compiled as well
     row, lane, n_choices = slot.row + position, slot.lane, np.int64(0)
     after = (row + slot.block + 1) * n_states
-    meet(weighted_arcs, tables, state)
+    meet(weighted_arcs, arcs, met, state)
     for label in range(weighted_arcs.n_labels):
         arc = arcs[state, label]
         target, varying = arc_target[arc], arc_varying[arc]
@@ -165,12 +157,12 @@ def list_labels(weighted_arcs, tables, slot, position, state, choices):
 def _list_segments(weighted_arcs, index, tables, slot, position, state, choices):
     n_states, n_varying = len(weighted_arcs.fail), len(weighted_arcs.varying_arc)
     arc_target, arc_varying, arc_score = weighted_arcs.arc_target, weighted_arcs.arc_varying, weighted_arcs.arc_score
-    width, scores, varying_scores, beta, arcs, _ = tables
+    width, scores, varying_scores, beta, arcs, met = tables
     longest, first_cell, arc_span = index.longest, index.first_cell, index.arc_span
     span_scored, span_suffix = index.span_scored, index.span_suffix
     score_of, label_of, length_of, target_of = choices
     row, lane, n_choices = slot.row + position, slot.lane, np.int64(0)
-    meet(weighted_arcs, tables, state)
+    meet(weighted_arcs, arcs, met, state)
     for label in range(weighted_arcs.n_labels):
         arc = arcs[state, label]
         border = arc_score[arc]

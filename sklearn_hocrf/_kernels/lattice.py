@@ -28,17 +28,6 @@ from ._jit import njit
 from ._network import LOWEST_LOG, SMALLEST_TOTAL, TINY, first_at_least, log_add
 
 
-class Automaton(NamedTuple):
-    """The parts of the automaton that are used to build a lattice.   P states."""
-
-    outgoing: np.ndarray  # (P + 1,) int64   range of each state's own arcs
-    labels: np.ndarray  # (A,) int32   of the arcs by state, ascending for each
-    arcs: np.ndarray  # (A,) int32   their indices
-    target: np.ndarray  # (A,) int32   by arc
-    forbidden: np.ndarray  # (A,) bool   by arc
-    fail: np.ndarray  # (P,) int32
-
-
 class Entries(NamedTuple):
     """The features of tokens, as in batches, and the positions of their pairs."""
 
@@ -113,7 +102,7 @@ class Tables(NamedTuple):
 class Sums(NamedTuple):
     """Outputs computed from marginals; empty arrays are not computed."""
 
-    weight: np.ndarray  # (n,)   of sequences
+    weight: np.ndarray  # (n,)   of sequences; or empty, if nothing is computed
     pairs: np.ndarray  # (K,)   expected counts, in and out
     arcs: np.ndarray  # (A,)
     steps: np.ndarray  # (E,)   out: the marginals of steps
@@ -147,15 +136,15 @@ def list_entries(entries, starts, labels, slots, pairs, values):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _arc_of(automaton, state, label):
+def _arc_of(automaton, labels_of_source, state, label):
     """Return the arc that a state uses for a label (5)."""
     while state > 0:
         stop = automaton.outgoing[state + 1]
-        item = first_at_least(automaton.labels, automaton.outgoing[state], stop, label)
-        if item < stop and automaton.labels[item] == label:
-            return np.int64(automaton.arcs[item])
+        item = first_at_least(labels_of_source, automaton.outgoing[state], stop, label)
+        if item < stop and labels_of_source[item] == label:
+            return np.int64(automaton.source_arcs[item])
         state = np.int64(automaton.fail[state])
-    return np.int64(automaton.arcs[label])  # the empty pattern has an arc for each label, and is the first state
+    return np.int64(automaton.source_arcs[label])  # the empty pattern has an arc for each label, and is the first state
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -216,11 +205,13 @@ def _with_room(found, n_nodes, n_steps):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_steps(automaton, offsets, starts, labels, limits, nodes, steps):
+def list_steps(automaton, labels_of_source, forbidden, offsets, starts, labels, limits, nodes, steps):
     """Walk through the candidates from the left.
 
     Returns candidate of nodes, source, target and arc of steps, and whether a limit has dropped a node.
 
+    automaton : ``PatternAutomaton``        labels_of_source : (A,) int32   labels of its ``source_arcs``
+    forbidden : (A,) bool   by arc
     limits : ``Limits``        nodes, steps : (N + 1,) int64   out
     """
     n_nodes, n_steps, size, is_limited = 1, 0, 4 * len(labels) + 64, False
@@ -244,10 +235,10 @@ def list_steps(automaton, offsets, starts, labels, limits, nodes, steps):
             found = _with_room(found, n_nodes + n_most, n_steps + n_most)
             for node in range(first, stop):
                 for candidate in range(begin, starts[token + 1]):
-                    arc = _arc_of(automaton, np.int64(found.state[node]), labels[candidate])
-                    if automaton.forbidden[arc]:
+                    arc = _arc_of(automaton, labels_of_source, np.int64(found.state[node]), labels[candidate])
+                    if forbidden[arc]:
                         continue
-                    end = automaton.target[arc]
+                    end = automaton.arc_target[arc]
                     if met[end] != token:
                         met[end], node_of[end] = token, n_nodes
                         found.state[n_nodes], found.candidate[n_nodes], found.score[n_nodes] = end, candidate, -np.inf
@@ -460,40 +451,26 @@ def _spread(lattice, weights, first, stop, tables, weight, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def partition(lattice, weights, chunk, tables, log_z):
-    """Write log Z (n,) of the sequences of a chunk, a range."""
-    tables.alpha[0] = 1.0
-    for sequence in range(chunk[0], chunk[1]):
-        first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
-        log_z[sequence], is_good = 0.0, first == stop
-        if weights.scales:
-            log_z[sequence], is_good = _forward(lattice, weights, first, stop, tables)
-        if not is_good:
-            _score(lattice, weights, first, stop, tables)
-            log_z[sequence] = _beta(lattice, weights, first, stop, tables, True)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def expect(lattice, weights, chunk, tables, log_z, sums):
     """Write log Z (n,) of the sequences of a chunk and the marginals of candidates in ``tables.scores``, and sum.
 
-    Sequences whose log Z is not finite have none.
+    Sequences whose log Z is not finite have none. Without weights of sequences, it writes log Z only.
     """
     tables.alpha[0] = 1.0
     for sequence in range(chunk[0], chunk[1]):
         first, stop = lattice.offsets[sequence], lattice.offsets[sequence + 1]
-        weight, is_good = sums.weight[sequence], False
-        log_z[sequence] = 0.0
+        log_z[sequence], is_good = 0.0, False
         if first == stop:
             continue
+        weight = sums.weight[sequence] if len(sums.weight) else 0.0
         if weights.scales:
             log_z[sequence], is_good = _forward(lattice, weights, first, stop, tables)
-            if is_good:
+            if is_good and len(sums.weight):
                 _backward(lattice, weights, first, stop, tables, weight, sums)
         if not is_good:
             _score(lattice, weights, first, stop, tables)
             log_z[sequence] = _beta(lattice, weights, first, stop, tables, True)
-            if not np.isfinite(log_z[sequence]):
+            if not (len(sums.weight) and np.isfinite(log_z[sequence])):
                 continue
             _spread(lattice, weights, first, stop, tables, weight, sums)
         if len(sums.pairs):

@@ -41,6 +41,7 @@ from ._network import (
     resolve,
     sum_adjoints,
     sum_network,
+    weigh_varying_arcs,
     weight_of,
 )
 from ._vectors import (
@@ -48,7 +49,6 @@ from ._vectors import (
     add_folded,
     exp,
     fill,
-    fill_dual,
     invert,
     is_wide,
     largest,
@@ -103,7 +103,8 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
         varying, begin, span_begin, alpha, log_total and inverse out
     log_z, suspect : (B, W)   out: log Z, and 1 where a lane is to be done again
     """
-    n_states, n_lanes = len(weighted_arcs.fail), tile.length.shape[1]
+    n_states, n_lanes, n_columns = len(weighted_arcs.fail), tile.length.shape[1], len(tables.scores) // tile.rows[-1]
+    scores, varying, varying_log = tables.scores, tables.varying, scratch.varying
     alpha, inverse, last_begin = tables.alpha, tables.inverse, scratch.states
     marks = np.zeros((4, alpha.shape[1]))  # rows ALIVE, TOTAL, LOW, SHIFT
     zero = fill(0.0, lane_kind)
@@ -119,7 +120,9 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
                 marks[ALIVE, lane] = 1.0 if position < tile.length[block, lane] else 0.0
             # the border before the token: m = S alpha, w and begin (18)
             _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before)
-            margin = _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row)
+            margin = weigh_varying_arcs(
+                lane_kind, weighted_arcs, scores, row * n_columns, row, HIGHEST_VARYING, varying_log, varying
+            )
             low = _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             # the segments that end with the token: x, and alpha from span arcs (20) and from all others (19)
             _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
@@ -157,32 +160,6 @@ def _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before):
     for state in range(n_states):
         store(values, state, load(alpha, before + state, lane_kind))
     sum_network(lane_kind, weighted_arcs.starts, weighted_arcs.terms, n_states, values)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _weigh_varying_arcs(lane_kind, weighted_arcs, tile, scratch, tables, row):
-    """Compute w(u) of the varying arcs; return their distance from the cut-off, > 0 if all are in range."""
-    scores, varying, varying_log = tables.scores, tables.varying, scratch.varying
-    n_varying, n_columns = len(weighted_arcs.varying_arc), len(scores) // tile.rows[-1]
-    minus, margin = fill(-1.0, lane_kind), fill(np.inf, lane_kind)
-    lowest_safe, highest_varying = limit(LOWEST_LOG, lane_kind), limit(HIGHEST_VARYING, lane_kind)
-    for varying_id in range(n_varying):
-        arc, suffix = weighted_arcs.varying_arc[varying_id], weighted_arcs.varying_suffix[varying_id]
-        column = weighted_arcs.varying_column[varying_id]
-        total = load(scores, row * n_columns + column, lane_kind) if column >= 0 else fill(0.0, lane_kind)
-        if suffix >= 0:
-            total = add(total, load(varying_log, suffix, lane_kind))
-        store(varying_log, varying_id, total)
-        constant = weighted_arcs.arc_score[arc] - weighted_arcs.log_shift
-        if constant == -np.inf:
-            store(varying, row * n_varying + varying_id, fill(0.0, lane_kind))
-            continue
-        total = add(total, fill_dual(constant, weighted_arcs.arc_score_derivative[arc], lane_kind))
-        margin = smallest(add(total, limit(-LOWEST_LOG, lane_kind)), margin)
-        margin = smallest(add(multiply(minus, total), highest_varying), margin)
-        total = smallest(largest(total, lowest_safe), highest_varying)
-        store(varying, row * n_varying + varying_id, exp(total))
-    return margin
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -282,11 +259,8 @@ def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, positi
     cells, span_begin, alpha, sums = tables.cells, tables.span_begin, tables.alpha, scratch.sums
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
     longest = min(n_longest, position + 1)
-    minus, lowest_span, highest_span = (
-        fill(-1.0, lane_kind),
-        limit(LOWEST_SPAN, lane_kind),
-        limit(HIGHEST_SPAN, lane_kind),
-    )
+    minus, highest_span = fill(-1.0, lane_kind), limit(HIGHEST_SPAN, lane_kind)
+    lowest_span = limit(LOWEST_SPAN, lane_kind)
     for span in range(n_spans):
         arc = index.span_arc[span]
         state, label = weighted_arcs.arc_target[arc], weighted_arcs.arc_label[arc]
@@ -602,24 +576,19 @@ def walk(weighted_arcs, index, tile, table, varying_log, beta, codes, lengths):
     codes, lengths : (N,) int32   out: label of each token, and length of the segment that starts with it, or 0
     """
     n_states, n_varying, n_cells = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), index.first_cell[-1]
+    outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
+    arc_label, fail = weighted_arcs.arc_label, weighted_arcs.fail
     # the arcs that states use, looked up when a state is first met
-    arcs, resolved = np.empty((n_states, weighted_arcs.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
+    arcs, met = np.empty((n_states, weighted_arcs.n_labels), dtype=np.int32), np.zeros(n_states, dtype=np.bool_)
     for block in range(len(tile.length)):
         for lane in range(table.shape[1]):
             current, position = 0, 0
             n_tokens = tile.length[block, lane]
             while position < n_tokens:
                 row = tile.rows[block] + position
-                if not resolved[current]:
-                    resolve(
-                        weighted_arcs.outgoing,
-                        weighted_arcs.source_arcs,
-                        weighted_arcs.arc_label,
-                        weighted_arcs.fail,
-                        np.int64(current),
-                        arcs[current],
-                    )
-                    resolved[current] = True
+                if not met[current]:
+                    resolve(outgoing, source_arcs, arc_label, fail, np.int64(current), arcs[current])
+                    met[current] = True
                 arc_of_label = arcs[current]
                 best, best_arc, best_length = -np.inf, arc_of_label[0], 1
                 for label in range(weighted_arcs.n_labels):

@@ -89,11 +89,12 @@ def collect(lane_kind, index, tile, weight, table, scores, length_counts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_candidates(candidates, pairs, weights, direction, index, tile, table):
-    """Add the scores of features of whole segments.
+def sum_candidates(candidates, pairs, index, tile, table, weights, direction, weight, gradient):
+    """Add the scores of features of whole segments; or add their expected counts, unless ``gradient`` is None.
 
-    weights : (n_pairs,)        direction : (n_pairs,)   their derivatives, for dual numbers; otherwise not read
-    table : (R * E, W or 2 W)   in and out
+    table : (R * E, W or 2 W)   scores, in and out; or probabilities
+    weights, direction : (n_pairs,)   and their derivatives, for dual numbers; None for counts
+    weight, gradient : (B, W), and (n_pairs,) in and out: for dual numbers, only derivatives; None for scores
     """
     n_cells, n_lanes = index.first_cell[-1], tile.length.shape[1]
     for block in range(len(tile.length)):
@@ -107,61 +108,26 @@ def score_candidates(candidates, pairs, weights, direction, index, tile, table):
                         value = candidates.values[entry] if len(candidates.values) else 1.0
                         for pair in range(candidates.first[entry], candidates.stop[entry]):
                             scored = index.column_scored[pairs.columns[pair]]
-                            if d <= index.longest[scored]:
-                                cell = row + index.first_cell[scored] + d - 1
+                            if d > index.longest[scored]:
+                                continue
+                            cell = row + index.first_cell[scored] + d - 1
+                            if weights is not None:  # known when it is compiled
                                 table[cell, lane] += value * weights[pair]
                                 if table.shape[1] > n_lanes:
                                     table[cell, n_lanes + lane] += value * direction[pair]
+                            if gradient is not None:
+                                factor = value * weight[block, lane]
+                                if factor != 0.0:  # tables of lanes without weight have no meaning
+                                    gradient[pair] += factor * table[cell, table.shape[1] - n_lanes + lane]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_candidates(candidates, pairs, index, tile, table, weight, gradient):
-    """Add the expected counts of features of whole segments; for dual numbers, only their derivatives.
+def list_likely(index, tile, table, weight, threshold, found):
+    """List the segments with at least a given probability, and return their number.
 
-    table : (R * E, W or 2 W)   probabilities        weight : (B, W)        gradient : (n_pairs,)   in and out
+    found : (M, 4)   out: start, stop, label and probability; if there are more than M, the others are only counted
     """
-    n_cells, n_lanes = index.first_cell[-1], tile.length.shape[1]
-    skipped = table.shape[1] - n_lanes
-    for block in range(len(tile.length)):
-        for lane in range(n_lanes):
-            if weight[block, lane] == 0.0:
-                continue
-            for position in range(tile.length[block, lane]):
-                token = tile.first_token[block, lane] + position
-                row = (tile.rows[block] + position) * n_cells
-                for candidate in range(candidates.token_starts[token], candidates.token_starts[token + 1]):
-                    d = candidates.length[candidate]
-                    for entry in range(candidates.indptr[candidate], candidates.indptr[candidate + 1]):
-                        value = candidates.values[entry] if len(candidates.values) else 1.0
-                        for pair in range(candidates.first[entry], candidates.stop[entry]):
-                            scored = index.column_scored[pairs.columns[pair]]
-                            if d <= index.longest[scored]:
-                                cell = row + index.first_cell[scored] + d - 1
-                                gradient[pair] += value * weight[block, lane] * table[cell, skipped + lane]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def count_likely(index, tile, table, weight, threshold):
-    """Return the number of segments with at least a given probability."""
-    n_cells, n_labels = index.first_cell[-1], len(index.first_state) - 1
-    n_likely = 0
-    for block in range(len(tile.length)):
-        for lane in range(table.shape[1]):
-            if weight[block, lane] == 0.0:
-                continue
-            for position in range(tile.length[block, lane]):
-                for label in range(n_labels):
-                    first = (tile.rows[block] + position) * n_cells + index.first_cell[label]
-                    for d in range(1, min(index.longest[label], position + 1) + 1):
-                        n_likely += table[first + d - 1, lane] >= threshold
-    return n_likely
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def list_likely(index, tile, table, weight, threshold, start, stop, code, probability):
-    """Write the segments that ``count_likely`` counts: arrays of that length, out."""
-    n_cells, n_labels = index.first_cell[-1], len(index.first_state) - 1
-    slot = 0
+    n_cells, n_labels, n_likely = index.first_cell[-1], len(index.first_state) - 1, 0
     for block in range(len(tile.length)):
         for lane in range(table.shape[1]):
             if weight[block, lane] == 0.0:
@@ -172,16 +138,19 @@ def list_likely(index, tile, table, weight, threshold, start, stop, code, probab
                     first = (tile.rows[block] + position) * n_cells + index.first_cell[label]
                     for d in range(1, min(index.longest[label], position + 1) + 1):
                         if table[first + d - 1, lane] >= threshold:
-                            start[slot], stop[slot], code[slot] = after - d, after, label
-                            probability[slot] = table[first + d - 1, lane]
-                            slot += 1
+                            if n_likely < len(found):
+                                found[n_likely, 0], found[n_likely, 1] = after - d, after
+                                found[n_likely, 2], found[n_likely, 3] = label, table[first + d - 1, lane]
+                            n_likely += 1
+    return n_likely
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def take_given(index, tile, table, weight, segments, probability):
     """Write the probabilities of given segments.
 
-    segments : (N, 2) int64   by last token: length, 0 for no segment, and label        probability : (N,)   out
+    segments : (N, 2) int64   by first token: the token after the last one, 0 for no segment, and the segment's label
+    probability : (N,)   out, by first token
     """
     n_cells = index.first_cell[-1]
     for block in range(len(tile.length)):
@@ -189,7 +158,8 @@ def take_given(index, tile, table, weight, segments, probability):
             if weight[block, lane] == 0.0:
                 continue
             for position in range(tile.length[block, lane]):
-                last = tile.first_token[block, lane] + position
-                if segments[last, 0] > 0:
-                    first = (tile.rows[block] + position) * n_cells + index.first_cell[segments[last, 1]]
-                    probability[last] = table[first + segments[last, 0] - 1, lane]
+                start = tile.first_token[block, lane] + position
+                if segments[start, 0] > 0:
+                    last, label = segments[start, 0] - 1 - start, segments[start, 1]
+                    row = tile.rows[block] + position + last
+                    probability[start] = table[row * n_cells + index.first_cell[label] + last, lane]

@@ -281,12 +281,15 @@ def gather(tile, n_columns, scores, weight, table):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def label_scores(features, pairs, weights, arcs, arc_columns, scores):
-    """Score given labels: ``arcs`` (N,) are those the labels use, ``scores`` (N,) out."""
+def label_sums(features, pairs, arcs, arc_columns, factors, of_pairs, sums):
+    """Add up the values of features with given labels, each times a factor, and add them to ``sums``.
+
+    arcs : (N,)   that the labels use
+    of_pairs : bool   whether factors are by token and sums by pair, as for counts, or the reverse, as for scores
+    """
     row_indptr, rows, indptr, ranges, pair_of, other, values = features  # once: for each entry it takes 9 times as long
     starts, columns, first_item, arc_column = pairs.starts, pairs.columns, arc_columns.starts, arc_columns.columns
     for token in range(len(arcs)):
-        total = 0.0
         n_rows = row_indptr[token + 1] - row_indptr[token]
         for index in range(-n_rows, indptr[token + 1] - indptr[token]):
             value, first, stop = _entry_of(
@@ -295,26 +298,10 @@ def label_scores(features, pairs, weights, arcs, arc_columns, scores):
             for item in range(first_item[arcs[token]], first_item[arcs[token] + 1]):
                 pair = first_at_least(columns, first, stop, arc_column[item])
                 while pair < stop and columns[pair] == arc_column[item]:
-                    total += value * weights[pair]
-                    pair += 1
-        scores[token] = total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def label_counts(features, pairs, token_weight, arcs, arc_columns, counts):
-    """Add the pairs that occur with given labels, each token by its weight: ``counts`` (K,) in and out."""
-    row_indptr, rows, indptr, ranges, pair_of, other, values = features
-    starts, columns, first_item, arc_column = pairs.starts, pairs.columns, arc_columns.starts, arc_columns.columns
-    for token in range(len(arcs)):
-        n_rows = row_indptr[token + 1] - row_indptr[token]
-        for index in range(-n_rows, indptr[token + 1] - indptr[token]):
-            value, first, stop = _entry_of(
-                row_indptr, rows, indptr, ranges, pair_of, other, values, starts, token, index
-            )
-            for item in range(first_item[arcs[token]], first_item[arcs[token] + 1]):
-                pair = first_at_least(columns, first, stop, arc_column[item])
-                while pair < stop and columns[pair] == arc_column[item]:
-                    counts[pair] += value * token_weight[token]
+                    if of_pairs:
+                        sums[pair] += value * factors[token]
+                    else:
+                        sums[token] += value * factors[pair]
                     pair += 1
 
 

@@ -198,8 +198,6 @@ class Problem:
 
         Sequences with missing labels do not count.
         """
-        if self.n_sequences and self.is_partial.all():
-            return np.zeros(self.n_weights)
         if self.is_partial.any():
             return self.part(np.flatnonzero(~self.is_partial)).empirical_counts()
         return self.plan.empirical_counts(self.truth, self.sequence_weight)

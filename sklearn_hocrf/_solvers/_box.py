@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize
+
+from ._common import Point
 
 PATIENCE = 2
 
 
 class SearchEnd(Exception):
     """End :func:`minimize_in_box`. A separate class, which no user code raises."""
-
-
-class _Point(NamedTuple):
-    x: np.ndarray
-    value: float
-    gradient: np.ndarray
-
-    def promise(self, x):
-        """Return the decrease of the function at another point, to first order."""
-        return float(self.gradient @ (self.x - x))
 
 
 def minimize_in_box(
@@ -65,15 +56,19 @@ def minimize_in_box(
         return
     scale, best, in_vain, n_left = None, None, 0, max_evaluations
 
+    def promise(x):
+        """Return the decrease of the function from the best point to another one, to first order."""
+        return float(best.gradient @ (best.w - x))
+
     def scaled(x):
         nonlocal scale, best, in_vain, n_left
-        if n_left == 0 or in_vain == PATIENCE or (in_vain and best.promise(x) < tol * abs(best.value)):
+        if n_left == 0 or in_vain == PATIENCE or (in_vain and promise(x) < tol * abs(best.value)):
             raise SearchEnd
         value, gradient = function(x)
         n_left -= 1
         in_vain = in_vain + 1 if best is not None and best.value - value < tol * abs(value) else 0
         if best is None or value < best.value:
-            best = _Point(x.copy(), value, gradient)
+            best = Point(x.copy(), value, gradient, gradient)
         if scale is None:
             steepest = np.linalg.norm(gradient)
             scale = first / steepest if steepest > 0 else 1.0

@@ -47,7 +47,7 @@ class PatternAutomaton(NamedTuple):
     pattern_arc: np.ndarray  # (Z,) int32   the first arc of each pattern, the only one unless labels are tags
     into: np.ndarray  # (P + 1,) int64   range of the arcs into each state that may carry mass
     outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
-    source_arcs: np.ndarray  # (A,) int32   arcs by source
+    source_arcs: np.ndarray  # (A,) int32   arcs by source, and then by label
 
     def __repr__(self) -> str:
         sizes = f"{self.n_labels} labels, {len(self.pattern_arc)} patterns, {self.n_states} states, {self.n_arcs} arcs"
@@ -221,7 +221,7 @@ def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternA
         "arc_length": automaton.arc_length[order],
         "arc_pattern": automaton.arc_pattern[order],
         "pattern_arc": _first_arcs(automaton.arc_pattern[order], len(automaton.pattern_arc)),
-        "source_arcs": np.argsort(automaton.arc_source[order], kind="stable"),
+        "source_arcs": np.lexsort((automaton.arc_label[order], automaton.arc_source[order])),
     }
     kept = automaton.arc_target[~is_last]
     columns = dict(zip(columns, freeze_all(columns.values(), np.int32), strict=True))

@@ -66,17 +66,15 @@ class DenseProduct(NamedTuple):
         return scores
 
 
-def dense_product(dense: DenseColumns | None, attribute: np.ndarray, column: np.ndarray) -> DenseProduct | None:
+def dense_product(dense: DenseColumns, attribute: np.ndarray, column: np.ndarray) -> DenseProduct | None:
     """Return the product of dense columns with the weights of pairs, or None if there is nothing to multiply.
 
     Parameters
     ----------
-    dense : DenseColumns or None
+    dense : DenseColumns
     attribute, column : ndarray of shape (n_pairs,)
         Attribute and score column of each pair.
     """
-    if dense is None:
-        return None
     dense_index = np.full(max(attribute.max(initial=-1), dense.attributes[-1]) + 1, -1)
     dense_index[dense.attributes] = np.arange(len(dense.attributes))
     pairs = np.flatnonzero(dense_index[attribute] >= 0)

@@ -13,7 +13,6 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze_all, freeze_all_indices, joined_ranges, offsets_of
-from .patterns import PatternTable
 from .weighted_arcs import CompiledPatterns, suffix_patterns
 
 
@@ -52,11 +51,6 @@ class LabelParts(NamedTuple):
     def labels(self) -> np.ndarray:
         """Return the label of each entry of ``parts``."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
-
-def given_parts(parts: LabelParts | None, patterns: PatternTable) -> LabelParts:
-    """Return the parts of the labels of patterns; None means no parts."""
-    return LabelParts.none(patterns.n_labels) if parts is None else parts
 
 
 class PartLinks(NamedTuple):

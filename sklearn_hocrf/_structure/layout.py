@@ -26,7 +26,7 @@ from .._data.forks import cached_property
 from .._data.segments import BEGIN, Channel, LengthBlock
 from .._kernels import token_scores
 from .dense_columns import DenseProduct, Occurrences, dense_product
-from .label_parts import LabelParts, PartLinks, endings, given_parts, link_parts
+from .label_parts import LabelParts, PartLinks, endings, link_parts
 from .pairs import (
     DenseFeatures,
     FeatureMap,
@@ -40,8 +40,10 @@ from .pairs import (
 )
 from .patterns import PatternTable, Runs, given_patterns
 from .weighted_arcs import (
+    ArcLayout,
     CompiledPatterns,
-    arc_tables,
+    arc_columns,
+    arc_structure,
     arcs_of_labels,
     bias_of_arc,
     compile_patterns,
@@ -50,7 +52,7 @@ from .weighted_arcs import (
 _NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are all 1
 
 
-class WeightLayout:
+class WeightLayout(ArcLayout):
     """The patterns and (feature, pattern) pairs that have a weight, and the indices of the weights.
 
     The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. A segment counts the weights
@@ -89,9 +91,8 @@ class WeightLayout:
 
     Attributes
     ----------
-    compiled : CompiledPatterns
-    arc_structure : ArcStructure
-        The arrays of the automaton for kernels.
+    compiled, arc_structure, bias_pattern, first_bias
+        As in :class:`ArcLayout`.
     arc_columns : ArcColumns
     part_links : PartLinks
         The parts of labels by score column in channel BEGIN.
@@ -122,7 +123,7 @@ class WeightLayout:
     ) -> None:
         self.forbidden = tuple(forbidden)
         self.compiled = compiled = self._compile(patterns) if compiled is None else compiled
-        self.patterns, self.automaton, self.network = compiled.patterns, compiled.automaton, compiled.network
+        self.patterns, self.network = compiled.patterns, compiled.network
         self.channels = channels
         n_labels, n_patterns = self.automaton.n_labels, len(self.patterns.lengths)
         self.parts = LabelParts.none(n_labels) if parts is None else LabelParts(*parts).checked(n_labels)
@@ -141,6 +142,7 @@ class WeightLayout:
             raise ValueError("pairs need a feature and a pattern each, and patterns with a bias must be sorted")
         pair_column = self._set_columns(pair_feature, pair_pattern)
         self._set_pairs(pair_feature, pair_column)
+        self.first_bias = self.n_pairs + len(self.token_labels)
         self._set_arcs()
 
     def _set_columns(self, pair_feature: np.ndarray, pair_pattern: np.ndarray) -> np.ndarray:
@@ -173,8 +175,9 @@ class WeightLayout:
         column_of_row = np.full(self.n_rows, -1)
         column_of_row[self.column_pattern[columns]] = columns
         self.part_links: PartLinks = link_parts(self.parts, column_of_row[n_patterns:])
-        tables = arc_tables(self.compiled, column_of_row[:n_patterns], *self.part_links[:2])
-        self.arc_structure, self.arc_columns = tables
+        column_of_arc = np.append(column_of_row[:n_patterns], -1)[self.automaton.arc_pattern]  # the last: of no pattern
+        self.arc_structure = arc_structure(self.compiled, column_of_arc)
+        self.arc_columns = arc_columns(self.automaton, column_of_arc, *self.part_links[:2])
 
     @property
     def row_orders(self) -> np.ndarray:
@@ -184,11 +187,6 @@ class WeightLayout:
     @property
     def n_pairs(self) -> int:
         return len(self.pairs.columns)
-
-    @property
-    def first_bias(self) -> int:
-        """Index of the first weight that is a bias."""
-        return self.n_pairs + len(self.token_labels)
 
     @property
     def n_weights(self) -> int:
@@ -208,11 +206,6 @@ class WeightLayout:
     def order_of_weight(self) -> np.ndarray:
         """Order of the pattern of each weight, 0 for parts; shape (n_weights,), int32."""
         return freeze(self.row_orders[self.row_of_weight], np.int32)
-
-    @property
-    def n_varying(self) -> int:
-        """Number of arcs whose scores depend on the position."""
-        return len(self.arc_structure.varying_arc)
 
     def arguments(self) -> dict:
         """Return the arguments of the constructor, by name and in order."""
@@ -510,7 +503,7 @@ class WeightLayout:
         weight = np.repeat(sequence_weight, batch.lengths)
         counts = np.zeros(self.n_pairs)
         token_rows = self.rows(batch) if token_rows is None else token_rows
-        token_scores.label_counts(token_rows, self.pairs, weight, arcs, self.arc_columns, counts)
+        token_scores.label_sums(token_rows, self.pairs, arcs, self.arc_columns, weight, True, counts)
         product = self.dense_product(batch)
         if product is not None:
             product.label_counts(self.occurrences(product, arcs, {0: every_token(batch)}), weight, counts)
@@ -519,8 +512,8 @@ class WeightLayout:
 
     def label_scores(self, batch: SequenceBatch, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the scores of the features at each token of labelled data; shape (N,)."""
-        arcs, scores = arcs_of_labels(self.automaton, batch.offsets, codes), np.empty(batch.n_tokens)
-        token_scores.label_scores(self.rows(batch), self.pairs, weights, arcs, self.arc_columns, scores)
+        arcs, scores = arcs_of_labels(self.automaton, batch.offsets, codes), np.zeros(batch.n_tokens)
+        token_scores.label_sums(self.rows(batch), self.pairs, arcs, self.arc_columns, weights, False, scores)
         product = self.dense_product(batch)
         if product is not None:
             occurrences = self.occurrences(product, arcs, {0: every_token(batch)})
@@ -561,7 +554,8 @@ class LayoutFrame(NamedTuple):
     @classmethod
     def of(cls, patterns: PatternTable, forbidden: Runs = (), parts: LabelParts | None = None) -> LayoutFrame:
         """Return the frame of patterns; None means labels without parts."""
-        return cls(patterns, tuple(forbidden), given_parts(parts, patterns))
+        parts = LabelParts.none(patterns.n_labels) if parts is None else parts
+        return cls(patterns, tuple(forbidden), parts)
 
     @classmethod
     def like(cls, layout: WeightLayout) -> LayoutFrame:

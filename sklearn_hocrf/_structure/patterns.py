@@ -290,21 +290,6 @@ def count_patterns(
     return found
 
 
-def observed_patterns(
-    codes: np.ndarray,
-    offsets: np.ndarray,
-    n_labels: int,
-    max_order: int,
-    min_count: float = 1,
-    sequence_weight: np.ndarray | None = None,
-    history: str | TagHistory = TOKENS,
-    announce: Callable[[int, int], None] | None = None,
-) -> PatternTable:
-    """Return the patterns that occur in training labels; see :func:`count_patterns`, and ``frequent`` of its result."""
-    counts = count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight, history)
-    return counts.frequent(n_labels, min_count, announce)
-
-
 def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the id of each key among the distinct keys, in order; their counts; and one position of each."""
     if n_keys > len(keys):
@@ -331,10 +316,8 @@ def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKE
     tags = TagHistory.of(history, n_labels)
     repeated, of_label = tags.repeated(), np.array(tags.codes) - tags.first
     n_open, n_inside = (np.bincount(of_label[tags.may(role)], minlength=len(repeated)) for role in (OPEN, INSIDE))
-    n_next, n_same = (
-        len(repeated),
-        int((~repeated).sum()),
-    )  # patterns of segments, and those that do not repeat the last
+    # patterns of segments, and those that do not repeat the last
+    n_next, n_same = len(repeated), int((~repeated).sum())
     total = n_labels + (int(n_open @ n_inside) if max_order else 0)
     for _ in range(max_order):
         n_next, n_same = len(repeated) * n_next - n_same, int((~repeated).sum()) * n_next - n_same

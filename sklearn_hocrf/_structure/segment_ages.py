@@ -22,7 +22,7 @@ from .._kernels.tag_segments import Tags
 from .automaton import PatternAutomaton
 from .segment_layout import LengthEntries, SegmentLayout
 from .sum_network import build_sum_network
-from .weighted_arcs import ArcStructure, CompiledPatterns, arc_structure
+from .weighted_arcs import ArcLayout, CompiledPatterns, arc_structure
 
 MOST_AGES = 256  # more would cost as much as a table of candidate segments
 
@@ -122,7 +122,7 @@ def aged(layout: SegmentLayout) -> AgedLayout:
     return layout.derived(AgedLayout)
 
 
-class AgedLayout:
+class AgedLayout(ArcLayout):
     """The weights of a layout of segments as scores of a chain of aged labels.   L labels, M aged labels, A arcs.
 
     Parameters
@@ -136,9 +136,9 @@ class AgedLayout:
         Label and age of each aged label; those of age 1 come first, in the order of the labels.
     n_columns : int
         Number of columns of the chain: aged labels, then what moves the scores of arcs.
-    compiled : CompiledPatterns
-        The automaton over aged labels, whose ``pattern_arc`` are the arcs of the layout's patterns.
-    arc_structure : ArcStructure
+    compiled, arc_structure, bias_pattern, first_bias
+        As in :class:`ArcLayout`: the automaton over aged labels, whose ``pattern_arc`` are the arcs of the layout's
+        patterns.
     links : AgeLinks
     length_entries : LengthEntries
         The weights of lengths and tokens, and the columns of the chain to which they add.
@@ -147,11 +147,11 @@ class AgedLayout:
     """
 
     def __init__(self, layout: SegmentLayout) -> None:
-        self.bias_pattern, self.first_bias, self.n_weights = layout.bias_pattern, layout.first_bias, layout.n_weights
+        self.bias_pattern, self.first_bias = layout.bias_pattern, layout.first_bias
         increments = [_increments(layout.channels[channel]) for channel in layout.column_channel]
         self._set_ages(layout, increments)
         column_of_arc = self._compile(layout)
-        self.arc_structure: ArcStructure = arc_structure(self.compiled, column_of_arc)
+        self.arc_structure = arc_structure(self.compiled, column_of_arc)
         items = [
             (self._columns[pattern, age], column, shift, sign)
             for column, row in enumerate(layout.column_pattern.tolist())
@@ -165,14 +165,6 @@ class AgedLayout:
         of_links = starts, column[order], shift[order], sign[order]
         self.links = AgeLinks(*freeze_all(of_links, np.int64, np.int32, np.int64, np.float64))
         self.length_entries = self._length_entries(layout)
-
-    @property
-    def automaton(self) -> PatternAutomaton:
-        return self.compiled.automaton
-
-    @property
-    def n_varying(self) -> int:
-        return len(self.arc_structure.varying_arc)
 
     def _owners(self, layout: SegmentLayout, row: int) -> list[int]:
         """Return the patterns to whose scores a row of weights adds: the pattern, or the labels with the part."""

@@ -143,7 +143,6 @@ class SegmentLayout(WeightLayout):
         self.rules = SegmentRules(*rules).checked()
         _, self.length_blocks, self.longest, self.repeats, self.shortest = self.rules
         self._derived: dict[Callable, Any] = {}
-        self._index: SegmentIndex | None = None  # made when first needed, by any thread
         super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
         self.rules.check_sizes(self.patterns.n_labels, self.n_features)
 
@@ -171,15 +170,14 @@ class SegmentLayout(WeightLayout):
 
     def segment_index(self, longest_sequence: int) -> SegmentIndex:
         """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens."""
-        if self._index is None:
-            self._index = self._index_without_cells()
-        index = self._index
+        index = self._index_without_cells
         longest = np.minimum(index.longest, max(longest_sequence, 1))
         longest, first_cell = freeze_all((longest, offsets_of(longest)), np.int64)
         return index._replace(longest=longest, first_cell=first_cell)
 
+    @cached_property
     def _index_without_cells(self) -> SegmentIndex:
-        """Return the index for sequences of any length, which may have too many cells to number them."""
+        """The index for sequences of any length, which may have too many cells to number them."""
         automaton, n_labels, n_patterns = self.automaton, self.automaton.n_labels, len(self.patterns.lengths)
         begins = self.column_channel == self.channels.index(BEGIN)
         moves_arcs = begins & (self.row_orders[self.column_pattern] > 0)

@@ -40,11 +40,6 @@ class SumNetwork(NamedTuple):
     back_starts: np.ndarray  # (J + P + 1,) int32   the last P sums are beta of the states
     back_terms: np.ndarray  # int32
 
-    @property
-    def n_additions(self) -> int:
-        """Additions for one position: forward, without those over the arcs into a state."""
-        return len(self.terms) - (len(self.starts) - 1)
-
 
 def build_sum_network(automaton: PatternAutomaton) -> SumNetwork:
     """Compile the sum network of an automaton.
@@ -54,8 +49,8 @@ def build_sum_network(automaton: PatternAutomaton) -> SumNetwork:
     >>> from sklearn_hocrf._structure.automaton import build_automaton
     >>> from sklearn_hocrf._structure.patterns import given_patterns
     >>> network = build_sum_network(build_automaton(given_patterns([(0, 1)], 2), 2))
-    >>> # alpha() + alpha(1) for the arc (, 1), alpha() + (alpha(0) + alpha(1)) for (, 0)
-    >>> network.n_additions
+    >>> # three additions: alpha() + alpha(1) for the arc (, 1), alpha() + (alpha(0) + alpha(1)) for (, 0)
+    >>> len(network.terms) - (len(network.starts) - 1)
     3
     """
     return _finish(automaton.n_states, automaton.n_open, *_edges_and_nodes(automaton))

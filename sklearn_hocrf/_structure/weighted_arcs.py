@@ -6,9 +6,8 @@ for each vector of weights.
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,22 +18,7 @@ from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, w
 from .patterns import PatternTable, Runs, TagHistory, checked_forbidden
 from .sum_network import SumNetwork, build_sum_network
 
-__all__ = [
-    "ArcColumns",
-    "ArcStructure",
-    "CompiledPatterns",
-    "WeightedArcs",
-    "arc_structure",
-    "arc_tables",
-    "arcs_with_suffix",
-    "compile_patterns",
-    "given_arcs",
-    "arcs_of_labels",
-    "bias_of_arc",
-    "log_spread",
-    "suffix_patterns",
-    "weighted_arcs",
-]
+_NO_SCORES = freeze(np.empty(0), np.float64)
 
 
 class CompiledPatterns(NamedTuple):
@@ -106,10 +90,11 @@ def _without_longer(runs: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     return [run for run in runs if run in shortest]
 
 
-class ArcStructure(NamedTuple):
-    """The automaton and its sum network for kernels.   L labels, P states, A arcs, Q varying arcs.
+class WeightedArcs(NamedTuple):
+    """The automaton, its sum network, and the scores of arcs.   L labels, P states, A arcs, Q varying arcs.
 
-    The score of a *varying* arc depends on the position: some score column moves it, or a suffix of it.
+    The score of a *varying* arc depends on the position: some score column moves it, or a suffix of it. The structure
+    that layouts have is without scores, which come from one evaluation. Kernels read both from one flat tuple.
     """
 
     n_labels: int
@@ -129,44 +114,40 @@ class ArcStructure(NamedTuple):
     varying_arc: np.ndarray  # (Q,) int32   shortest arcs first
     varying_suffix: np.ndarray  # (Q,) int32   index of the arc's longest proper suffix among the varying arcs, or -1
     varying_column: np.ndarray  # (Q,) int32   score column of the arc's own pattern, or -1
+    arc_score: np.ndarray = _NO_SCORES  # (A,) float64   constant part: biases of all suffix patterns; -inf if forbidden
+    arc_weight: np.ndarray = _NO_SCORES  # (A,) float64   exp(arc_score - log_shift)
+    log_shift: float = 0.0  # highest arc score
+    arc_score_derivative: np.ndarray = _NO_SCORES  # (A,) float64   along a direction of the weights, for dual numbers
+    arc_weight_derivative: np.ndarray = _NO_SCORES  # (A,) float64
 
 
-if TYPE_CHECKING:
+class ArcLayout:
+    """The part of a layout that the scores of arcs depend on.
 
-    class WeightedArcs(ArcStructure):
-        """The structure and the scores of one evaluation, which kernels read from one flat tuple."""
-
-        arc_score: np.ndarray  # (A,) float64   constant part: the biases of all suffix patterns; -inf if forbidden
-        arc_weight: np.ndarray  # (A,) float64   exp(arc_score - log_shift)
-        log_shift: float  # highest arc score
-        arc_score_derivative: np.ndarray  # (A,) float64   along a direction of the weights, for kernels on dual numbers
-        arc_weight_derivative: np.ndarray  # (A,) float64
-
-        def __new__(cls, *fields: Any) -> Self: ...
-        def _replace(self, **fields: Any) -> Self: ...
-else:
-    _SCORES = ("arc_score", "arc_weight", "log_shift", "arc_score_derivative", "arc_weight_derivative")
-    WeightedArcs = namedtuple("WeightedArcs", (*ArcStructure._fields, *_SCORES))
-
-
-class ArcLayout(Protocol):
-    """The part of a :class:`WeightLayout` that the scores of arcs depend on."""
+    Attributes
+    ----------
+    compiled : CompiledPatterns
+    arc_structure : WeightedArcs
+        The arrays of the automaton for kernels, without scores.
+    bias_pattern : ndarray of int
+        Patterns with a bias, ascending.
+    first_bias : int
+        Index of the first weight that is a bias.
+    """
 
     compiled: CompiledPatterns
-    arc_structure: ArcStructure
+    arc_structure: WeightedArcs
     bias_pattern: np.ndarray
+    first_bias: int
 
     @property
-    def first_bias(self) -> int: ...
+    def automaton(self) -> PatternAutomaton:
+        return self.compiled.automaton
 
     @property
-    def n_weights(self) -> int: ...
-
-    @property
-    def automaton(self) -> PatternAutomaton: ...
-
-    @property
-    def n_varying(self) -> int: ...
+    def n_varying(self) -> int:
+        """Number of arcs whose scores depend on the position."""
+        return len(self.arc_structure.varying_arc)
 
 
 class ArcColumns(NamedTuple):
@@ -176,24 +157,10 @@ class ArcColumns(NamedTuple):
     columns: np.ndarray  # int32   ascending for each arc
 
 
-def arc_tables(
-    compiled: CompiledPatterns, column_of_pattern: np.ndarray, part_starts: np.ndarray, part_columns: np.ndarray
-) -> tuple[ArcStructure, ArcColumns]:
-    """Return the structure for kernels, and the score columns of each arc.
-
-    ``column_of_pattern`` is the column of each pattern, or -1; ranges and columns of parts are as in
-    :class:`PartLinks`.
-    """
-    automaton = compiled.automaton
-    column_of_arc = np.append(column_of_pattern, -1)[automaton.arc_pattern]  # the last: of arcs without a pattern
-    columns = _arc_columns(automaton, column_of_arc, part_starts, part_columns)
-    return arc_structure(compiled, column_of_arc), columns
-
-
-def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> ArcStructure:
+def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> WeightedArcs:
     """Return the structure for kernels; ``column_of_arc`` is the column of each arc's own pattern, or -1."""
     automaton = compiled.automaton
-    return ArcStructure(
+    return WeightedArcs(
         automaton.n_labels,
         automaton.fail,
         automaton.state_label,
@@ -207,10 +174,13 @@ def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> ArcS
     )
 
 
-def _arc_columns(
+def arc_columns(
     automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_columns: np.ndarray
 ) -> ArcColumns:
-    """Return the columns of each arc's suffixes and of its label's parts, ascending."""
+    """Return the score columns of each arc's suffixes and of its label's parts, ascending.
+
+    ``column_of_arc`` is as in :func:`arc_structure`; ranges and columns of parts are as in :class:`PartLinks`.
+    """
     n_arcs = len(column_of_arc)
     arcs, suffix = np.arange(n_arcs), np.arange(n_arcs)
     pairs = []
@@ -231,7 +201,7 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
 
     Parameters
     ----------
-    layout : WeightLayout
+    layout : ArcLayout
     weights : ndarray of shape (n_weights,)
     direction : ndarray of shape (n_weights,) or None
         None means zeros.
@@ -270,12 +240,12 @@ def given_arcs(n_labels: int, structure: tuple, score: np.ndarray) -> WeightedAr
     return _with_scores(arc_structure(compiled, none), score[order], np.zeros(len(order)))
 
 
-def _with_scores(structure: ArcStructure, scores: np.ndarray, derivative: np.ndarray) -> WeightedArcs:
+def _with_scores(structure: WeightedArcs, scores: np.ndarray, derivative: np.ndarray) -> WeightedArcs:
     log_shift = scores.max() if scores.max() > -np.inf else 0.0
     arc_weight = np.exp(scores - log_shift)
     arrays = scores, arc_weight, derivative, derivative * arc_weight
     scores, arc_weight, *derivatives = freeze_all(arrays, np.float64)
-    return WeightedArcs(*structure, scores, arc_weight, float(log_shift), *derivatives)
+    return WeightedArcs._make((*structure[:-5], scores, arc_weight, float(log_shift), *derivatives))
 
 
 def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
@@ -323,8 +293,8 @@ def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tupl
     return index, arcs, index[automaton.arc_suffix[arcs]]
 
 
-def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return arc_varying, varying_arc, varying_suffix and varying_column; see :class:`ArcStructure`."""
+def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tuple:
+    """Return arc_varying, varying_arc, varying_suffix and varying_column; see :class:`WeightedArcs`."""
     column = np.where(automaton.arc_length > 1, column_of_arc, -1)  # columns of single labels are emissions
     arc_varying, varying_arc, varying_suffix = arcs_with_suffix(automaton, column >= 0)
     return freeze_all((arc_varying, varying_arc, varying_suffix, column[varying_arc]), np.int32)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from decimal import Decimal
-from itertools import accumulate, count, repeat
+from itertools import accumulate, chain, count
 from numbers import Number, Real
 
 import numpy as np
@@ -26,7 +26,7 @@ from .._data.forks import cached_property
 from .._data.warnings import warn_user
 from .._kernels.attributes import sort_ids
 from .._tagger import AttributeIds, ids_and_amounts
-from ._messages import NA_TOKENS, refuse_infinite_values, refuse_non_sequence
+from ._messages import NA_TOKENS, not_finite, refuse_infinite_values, refuse_non_sequence
 
 SEPARATOR = ":"
 MAX_DEPTH = 100  # of dicts in dicts
@@ -148,10 +148,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
                         ids.append(id_of(name) if amount == 1.0 else (id_of(name), amount))
             else:
                 complete = set()
-                if not is_list:
-                    _refuse_tuple(token, n, t)
-                listed = _attribute_names(token, n, t)
-                ids.extend(map(id_of, listed) if grow else map(names.get, listed, repeat(-1)))
+                ids.extend(map(id_of, _attribute_names(token if is_list else _collection(token, n, t), n, t)))
             widths.append(len(ids) - before)
     if grow:
         vocabulary.update(names)
@@ -185,12 +182,11 @@ def read_known_attributes(X, vocabulary) -> SequenceBatch:
     if not len(batch.indices):
         new_names = Vocabulary()
         read_attributes(X, new_names, grow=True)
-        if not any(name in vocabulary for name in new_names):
-            for name in list(new_names)[:1]:
-                warn_user(
-                    f"none of the {len(new_names)} attributes of X occurred in training, such as {short(name)}: are "
-                    "they spelt as in fit?"
-                )
+        if new_names and vocabulary.keys().isdisjoint(new_names):
+            warn_user(
+                f"none of the {len(new_names)} attributes of X occurred in training, such as "
+                f"{short(next(iter(new_names)))}: are they spelt as in fit?"
+            )
     return batch
 
 
@@ -198,12 +194,11 @@ def _lost_keys(X, keys) -> list:
     """Return the keys that no token of X has; usually the first token has them all."""
     lost = set(keys)
     n_tokens = 0
-    for sequence in X:
-        for token in sequence:
-            if not lost:
-                return []
-            n_tokens += 1
-            lost -= _decoded(token) if isinstance(token, Mapping) else lost
+    for token in chain.from_iterable(X):
+        if not lost:
+            return []
+        n_tokens += 1
+        lost -= _decoded(token) if isinstance(token, Mapping) else lost
     return sorted(lost) if n_tokens else []
 
 
@@ -212,38 +207,24 @@ def _decoded(keys) -> set:
     return {str(key, "utf-8") if isinstance(key, bytes) else key for key in keys}
 
 
-def _refuse_tuple(token, n, t):
-    """Raise if a token is a tuple, which could mean either columns of a raw token or attribute names."""
-    if isinstance(token, tuple) and token:
-        raise TypeError(
-            f"sequence {n}, position {t} of X is the tuple {short(token)}: for columns of raw tokens put a "
-            "SequenceFeatureExtractor before; for attribute names use a list"
-        )
-
-
-def _attribute_names(token, n, t, key=None):
-    """Return the names of a token that is a list of attribute names, or of such a value of the attribute ``key``."""
-    if type(token) is not list:
-        token = _collection(token, n, t)
-    if set(map(type, token)) - {str}:
-        return [_text(name, n, t, key) for name in token]
-    return token
+def _attribute_names(names, n, t, key=None):
+    """Return the attribute names of a token, or in the value of its attribute ``key``, as a list or as they are."""
+    if isinstance(names, np.ndarray):
+        names = names.tolist()
+    if set(map(type, names)) - {str}:
+        return [_text(name, n, t, key) for name in names]
+    return names
 
 
 def _collection(token, n, t):
-    """Return a token that should be a list of attribute names as a collection, or raise."""
-    if isinstance(token, (str, bytes)):
+    """Return a token that is no dict if it can be attribute names; a tuple could also be columns of a raw token."""
+    if isinstance(token, (str, bytes)) or not _is_collection(token) or (isinstance(token, tuple) and token):
         raise TypeError(
             f"sequence {n}, position {t} of X is the {type(token).__name__} {short(token)}, but a token must be a dict "
             "or a list of attribute names. For raw tokens put a SequenceFeatureExtractor before the estimator; if X is "
             "one sequence, wrap it: `[X]`"
         )
-    if not _is_collection(token):
-        raise TypeError(
-            f"sequence {n}, position {t} of X is {short(token)} ({type(token).__name__}), but a token must be a dict "
-            "or a list of attribute names"
-        )
-    return token.tolist() if isinstance(token, np.ndarray) else token
+    return token
 
 
 def _is_collection(value) -> bool:
@@ -304,9 +285,7 @@ def _attributes_of(key, value, n, t, depth=0):
 def _finite(value, key, n, t):
     amount = to_float(value)
     if not np.isfinite(amount):
-        what = "NaN" if np.isnan(amount) else "inf"
-        where = f"sequence {n}, position {t}, attribute {short(key)}"
-        raise ValueError(f"Input X contains {what}: {where} is {short(value)}{NA_TOKENS if what == 'NaN' else ''}")
+        raise not_finite(value, f"sequence {n}, position {t}, attribute {short(key)}", NA_TOKENS)
     return amount
 
 

@@ -43,9 +43,8 @@ class CallbacksMixin(CallbackSupportMixin):
             If an argument is not a callback.
         """
         if CallbackSupportMixin is object:
-            raise ImportError(
-                f"set_callbacks needs scikit-learn >= 1.9, but this is scikit-learn {sklearn.__version__}"
-            )
+            version = sklearn.__version__
+            raise ImportError(f"set_callbacks needs scikit-learn >= 1.9, but this is scikit-learn {version}")
         return super().set_callbacks(*callbacks)
 
 

@@ -271,12 +271,10 @@ class MethodsOfModel:
 
     def _refusing(self, name: str) -> Callable:
         """Return a method that raises a NotFittedError."""
+        instance = f"This {type(self).__name__} instance is not fitted yet."
 
         def refuse(*_, **__):
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
-                f"using {name}."
-            )
+            raise NotFittedError(f"{instance} Call 'fit' with appropriate arguments before using {name}.")
 
         return refuse
 

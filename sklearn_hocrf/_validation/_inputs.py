@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from .._data.arrays import joined_ranges, offsets_of
 from .._data.batch import SequenceBatch, cut_sequences
-from .._data.checks import number_weights, refuse_infinite_sum, short, without_columns
+from .._data.checks import number_weights, short, without_columns
 from .._data.segments import LengthBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
 from .._data.warnings import warn_user
@@ -123,9 +123,7 @@ class TrainingData(NamedTuple):
                 'segments, or use HighOrderCRF(history="segments"), which learns from single labels'
             )
         if not len(starts):
-            raise ValueError(
-                "y has only missing labels: no token or segment has a known label, so there is nothing to learn"
-            )
+            raise ValueError("y has only missing labels: no token or segment has a known label to learn from")
         source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
         targets = self.targets.of_runs(starts, stops, joined_ranges(starts, stops))
         weight = None if self.sequence_weight is None else self.sequence_weight[source]
@@ -238,9 +236,8 @@ def sequences_like(estimator, y, sample_weight=None) -> TrainingSequences | None
     offsets = offsets_of(lengths)
     batch = SequenceBatch(offsets, np.zeros(offsets[-1] + 1), np.zeros(0), None, 0)
     weight = check_sequence_weight(sample_weight, len(batch))
-    return TrainingSequences(
-        batch, form, FeatureSpace(0, None, None, form == "table"), weight, used_sequences(lengths, weight)
-    )
+    features = FeatureSpace(0, None, None, form == "table")
+    return TrainingSequences(batch, form, features, weight, used_sequences(lengths, weight))
 
 
 def used_sequences(lengths, weight) -> np.ndarray | None:
@@ -267,7 +264,10 @@ def check_sequence_weight(sample_weight, n_sequences):
         raise ValueError(f"sample_weight must be finite and not negative, but sequence {n} has {weight[n]}")
     if n_sequences and not weight.any():
         raise ValueError("Sample weights must contain at least one non-zero number.")
-    refuse_infinite_sum(weight)
+    with np.errstate(over="ignore"):
+        if np.isinf(weight.sum()):
+            n = int(np.argmax(weight))
+            raise ValueError(f"the sum of sample_weight is too large for a float; highest: {weight[n]} (sequence {n})")
     return weight
 
 
@@ -355,9 +355,7 @@ def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, F
         elif fitted.is_table:
             validate_data(estimator, X, reset=False, skip_check_array=True)  # number and names of the features
         else:
-            raise ValueError(
-                f"X is a plain 2-D array, but {name} was fitted on sequences. If X is one sequence, wrap it: `[X]`"
-            )
+            raise ValueError(f"X is a plain 2-D array, but {name} was fitted on sequences; if X is one, wrap it: `[X]`")
     else:
         X = list(X)
         are_rows = form == "grid" or looks_like_rows(X, default=fitted is not None and fitted.vocabulary is None)
@@ -391,9 +389,7 @@ def _check_kind(rows, features, name):
 
 def _refuse_segment_features(batch, estimator):
     if batch.blocks is not None and not estimator._takes_segment_features:
-        raise ValueError(
-            f"X has segment features, but {type(estimator).__name__} has no segments: use HighOrderSemiCRF"
-        )
+        raise ValueError(f"X has segment features; {type(estimator).__name__} has no segments: use HighOrderSemiCRF")
 
 
 def _warn_of_other_scheme(batch, estimator):

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import joined_ranges, offsets_of
-from .._data.checks import IGNORED, is_missing, no_label, short
+from .._data.checks import IGNORED, is_missing, is_ordered_collection, no_label, short
 from .._data.labels import SEEN, distinct_values, label_codes, position_name, sorted_labels
 from .._data.masks import Mask
 from .._data.schemes import (
@@ -38,18 +38,11 @@ from .._data.schemes import (
     goes_on,
     looks_like_segments,
     marks_ends,
-    not_a_tag,
     read_segment,
-    split_tag,
+    read_tag,
 )
 from .._data.segments import Segments
-from ._targets import (
-    is_ordered_collection,
-    read_collection,
-    read_labels,
-    read_target_sequences,
-    refuse_segments,
-)
+from ._targets import read_collection, read_labels, read_target_sequences
 
 
 class Known(NamedTuple):
@@ -135,19 +128,15 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
             _refuse_gaps(bounds, offsets_of(lengths))
         counts, as_lists = np.bincount(bounds[:, 0], minlength=len(lengths)), True
     else:
-        if scheme != "tokens" and form != "table":
-            refuse_segments(y, lengths, name, scheme, what)
-        (labels, as_lists), counts = read_labels(y, lengths, form, name, what), lengths
+        (labels, as_lists), counts = read_labels(y, lengths, form, name, scheme, what), lengths
     if kept is not None:
         chosen = np.flatnonzero(np.repeat(kept, counts))
         labels = labels[chosen] if isinstance(labels, np.ndarray) else [labels[i] for i in chosen]
         bounds = bounds if bounds is None else bounds[chosen]
         lengths, counts = np.where(kept, lengths, 0), np.where(kept, counts, 0)
     starts, offsets = offsets_of(counts), offsets_of(lengths)
-    if not isinstance(labels, np.ndarray) and any(
-        issubclass(kind, (set, frozenset)) for kind in set(map(type, labels))
-    ):
-        labels = [frozenset(entry) if isinstance(entry, (set, frozenset)) else entry for entry in labels]
+    if isinstance(labels, list) and any(issubclass(kind, set) for kind in set(map(type, labels))):
+        labels = [frozenset(entry) if isinstance(entry, set) else entry for entry in labels]
     distinct, ids, dtype = distinct_values(labels, lambda i: position_name(starts, i))
     of_tokens, begins = ids, np.zeros(int(offsets[-1]), np.int8)
     if bounds is not None:
@@ -173,19 +162,9 @@ def _parts(entry, i, given, may_be_open) -> list | None:
         return None
     for member in filter(is_missing, members):
         raise no_label(member, given.where(i), what)
-    return [_read_tag(member, given, i) if given.scheme in PREFIXES else (None, member) for member in members]
-
-
-def _read_tag(tag, given, i) -> tuple:
-    """Return the prefix and the label of a tag of an entry, given the entry's index."""
-    part = split_tag(tag, given.scheme)
-    if part is None:
-        raise ValueError(not_a_tag(tag, given.scheme, given.what, given.where(i)))
-    if part[1] == OUTSIDE and part[0] != O:
-        raise ValueError(
-            f"{given.what} has the tag {short(tag)} ({given.where(i)}), but the label 'O' belongs to the tag 'O'"
-        )
-    return part
+    if given.scheme not in PREFIXES:
+        return [(None, member) for member in members]
+    return [read_tag(member, given.scheme, what, lambda: given.where(i)) for member in members]
 
 
 def distinct_labels(given: Given, at_least=None) -> np.ndarray:
@@ -207,19 +186,20 @@ def distinct_labels(given: Given, at_least=None) -> np.ndarray:
         at_least = 2 if given.scheme in ("tokens", "runs") else 1
     first = np.empty(len(given.distinct), np.int64)
     first[given.ids[::-1]] = np.arange(len(given.ids))[::-1]  # the last value stays
-    return sorted_labels(labels, given.starts, at_least, first[[i for _, i in pairs]])
+    return sorted_labels(labels, given.starts, at_least, first[[i for _, i in pairs]], given.what)
 
 
 def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.ndarray:
     """Return all possible labels, sorted, from a parameter that has the labels, or tags, of one sequence."""
-    if isinstance(classes, (str, bytes)) or not is_ordered_collection(classes):
+    if not is_ordered_collection(classes):
         raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
     lengths = np.array([len(classes)])
     given = read_given([classes], lengths, "sequences", "", scheme, name, takes_missing_labels=False)
     try:
         return distinct_labels(given, at_least)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from error
+        message = str(error)
+        raise type(error)(message if message.startswith(f"{name} has ") else f"{name}: {message}") from error
 
 
 def known_of(given: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
@@ -354,7 +334,7 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
     """
     y = read_collection(y, name, "y")
     n_sequences = len(y)
-    kinds = {type(labels) for labels in y if is_ordered_collection(labels) and not isinstance(labels, (str, bytes))}
+    kinds = {type(labels) for labels in y if is_ordered_collection(labels)}
     if not kinds:
         return np.ones(n_sequences, np.int64), "table"
     if kinds == {tuple}:

@@ -18,9 +18,10 @@ FRAMES_FIRST = f"group its rows into sequences first, as in {GUIDE}/recipes.html
 NA_TOKENS = "; pandas.read_csv reads tokens such as NA as nan, unless keep_default_na=False"
 
 
-def not_finite(value, where) -> ValueError:
+def not_finite(value, where, if_missing="") -> ValueError:
     """Return the error for a value that is missing or infinite; scikit-learn's checks look for its first words."""
-    return ValueError(f"Input X contains {'NaN' if is_missing(value) else 'inf'}: {where} is {short(value)}")
+    what, hint = ("NaN", if_missing) if is_missing(value) or value != value else ("inf", "")
+    return ValueError(f"Input X contains {what}: {where} is {short(value)}{hint}")
 
 
 def refuse_broken(matrix, before="X") -> None:
@@ -59,12 +60,6 @@ def refuse_infinite_values(batch) -> None:
 def are_finite(numbers) -> bool:
     """Return whether an array has neither nan nor infinite values, without allocating another of its size."""
     return bool(np.isfinite([numbers.min(initial=0), numbers.max(initial=0)]).all())
-
-
-def feature_position(*index) -> str:
-    """Name an entry of rows by sequence, position and feature, or an entry of a table by sequence and feature."""
-    sequence, position, feature = index if len(index) == 3 else (index[0], 0, index[-1])
-    return f"sequence {sequence}, position {position}, feature {feature}"
 
 
 def refuse_non_sequence(sequence, n) -> None:

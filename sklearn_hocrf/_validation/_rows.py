@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from .._data.arrays import offsets_of
 from .._data.batch import MAX_FEATURES
 from .._data.checks import is_missing, short, to_float
-from ._messages import FRAMES_FIRST, feature_position, not_finite, refuse_broken, refuse_non_sequence
+from ._messages import FRAMES_FIRST, not_finite, refuse_broken, refuse_non_sequence
 
 _LARGEST = sys.float_info.max
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # although float() converts them
@@ -68,7 +68,7 @@ def _as_numbers(rows, *before):
 def _refuse_cells(rows, *before, remedy=""):
     """Raise unless rows, a list or an array, have one length and numbers that a float can hold."""
     for i, row in enumerate(rows):
-        where = f"sequence {before[0]}, position {i}" if before else f"row {i}"
+        where = f"sequence {before[0]}, position {i}" if before else f"sequence {i}, position 0"
         if isinstance(row, (str, dict)) or not hasattr(row, "__len__"):
             raise TypeError(f"{where} of X is {short(row)} ({type(row).__name__}), but must be a row of numbers")
         if len(row) != len(rows[0]):
@@ -78,11 +78,11 @@ def _refuse_cells(rows, *before, remedy=""):
             )
         for feature, value in enumerate(row):
             if type(value) not in (int, float) or not -_LARGEST < value < _LARGEST:  # a shortcut for most cells
-                _refuse_cell(value, *before, i, feature, remedy=remedy)
+                _refuse_cell(value, f"{where}, feature {feature}", remedy)
 
 
-def _refuse_cell(value, *index, remedy):
-    where, number, reason = feature_position(*index), None, ""
+def _refuse_cell(value, where, remedy):
+    number, reason = None, ""
     if value is np.ma.masked:
         raise ValueError(f"{where} of X is masked: fill such entries, as X.filled(0.0) does")
     if not isinstance(value, _NO_NUMBERS):

@@ -43,7 +43,7 @@ class SegmentTargets(NamedTuple):
     The methods are those of :class:`TokenTargets`, where they are described.
     """
 
-    segments: Segments
+    segments: Segments  # those that are known
     labels: np.ndarray  # (L,)         labels of segments, sorted
     longest: np.ndarray  # (L,) int64   highest length of a segment, by label; NO_LIMIT for any
     repeats: bool  # neighbouring segments may have the same label
@@ -51,9 +51,7 @@ class SegmentTargets(NamedTuple):
     bare_tags: bool  # tags of the label "_" are written without it
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
-    known: Mask | None = (
-        None  # segmentations that agree with y, if it has missing labels; ``segments`` are the known ones
-    )
+    known: Mask | None = None  # segmentations that agree with y, where it has missing labels
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -155,9 +153,8 @@ class SegmentTargets(NamedTuple):
         return None if self.scheme not in PREFIXES else self._tag_classes()[1]
 
     def _tag_classes(self) -> tuple[np.ndarray, TagTable]:
-        return _tag_classes(
-            self.scheme, tuple(self.labels.tolist()), tuple(self.longest.tolist()), self.outside, self.bare_tags
-        )
+        labels, longest = tuple(self.labels.tolist()), tuple(self.longest.tolist())
+        return _tag_classes(self.scheme, labels, longest, self.outside, self.bare_tags)
 
     def tag_channels(self):
         tags = self.tags
@@ -223,7 +220,7 @@ def read_segment_targets(
     segment_length=None,
     fixed=None,
     at_least=None,
-    takes_missing_labels: bool = False,
+    takes_missing_labels=False,
 ) -> SegmentTargets:
     """Return the training segmentations.
 

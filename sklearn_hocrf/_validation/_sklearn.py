@@ -18,19 +18,8 @@ from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from .._data.checks import NAMES_ELSEWHERE
 
-__all__ = [
-    "N_JOBS",
-    "HasMethods",
-    "Interval",
-    "Options",
-    "StrOptions",
-    "available_if",
-    "check_declared",
-    "check_method_params",
-    "fit_context",
-    "get_feature_names",
-    "safe_indexing",
-]
+# of scikit-learn's own, as they are
+__all__ = ["HasMethods", "Interval", "check_method_params", "get_feature_names", "safe_indexing"]
 
 _Method = TypeVar("_Method", bound=Callable)
 N_JOBS = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]

@@ -122,9 +122,7 @@ def _part_indices(part: Any, n: int, n_sequences: int) -> np.ndarray:
     if not part.size:
         return part.astype(np.int64)
     if not np.issubdtype(part.dtype, np.integer):
-        raise ValueError(
-            f"split {n} of cv must have indices of sequences, or masks of {n_sequences}, got {short(part)}"
-        )
+        raise ValueError(f"split {n} of cv must have indices of sequences, or masks of {n_sequences}: {short(part)}")
     out = part[(part < -n_sequences) | (part >= n_sequences)]
     if len(out):
         raise ValueError(f"split {n} of cv has the index {out[0]}, but there are {n_sequences} sequences")

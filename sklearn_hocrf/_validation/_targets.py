@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import column_or_1d
 
-from .._data.checks import is_ordered_collection, short, unmasked
-from .._data.labels import flatten_labels, list_sequences
+from .._data.checks import short
+from .._data.labels import flatten_labels, list_sequences, ordered_collection
 from .._data.schemes import looks_like_segments
 
 FIXED = "the classes fixed by the first call of partial_fit"
@@ -18,7 +18,7 @@ def check_known_labels(labels, n_labels):
         raise ValueError(f"the labels must be an array of {n_labels} distinct labels, got {short(labels)}")
 
 
-def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bool]:
+def read_labels(y, lengths, form, name, scheme, what="y") -> tuple[np.ndarray | list, bool]:
     """Return the concatenated labels of all tokens, and whether y was made of lists.
 
     None in place of a label sequence means None for each token.
@@ -32,6 +32,8 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
         Form of X; for a table y is 1-D.
     name : str
         Name of the estimator, for messages.
+    scheme : str
+        As for :func:`~sklearn_hocrf._validation._known.read_given`.
     what : str
         Name of y in messages.
     """
@@ -39,14 +41,18 @@ def read_labels(y, lengths, form, name, what="y") -> tuple[np.ndarray | list, bo
     if form == "table":
         return _read_plain_labels(y, len(lengths), what)
     sequences = read_target_sequences(y, len(lengths), name, what)
+    if scheme != "tokens" and looks_like_segments([sequence for sequence in sequences if sequence is not None]):
+        raise ValueError(
+            f'{what} contains (start, stop, label): scheme="segments"? With scheme={scheme!r} there must be one '
+            "label per token"
+        )
     for n, (labels, length) in enumerate(zip(sequences, lengths.tolist(), strict=True)):
         if labels is None:
             sequences[n] = labels = [None] * length
         if len(labels) != length:
             raise ValueError(f"sequence {n} has {length} tokens in X, but {len(labels)} labels in {what}")
-    return flatten_labels(sequences, what), not all(
-        isinstance(labels, np.ndarray) for labels in sequences if len(labels)
-    )
+    are_arrays = all(isinstance(labels, np.ndarray) for labels in sequences if len(labels))
+    return flatten_labels(sequences, what), not are_arrays
 
 
 def read_target_sequences(y, n_sequences, name, what="y") -> list:
@@ -57,27 +63,11 @@ def read_target_sequences(y, n_sequences, name, what="y") -> list:
     return list_sequences(y, what, may_be_none=True)
 
 
-def refuse_segments(y, lengths, name, scheme, what="y"):
-    """Raise if y contains segments instead of labels or tags of tokens."""
-    sequences = read_target_sequences(y, len(lengths), name, what)
-    if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
-        raise ValueError(
-            f'{what} contains (start, stop, label): scheme="segments"? With scheme={scheme!r} there must be one '
-            "label per token"
-        )
-
-
 def read_collection(y, name, what):
     """Return y with missing entries of arrays as None, or raise if it is no collection with an order."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    if isinstance(y, (str, bytes)):
-        raise TypeError(f"{what} is the str {short(y)}; for one sequence with a label per character: `[list(text)]`")
-    if hasattr(y, "__array__"):
-        y = unmasked(y)
-    if not is_ordered_collection(y):
-        raise TypeError(f"{what} must be a list of label sequences or an array, not a {type(y).__name__}")
-    return y
+    return ordered_collection(y, what, "a list of sequences of labels, or an array")
 
 
 def _read_plain_labels(y, n_rows, what):
@@ -90,7 +80,5 @@ def _read_plain_labels(y, n_rows, what):
             raise ValueError(f"{what} should be a 1d array, one label per row, because X is a plain 2-D array")
         y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
-        raise ValueError(
-            f"Found input variables with inconsistent numbers of samples: X has {n_rows} rows, {what} {len(y)}"
-        )
+        raise ValueError(f"Found inconsistent numbers of samples: X has {n_rows} rows, {what} {len(y)}")
     return (list(y) if as_lists or y.dtype == object else y), as_lists

@@ -150,9 +150,7 @@ class TokenTargets(NamedTuple):
         """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
         check_known_labels(self.labels, n_labels)
         if np.shape(self.codes) != (0,) or not isinstance(self.as_lists, bool):
-            raise ValueError(
-                f"known targets with codes of shape {np.shape(self.codes)}, as_lists={self.as_lists!r:.20}"
-            )
+            raise ValueError(f"targets with codes of shape {np.shape(self.codes)}, as_lists={self.as_lists!r:.20}")
 
 
 def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_missing_labels=False) -> TokenTargets:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from dask import bag, delayed
 from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from .._data.labels import sorted_labels
 from .._estimator.base import BaseSequenceLabeler
@@ -23,11 +23,11 @@ from .._estimator.progress import lines_of
 from .._objectives import LARGE, Objective
 from .._persistence import VersionMixin
 from .._structure.layout import FeatureCounts, WeightLayout
-from .._validation import NO_TOKENS, TrainingData
+from .._validation._inputs import NO_TOKENS, TrainingData
 from . import _parts
 from ._collections import WithoutClient, collected, count_sequences, find_client, parts_of, sources
 from ._partitions import Kept, Partitions, naming
-from ._parts import Agreement, Description, Setting, Survey, add_sums, ask
+from ._parts import Description, Setting, Survey, add_sums, ask
 
 _ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "likelihood", "verbose": 0}
 
@@ -149,7 +149,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         features = described.features
         rules = compile_constraints(local.constraints, labels, steps.history(labels))
         parts = compile_label_parts(local.label_parts, labels)
-        partitions.add_step(_parts.prepare_part, remote, Kept(Agreement(labels, features)))
+        partitions.add_step(_parts.prepare_part, remote, Kept(labels), Kept(features))
         surveyed: Survey = partitions.total(_parts.survey, Survey.merged, remote)
         data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
         observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, steps.history(labels))
@@ -171,8 +171,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     def _model(self) -> BaseSequenceLabeler:
         """Return a copy of the fitted estimator, for tasks that may be executed later."""
-        if not hasattr(self, "estimator_"):
-            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first")
+        check_is_fitted(self)
         return copy.copy(self.estimator_)
 
     # --- predictions --------------------------------------------------------------------------------------------------

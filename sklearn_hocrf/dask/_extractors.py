@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from dask import bag, delayed
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from .._persistence import VersionMixin
 from ._collections import WithoutClient, collected, find_client, sources
@@ -120,8 +120,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         return self.fit(X, y)._map("transform_partition", sources(X=X, y=y))
 
     def _map(self, method, parts):
-        if not hasattr(self, "extractor_"):
-            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet: call fit first")
+        check_is_fitted(self)
         extractor, apply = delayed(copy.copy(self.extractor_)), delayed(_apply, pure=False)
         return bag.from_delayed([apply(extractor, method, index, *part) for index, part in enumerate(parts)])
 

@@ -39,7 +39,7 @@ class Kept:
     """
 
     def __init__(self, value: Any) -> None:
-        self.value, self.future = value, None
+        self.value = value
 
 
 class _Refusal(NamedTuple):
@@ -47,10 +47,6 @@ class _Refusal(NamedTuple):
 
     error: Exception
     traceback: str
-
-    @classmethod
-    def of(cls, error: Exception) -> _Refusal:
-        return cls(error, traceback.format_exc())
 
 
 class Partitions:
@@ -66,12 +62,15 @@ class Partitions:
     def __init__(self, client: Any, sources: Sequence[tuple]) -> None:
         self._client, self._sources = client, list(sources)
         self._steps: list[tuple[Callable, tuple]] = []
-        self._kept: list[Kept] = []
+        self._kept: dict[Kept, Any] = {}  # their futures
         self._futures: list = []
         self._made: list[weakref.ref] = []  # all futures that may still exist
         self._n_taken = 0  # number of steps taken so far
-        self._homes: list[str | None] = []  # address of the worker of each thread, at the start
-        self._is_direct: bool | None = None  # whether workers send results past the scheduler
+        self._check_connection()
+        threads = sorted(client.nthreads().items())
+        # the worker of each thread at the start, if one is there yet; whether results come past the scheduler, if known
+        self._homes = [address for address, n in threads for _ in range(n)] or [None]
+        self._is_direct = all(_is_reachable(address) for address, _ in threads) or None
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -130,10 +129,7 @@ class Partitions:
         for future in filter(None, (reference() for reference in self._made)):
             future.release()
         self._made = []
-        self._futures, self._n_taken = [], 0
-        for kept in self._kept:
-            kept.future = None
-        self._kept = []
+        self._futures, self._n_taken, self._kept = [], 0, {}
 
     def _check_connection(self, error=None, patience=0.0):
         """Raise a ConnectionError if the client has lost the scheduler; wait as long as it may need to notice."""
@@ -152,10 +148,7 @@ class Partitions:
         for function, shared in self._steps[self._n_taken :]:
             given = [self._sent(kept) for kept in shared]
             sources = [(future,) for future in self._futures] or self._sources
-            tasks = [
-                _task(function, _run, function, index, len(given), *given, *source)
-                for index, source in enumerate(sources)
-            ]
+            tasks = [_task(function, _run, function, i, len(given), *given, *one) for i, one in enumerate(sources)]
             self._futures = self._compute(tasks, [home for home, indices in self._groups() for _ in indices])
             self._n_taken += 1
 
@@ -196,14 +189,13 @@ class Partitions:
             return dict.fromkeys(homes, self._send(value))
         slices = [delayed(part, pure=False, traverse=False) for part in np.array_split(value, len(homes))]
         futures = self._compute(slices, homes)
-        tasks = [_task(_whole, _whole, *futures) for _ in homes]
+        tasks = [_task(np.concatenate, np.concatenate, futures) for _ in homes]
         return dict(zip(homes, self._compute(tasks, homes), strict=True))
 
     def _sent(self, kept):
-        if kept.future is None:
-            kept.future = self._send(kept.value)
-            self._kept.append(kept)
-        return kept.future
+        if kept not in self._kept:
+            self._kept[kept] = self._send(kept.value)
+        return self._kept[kept]
 
     def _send(self, value):
         return self._compute([delayed(value, pure=False, traverse=False)], [None])[0]
@@ -213,10 +205,6 @@ class Partitions:
 
         Most sums are then over vectors on one worker, which need not be sent.
         """
-        if not self._homes:
-            threads = sorted(self._client.nthreads().items())
-            self._homes = [address for address, n in threads for _ in range(n)] or [None]  # none are there yet
-            self._is_direct = all(_is_reachable(address) for address, _ in threads) or None  # None: as the client does
         groups: dict[int, list[int]] = {}
         for index in range(len(self)):
             groups.setdefault(index * len(self._homes) // len(self), []).append(index)
@@ -245,11 +233,15 @@ def _run(function, index, n_shared, *values):
             return value
     if all(value is None for value in values[n_shared:]):
         return None
+    return _answer(naming(index)(function), *values)
+
+
+def _answer(function, *values):
+    """Return the result of a function; for bad data, its error."""
     try:
-        with naming(index):
-            return function(*values)
+        return function(*values)
     except (ValueError, TypeError) as error:
-        return _Refusal.of(error)
+        return _Refusal(error, traceback.format_exc())
 
 
 def _run_all(function, merge, n, indices, n_shared, *values):
@@ -259,10 +251,6 @@ def _run_all(function, merge, n, indices, n_shared, *values):
         results[index, index + 1] = _run(function, index, n_shared, *shared, value)
         _join(results, 0, n, merge)
     return results
-
-
-def _whole(*slices):
-    return np.concatenate(slices)
 
 
 def _join_parts(merge, n, *parts):
@@ -308,10 +296,6 @@ def naming(index: int) -> Iterator[None]:
 
 def _merge(merge, one, other):
     """Return the sum of two results, either of which may be None (an empty partition) or a refusal."""
-    for result in (one, other):
-        if isinstance(result, _Refusal):
-            return result
-    try:
-        return other if one is None else one if other is None else merge(one, other)
-    except (ValueError, TypeError) as error:
-        return _Refusal.of(error)
+    if other is None or isinstance(one, _Refusal):
+        return one
+    return other if one is None or isinstance(other, _Refusal) else _answer(merge, one, other)

@@ -16,7 +16,7 @@ from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit_steps import FitSteps
 from .._structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
 from .._structure.patterns import PatternCounts
-from .._validation import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
+from .._validation._inputs import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
 from ._collections import collected, count_sequences
 
 _PARTIAL = (
@@ -88,8 +88,7 @@ class Description(NamedTuple):
 
 def describe(part: ReadPart) -> Description:
     """Return labels and features of a partition."""
-    features = part.sequences.with_targets(None).features
-    return Description(part.sequences.form, features, part.labels)
+    return Description(part.sequences.form, part.sequences.with_targets(None).features, part.labels)
 
 
 def _union(one, other) -> FeatureSpace:
@@ -100,26 +99,15 @@ def _union(one, other) -> FeatureSpace:
         )
     if one.vocabulary is not None:
         names = sorted({**one.vocabulary, **other.vocabulary})
-        as_array = np.empty(len(names), dtype=object)
-        as_array[:] = names
         complete = sorted(set(one.vocabulary.complete) & set(other.vocabulary.complete))
         vocabulary = type(one.vocabulary).of_names(names, complete)
-        return one._replace(n_features=len(names), names=as_array, vocabulary=vocabulary)
+        return one._replace(n_features=len(names), names=np.array(names, dtype=object), vocabulary=vocabulary)
     if one.n_features != other.n_features:
         raise ValueError(f"partitions of X have {one.n_features} and {other.n_features} features: they must be equal")
-    same_names = (one.names is None) == (other.names is None) and (
-        one.names is None or np.array_equal(np.asarray(one.names), np.asarray(other.names))
-    )
+    same_names = np.array_equal(np.asarray(one.names), np.asarray(other.names))  # or both are None
     if not same_names or one.kinds != other.kinds or one.is_table != other.is_table:
         raise ValueError("partitions of X have different features: pass all of them through the same transformer")
     return one
-
-
-class Agreement(NamedTuple):
-    """The labels and features of all partitions."""
-
-    labels: np.ndarray
-    features: FeatureSpace
 
 
 # -------------------------------------------------------------------------------------------------- 2. one set of names
@@ -155,10 +143,9 @@ class Part:
         return 2 * sum(array.nbytes for array in arrays if array is not None)
 
 
-def prepare_part(local: BaseSequenceLabeler, agreed: Agreement, part: ReadPart) -> Part:
+def prepare_part(local: BaseSequenceLabeler, labels: np.ndarray, features: FeatureSpace, part: ReadPart) -> Part:
     """Return a partition with the labels and features that all partitions have."""
-    data = FitSteps(local).read_targets(part.y, part.sequences, agreed.labels)
-    features = agreed.features
+    data = FitSteps(local).read_targets(part.y, part.sequences, labels)
     if features.vocabulary is not None:
         data = data.reindexed(features)
     batch = data.batch._replace(attribute_names=None, block_names=None)  # the client has the names
@@ -176,12 +163,8 @@ class Survey(NamedTuple):
     def merged(self, other: Survey) -> Survey:
         """Return the counts of both."""
         patterns = None if self.patterns is None or other.patterns is None else self.patterns.merged(other.patterns)
-        return Survey(
-            self.targets.merged(other.targets),
-            self.n_positions + other.n_positions,
-            self.n_sequences + other.n_sequences,
-            patterns,
-        )
+        n_positions, n_sequences = self.n_positions + other.n_positions, self.n_sequences + other.n_sequences
+        return Survey(self.targets.merged(other.targets), n_positions, n_sequences, patterns)
 
 
 def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
@@ -190,8 +173,7 @@ def survey(local: BaseSequenceLabeler, part: Part) -> Survey:
     observed = FitSteps(local).observed(data)
     if isinstance(local.patterns, str) and local.patterns == "observed":
         patterns = observed.counted(local.max_order, 1).compact()
-    targets = data.targets.without_data()
-    return Survey(targets, observed.n_positions, len(data.batch), patterns)
+    return Survey(data.targets.without_data(), observed.n_positions, len(data.batch), patterns)
 
 
 # ------------------------------------------------------------------------------------------------ 3. counts, 4. values

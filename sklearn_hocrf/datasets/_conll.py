@@ -202,11 +202,7 @@ def _split_fields(line: str, separator: str | None) -> list[str]:
 
 
 def dump_conll(
-    X: Iterable[Sequence[Any]],
-    y: Iterable[Sequence[str]],
-    path: str | PathLike[str],
-    *,
-    separator: str | None = None,
+    X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str | PathLike[str], *, separator: str | None = None
 ) -> None:
     r"""Write tokens and labels in columns, one token per line, with an empty line after each sequence.
 
@@ -256,6 +252,7 @@ def dump_conll(
     X, y = list(X), list(y)
     if len(X) != len(y) or not X:
         raise ValueError(f"X has {len(X)} sequences and y has {len(y)}: both must have the same number, at least one")
+    lines: list[str] = []
     for n, (tokens, labels) in enumerate(zip(X, y, strict=True)):
         for name, sequence in ("X", tokens), ("y", labels):
             if isinstance(sequence, (str, bytes)) or not hasattr(sequence, "__len__"):
@@ -264,8 +261,6 @@ def dump_conll(
             raise ValueError(f"sequence {n} has {len(tokens)} tokens and {len(labels)} labels")
         if not len(tokens):
             raise ValueError(f"sequence {n} is empty, which such a file cannot represent")
-    lines: list[str] = []
-    for n, (tokens, labels) in enumerate(zip(X, y, strict=True)):
         for t, (token, label) in enumerate(zip(tokens, labels, strict=True)):
             try:
                 lines.append(_conll_line(_fields(token, label, X[0][0]), separator, is_first=not lines))

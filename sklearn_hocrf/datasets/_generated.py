@@ -27,27 +27,24 @@ CITIES = _word_list(
     "Berlin Bogota Cairo Delhi Geneva Hamilton Jackson Kyoto Lagos Lima Lincoln London Madrid Nairobi Oslo Paris "
     "Perry Quito Rome Sofia Sydney Tokyo Victoria Vienna Virginia Warsaw Washington York"
 )
-SENTENCES = [
-    sentence.split()
-    for sentence in (
-        "PER met PER in LOC .",
-        "PER , who was born in LOC , works for ORG .",
-        "ORG moved from LOC to LOC last year .",
-        "The mayor of LOC thanked PER .",
-        "On Monday PER and PER left LOC .",
-        "PER plays for ORG .",
-        "ORG of LOC bought ORG .",
-        "Reports from LOC say that ORG will close .",
-        "PER ( ORG ) lost to PER of LOC .",
-        "It rained in LOC and in LOC .",
-        'PER said : " ORG is not for sale . "',
-        "Nobody at ORG has seen PER since May .",
-        "LOC is larger than LOC .",
-        "Trains between LOC and LOC are late .",
-        "The letters of PER to PER are in LOC .",
-        "Nothing happened on Sunday .",
-    )
-]
+SENTENCES = """\
+PER met PER in LOC .
+PER , who was born in LOC , works for ORG .
+ORG moved from LOC to LOC last year .
+The mayor of LOC thanked PER .
+On Monday PER and PER left LOC .
+PER plays for ORG .
+ORG of LOC bought ORG .
+Reports from LOC say that ORG will close .
+PER ( ORG ) lost to PER of LOC .
+It rained in LOC and in LOC .
+PER said : " ORG is not for sale . "
+Nobody at ORG has seen PER since May .
+LOC is larger than LOC .
+Trains between LOC and LOC are late .
+The letters of PER to PER are in LOC .
+Nothing happened on Sunday .
+""".splitlines()
 SUBJECTS = _word_list(
     "fast slow large random hidden graphs trees fields words of the on in for parsing learning theory"
 )
@@ -171,7 +168,7 @@ def _name_sentence(rng: np.random.RandomState) -> tuple[list[str], list[str]]:
     """Return the words and the tags of one sentence."""
     words: list[str] = []
     tags: list[str] = []
-    for slot in SENTENCES[rng.randint(len(SENTENCES))]:
+    for slot in SENTENCES[rng.randint(len(SENTENCES))].split():
         found = NAME_MAKERS[slot](rng) if slot in NAME_MAKERS else [slot]
         words += found
         tags += [f"B-{slot}"] + [f"I-{slot}"] * (len(found) - 1) if slot in NAME_MAKERS else ["O"]

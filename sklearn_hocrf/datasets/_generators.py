@@ -129,9 +129,8 @@ def make_markov_sequences(
     >>> len(X), X[0].shape, y[0].shape
     (10, (6, 3), (6,))
     """
-    check_scalar(n_sequences, "n_sequences", Integral, min_val=1)
-    check_scalar(length, "length", Integral, min_val=1)
-    check_scalar(n_features, "n_features", Integral, min_val=1)
+    for name, count in ("n_sequences", n_sequences), ("length", length), ("n_features", n_features):
+        check_scalar(count, name, Integral, min_val=1)
     check_scalar(noise, "noise", Real, min_val=0)
     check_scalar(n_labels, "n_labels", Integral, min_val=2)
     check_scalar(order, "order", Integral, min_val=0)

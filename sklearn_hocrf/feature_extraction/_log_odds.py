@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.schemes import SCHEMES
-from .._validation import read_partition_targets
+from .._validation._segment_targets import read_partition_targets
 from .._validation._sklearn import Interval, StrOptions
 from ._input_space import InputSpace, batch_of, text_field
 from ._log_odds_rows import LogOddsRows
@@ -203,4 +203,4 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     def _set_features(self, counts):
         self.max_length_ = counts.longest if self.max_length is None else self.max_length
         maker = LogOddsRows.of(counts.strings, self.max_length_, float(self.smoothing))
-        self._blocks, self._makers, self._fields = (), [maker], [self._token_codes.field]
+        self._blocks, self._makers, self._fields = (), [maker], self._string_fields

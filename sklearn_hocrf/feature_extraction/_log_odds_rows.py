@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
 from ._names import FeatureNames
-from ._strings import fingerprints
+from ._strings import fingerprints, token_numbers
 from ._templates import find_keys
 
 
@@ -43,8 +43,9 @@ class LogOddsRows:
     @classmethod
     def of(cls, strings, max_length, smoothing) -> LogOddsRows:
         """Return the features by the strings of training sequences, of at most ``max_length`` tokens."""
+        numbers = token_numbers(strings.column, strings.field)
         lengths = range(1, min(max_length, int(np.diff(strings.offsets).max(initial=0))) + 1)
-        found, _, is_segment = _occurrences(*strings[1:], (0, len(strings.offsets) - 1), lengths)
+        found, _, is_segment = _occurrences(numbers, *strings[2:], (0, len(strings.offsets) - 1), lengths)
         distinct, index, occurrences = np.unique(found, return_inverse=True, return_counts=True)
         return cls(distinct, occurrences, np.bincount(index[is_segment], minlength=len(distinct)), smoothing)
 
@@ -54,13 +55,13 @@ class LogOddsRows:
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments; strings that do not occur in training have counts of 0."""
-        codes = token_data["code"]
-        string = self._find(fingerprints(codes, start, stop))
+        numbers = token_data["number"]
+        string = self._find(fingerprints(numbers, start, stop))
         occurrences, segments = (np.append(0, counts)[string] for counts in (self._occurrences, self._segments))
         if "length" in token_data and len(start):
             sequence = np.searchsorted(offsets, start, side="right") - 1
             sequences = sequence.min(), sequence.max() + 1
-            found = _occurrences(codes, offsets, token_data["length"], sequences, np.unique(stop - start))
+            found = _occurrences(numbers, offsets, token_data["length"], sequences, np.unique(stop - start))
             # occurrences of one string in one sequence have one key
             n_strings = 1 + len(self._strings)
             keys, group = np.unique(found[1] * n_strings + self._find(found[0]), return_inverse=True)
@@ -74,7 +75,7 @@ class LogOddsRows:
         return sparse.csr_array((values[present], np.zeros(indptr[-1], np.int32), indptr), shape=(len(start), 1))
 
 
-def _occurrences(codes, offsets, lengths_at, sequences, lengths) -> list[np.ndarray]:
+def _occurrences(numbers, offsets, lengths_at, sequences, lengths) -> list[np.ndarray]:
     """Return fingerprint and sequence of each string of some lengths in a range of sequences, and if it is a segment.
 
     Strings with missing values are left out. ``lengths_at`` has the length of the segment that begins at each token.
@@ -86,7 +87,7 @@ def _occurrences(codes, offsets, lengths_at, sequences, lengths) -> list[np.ndar
     found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, bool))]
     for length in lengths:
         start = tokens[left >= length]
-        string = fingerprints(codes, start, start + length)
+        string = fingerprints(numbers, start, start + length)
         known = string >= 0
         found.append((string[known], sequence[left >= length][known], lengths_at[start[known]] == length))
     return list(map(np.concatenate, zip(*found, strict=True)))

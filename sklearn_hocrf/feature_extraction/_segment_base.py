@@ -6,19 +6,18 @@ from abc import abstractmethod
 from collections import Counter
 from typing import Any, NamedTuple
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch, with_blocks
 from .._data.labels import sorted_labels
 from .._data.segment_features import RowBlock
-from .._validation import read_partition_targets, read_segment_targets
+from .._validation._segment_targets import read_partition_targets, read_segment_targets
 from .._validation._sklearn import fit_context
 from ._base import CountingTransformer, fit_task
 from ._input_space import InputSpace, kept_blocks, raw_table
 from ._names import names_of_blocks
-from ._strings import TrainingStrings
+from ._strings import TrainingStrings, token_numbers
 
 
 class SegmentCounts(NamedTuple):
@@ -106,7 +105,7 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
         if counts.scheme == "runs":
             sorted_labels(counts.labels, [0])  # raises if there is only one
         self._space, self._scheme = counts.space, counts.scheme
-        self._token_codes = None if counts.strings is None else counts.strings.token_codes
+        self._string_fields = [] if counts.strings is None else [counts.strings.field]
         self._set_features(counts)
         blocks = self._all_blocks(counts.batch, {})
         self._feature_names = names_of_blocks(blocks, self._space.features.attribute_names)
@@ -119,7 +118,7 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
 
     def _to_batch(self, batch, **data) -> SequenceBatch:
         """Return the batch with all features; ``data`` are further arrays for their makers, with a number per token."""
-        if self._token_codes is not None:
-            data["code"] = self._token_codes.encode(batch.columns)
-        data = {name: freeze(array, np.int32) for name, array in data.items()}
+        for field in self._string_fields:
+            data["number"] = token_numbers(batch.columns[field], field)
+        data = {name: freeze(array, array.dtype) for name, array in data.items()}
         return with_blocks(batch, self._all_blocks(batch, data), self._feature_names)

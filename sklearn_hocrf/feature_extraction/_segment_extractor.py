@@ -11,7 +11,7 @@ import numpy as np
 from .._data.batch import SequenceBatch
 from .._data.schemes import SCHEMES
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
-from .._validation import warn_user
+from .._data.warnings import warn_user
 from .._validation._sklearn import Interval, StrOptions
 from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, batch_of, text_field, token_form
 from ._segment_base import SegmentCounts, SegmentTransformer
@@ -249,7 +249,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         )
         self._blocks = [*counts.token_blocks, *lengths]
         self._makers = [] if counts.strings is None else [IdentityRows.of(counts.strings, self.min_count)]
-        self._fields = [] if counts.strings is None else [counts.strings.token_codes.field]
+        self._fields = self._string_fields
         functions = check_functions(self.functions)
         if functions:
             self._fields = counts.space.fields

@@ -13,9 +13,9 @@ from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
-from ._columns import is_text
+from ._columns import is_text, texts_of
 from ._names import FeatureNames, escape
-from ._strings import fingerprints
+from ._strings import fingerprints, token_numbers
 from ._templates import find_keys, value_text
 from ._token_functions import warn_if_local
 
@@ -49,20 +49,21 @@ class IdentityRows:
         """
         start = np.flatnonzero(strings.lengths)
         stop = start + strings.lengths[start]
-        found = fingerprints(strings.codes, start, stop)
+        found = fingerprints(token_numbers(strings.column, strings.field), start, stop)
         distinct, index, counts = np.unique(found, return_index=True, return_counts=True)
         kept = index[(counts >= min_count) & (distinct >= 0)].tolist()
-        texts = [value_text(value, False) for value in strings.token_codes.values]
-        separator = " " if any(len(text) != 1 for text in texts) else ""
+        texts = {value: value_text(value, False) for value in strings.column.values.tolist()}
+        separator = " " if any(len(text) != 1 for text in texts.values()) else ""
         if separator:
-            texts = [escape(text, separator) for text in texts]
-        runs = sorted((stop[i] - start[i], strings.codes[start[i] : stop[i]].tolist(), found[i]) for i in kept)
+            texts = {value: escape(text, separator) for value, text in texts.items()}
+        tokens = texts_of(strings.column)
+        runs = sorted((stop[i] - start[i], tokens[start[i] : stop[i]], found[i]) for i in kept)
         names = ["identity=" + separator.join(map(texts.__getitem__, run)) for _, run, _ in runs]
         return cls(np.array([string for *_, string in runs], np.int64), FeatureNames.of(names))
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
-        """Return the indicators of candidate segments; ``token_data`` has the "code" of each token."""
-        place = find_keys(self._strings[self._order], fingerprints(token_data["code"], start, stop))
+        """Return the indicators of candidate segments; ``token_data`` has the "number" of each token."""
+        place = find_keys(self._strings[self._order], fingerprints(token_data["number"], start, stop))
         present = place >= 0
         indptr = offsets_of(present)
         data = np.ones(int(indptr[-1]))

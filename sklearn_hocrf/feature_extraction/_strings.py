@@ -1,49 +1,69 @@
 """Strings of tokens of training sequences, by fingerprints.
 
-    tokens of a sequence:  codes  2 0 2 1          strings of two tokens: [2 0], [0 2], [2 1]
+    tokens of a sequence:  in the in          strings of two tokens: [in the], [the in]
 
-The fingerprint of a string is the polynomial hash of Karp and Rabin (1987): the sum over its tokens of a random number
-for the code, times a power of a base, modulo 2**64. Differences of one cumulative sum give those of all strings at
-once, so there is no Python loop over strings. Fingerprints have 63 bits: that any two of a million different strings
-share one has a probability of about 5e-8.
+The fingerprint of a string is the polynomial hash of Karp and Rabin (1987): the sum over its tokens of a number for the
+text, times a power of a base, modulo 2**64. Differences of one cumulative sum give those of all strings at once, so
+there is no Python loop over strings. Fingerprints have 63 bits: that any two of a million different strings share one
+has a probability of about 5e-8.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import murmurhash3_32
 
 from .._data.arrays import offsets_of
-from .._data.texts import pack_texts, unpack_texts
-from ._columns import apply_function, is_text, texts_of
-from ._templates import FieldTable
+from .._data.columns import TokenColumn
+from ._columns import apply_function, is_text, text_column, texts_of
 
 BASES = np.array([0xD1342543DE82EF95, pow(0xD1342543DE82EF95, -1, 2**64)], np.uint64)  # an odd one, and its inverse
 
 
-class TokenCodes:
-    """The values of one field of training tokens as integers, in sorted order; numbers are read as texts.
+class TrainingStrings(NamedTuple):
+    """The tokens of training sequences as texts of a field, and their segments.   N tokens."""
 
-    Parameters
-    ----------
-    field : field
-    values : list of str
-    """
+    field: Any
+    column: TokenColumn  # numbers are read as texts
+    offsets: np.ndarray  # (n_sequences + 1,)   token range of each sequence
+    lengths: np.ndarray  # (N,) int32   of the segment that begins at a token, 0 if no segment does
 
-    def __init__(self, field, values):
-        self.field, self.values, self._table = field, values, FieldTable(values)
+    @classmethod
+    def of(cls, batch, field, segments) -> TrainingStrings:
+        """Return the tokens of a batch, and their segments."""
+        column = text_column(texts_of(_as_text(batch.columns[field], field)))
+        return cls(field, column, batch.offsets, lengths_at(segments, batch.n_tokens))
 
-    def __getstate__(self):
-        return {"field": self.field, "texts": pack_texts(self.values)}
+    def merged(self, other) -> TrainingStrings:
+        """Return the tokens of both, as if all had been read at once."""
+        if self.field != other.field:
+            raise ValueError(
+                f"the text of segments is read from the fields {self.field!r} and {other.field!r}: choose one"
+            )
+        column = text_column([*texts_of(self.column), *texts_of(other.column)])
+        offsets = np.append(self.offsets, self.offsets[-1] + other.offsets[1:])
+        return TrainingStrings(self.field, column, offsets, np.append(self.lengths, other.lengths))
 
-    def __setstate__(self, state):
-        self.__init__(state["field"], unpack_texts(state["texts"]))
 
-    def encode(self, columns) -> np.ndarray:
-        """Return the code of each token, of shape (N,) int32; -1 for missing values and values not seen in training."""
-        return self._table.encode(_as_text(columns[self.field], self.field), self.field)
+def lengths_at(segments, n_tokens) -> np.ndarray:
+    """Return the length of the segment that begins at each token, 0 if no segment does; int32."""
+    lengths = np.zeros(n_tokens, dtype=np.int32)
+    lengths[segments.start] = segments.lengths
+    return lengths
+
+
+def token_numbers(column, field) -> np.ndarray:
+    """Return a number of 63 bits for the text of each token, a hash, of shape (N,) int64; -1 for missing values."""
+    column = _as_text(column, field)
+    used, codes = np.unique(column.codes, return_inverse=True)  # slices share the values of all tokens
+    numbers = [-1 if code < 0 else _number_of(column.values[code]) for code in used.tolist()]
+    return np.array(numbers, np.int64)[codes]
+
+
+def _number_of(text) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
 
 
 def _as_text(column, field):
@@ -54,50 +74,15 @@ def _number_text(number):
     return repr(number).removesuffix(".0")
 
 
-class TrainingStrings(NamedTuple):
-    """The tokens of training sequences as codes, and their segments.   N tokens."""
+def fingerprints(numbers, start, stop) -> np.ndarray:
+    """Return the fingerprint of each string ``[start, stop)`` of tokens, of shape (M,) int64; -1 if a value is missing.
 
-    token_codes: TokenCodes
-    codes: np.ndarray  # (N,) int32
-    offsets: np.ndarray  # (n_sequences + 1,)   token range of each sequence
-    lengths: np.ndarray  # (N,) int32   of the segment that begins at a token, 0 if no segment does
-
-    @classmethod
-    def of(cls, batch, field, segments) -> TrainingStrings:
-        """Return the tokens of a batch, as texts of a field, and their segments."""
-        values = set(texts_of(_as_text(batch.columns[field], field))) - {None}
-        token_codes = TokenCodes(field, sorted(values))
-        return cls(token_codes, token_codes.encode(batch.columns), batch.offsets, lengths_at(segments, batch.n_tokens))
-
-    def merged(self, other) -> TrainingStrings:
-        """Return the tokens of both; values have sorted codes, as if all had been read at once."""
-        parts, field = (self, other), self.token_codes.field
-        if field != other.token_codes.field:
-            raise ValueError(
-                f"the text of segments is read from the fields {field!r} and {other.token_codes.field!r}: choose one"
-            )
-        values = sorted({value for part in parts for value in part.token_codes.values})
-        code_of = {value: code for code, value in enumerate(values)}
-        new = [np.array([*map(code_of.__getitem__, part.token_codes.values), -1], np.int32) for part in parts]
-        codes = np.concatenate([new[part.codes] for new, part in zip(new, parts, strict=True)])
-        offsets = np.append(self.offsets, self.offsets[-1] + other.offsets[1:])
-        return TrainingStrings(TokenCodes(field, values), codes, offsets, np.append(self.lengths, other.lengths))
-
-
-def lengths_at(segments, n_tokens) -> np.ndarray:
-    """Return the length of the segment that begins at each token, 0 if no segment does; int32."""
-    lengths = np.zeros(n_tokens, dtype=np.int32)
-    lengths[segments.start] = segments.lengths
-    return lengths
-
-
-def fingerprints(codes, start, stop) -> np.ndarray:
-    """Return the fingerprint of each string ``[start, stop)`` of codes, of shape (M,) int64; -1 if a code is -1."""
-    first = int(start.min(initial=len(codes)))
-    codes, start, stop = codes[first : stop.max(initial=first)], start - first, stop - first
-    high, low = (murmurhash3_32(codes, seed, positive=True).astype(np.uint64) for seed in (0, 1))
-    powers, inverse_powers = (np.cumprod(np.insert(np.full(len(codes), base), 0, 1)) for base in BASES)
-    sums = np.insert(np.cumsum(((high << np.uint64(32)) | low) * powers[:-1]), 0, 0)
+    ``numbers`` are those of :func:`token_numbers`.
+    """
+    first = int(start.min(initial=len(numbers)))
+    numbers, start, stop = numbers[first : stop.max(initial=first)], start - first, stop - first
+    powers, inverse_powers = (np.cumprod(np.insert(np.full(len(numbers), base), 0, 1)) for base in BASES)
+    sums = np.insert(np.cumsum(numbers.astype(np.uint64) * powers[:-1]), 0, 0)
     found = ((sums[stop] - sums[start]) * inverse_powers[start] >> np.uint64(1)).astype(np.int64)
-    n_missing = offsets_of(codes < 0)
+    n_missing = offsets_of(numbers < 0)
     return np.where(n_missing[stop] > n_missing[start], -1, found)

@@ -20,6 +20,7 @@ import numpy as np
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from .._data.texts import pack_texts, unpack_texts
+from .._settings import is_integer
 from .._tagger import AFTER, BEFORE, Made, TemplateIds
 from ._columns import MISSING, is_text, kind_of_column
 from ._names import escape
@@ -50,7 +51,7 @@ def _check_template(i, template):
     for pair in template:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"templates[{i}] = {template!r}: {pair!r} must be a (field, offset) pair")
-        if not isinstance(pair[1], Integral) or isinstance(pair[1], bool):
+        if not is_integer(pair[1]):
             raise TypeError(f"templates[{i}] = {template!r}: the offset {pair[1]!r} must be an integer")
     template = tuple((field, operator.index(offset)) for field, offset in template)
     if len(set(template)) < len(template):

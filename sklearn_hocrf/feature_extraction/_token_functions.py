@@ -16,8 +16,8 @@ import numpy as np
 from .._data.checks import short
 from .._data.columns import TokenColumn
 from .._data.texts import pack_texts, unpack_texts
+from .._data.warnings import warn_user
 from .._tagger import FUNCTIONS, lengths_by_first, marks_of, named_function
-from .._validation import warn_user
 from ._columns import is_text, text_column
 
 

@@ -10,7 +10,6 @@ from .._data.label_sequences import LabelSequences, read_segmentations, segment_
 from .._data.schemes import SCHEMES
 from .._display import Table, listed, texts_of
 
-OTHER, MISSING, SPURIOUS = "other boundary", "missing", "spurious"
 Segment = tuple[int, int, Any]
 
 
@@ -102,11 +101,9 @@ def error_table(
     rows = []
     for n, segments in enumerate(zip(segment_lists(true), segment_lists(predicted), strict=True)):
         for error, there, here in _paired(*segments):
-            true_text, predicted_text = (
-                separator.join(texts[n][one[0] : one[1]]) if one else "" for one in (there, here)
-            )
+            right, wrong = (separator.join(texts[n][one[0] : one[1]]) if one else "" for one in (there, here))
             p = None if here is None else known.get((n, *here))
-            rows.append(SegmentError(n, error, there, here, true_text, predicted_text, p))
+            rows.append(SegmentError(n, error, there, here, right, wrong, p))
     if known:
         rows.sort(key=lambda row: -1.0 if row.probability is None else row.probability, reverse=True)
     return Table(SegmentError, rows)
@@ -134,7 +131,7 @@ def _paired(true: list[Segment], predicted: list[Segment]) -> list[tuple[str, Se
     errors: list = []
     for i, segment in enumerate(true):
         other = predicted[partner[i]] if i in partner else None
-        kind = MISSING if other is None else ("label" if other[:2] == segment[:2] else OTHER)
+        kind = "missing" if other is None else ("label" if other[:2] == segment[:2] else "other boundary")
         errors.append((kind, segment, other))
-    errors += [(SPURIOUS, None, segment) for k, segment in enumerate(predicted) if k not in taken]
+    errors += [("spurious", None, segment) for k, segment in enumerate(predicted) if k not in taken]
     return sorted(errors, key=lambda error: (error[1] or error[2])[:2])

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
-from .._data.batch import SequenceBatch
 from .._data.segment_features import segment_features
 from .._data.texts import escaped, visible
-from .._display import HtmlPage, Table, bar, html_table, listed, number, tokens_of
+from .._display import HtmlPage, Table, bar, html_table, listed, number, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._structure.label_parts import endings
 from .._structure.pairs import values_at
@@ -109,7 +107,22 @@ class Explanation(HtmlPage):
         return f"{self.title}\n{self.table[:20]!r}" + (f"\n... {rest} more" if rest > 0 else "")
 
     def _repr_html_(self) -> str:
-        return _html(self)
+        """Return both labellings, and the largest contributions."""
+        reasons, rows = _reasons(self), []
+        largest = abs(reasons[0].contribution) if reasons else 1.0
+        for reason in reasons[:_MOST_REASONS]:
+            feature = "" if reason.feature is None else reason.feature
+            numbers = map(number, (reason.value, reason.weight, reason.contribution))
+            cells = map(escaped, (reason.tokens, " ".join(map(visible, reason.pattern)), feature))
+            rows.append([*cells, *numbers, bar(reason.contribution, largest)])
+        if others := reasons[_MOST_REASONS:]:
+            rest = sum(reason.contribution for reason in others)
+            rows.append(["", f"{len(others)} others", "", "", "", number(rest), bar(rest, largest)])
+        rows.append(["", "sum", "", "", "", number(self.log_odds_paths), '<div style="width:10em"></div>'])
+        table = html_table([*_Reason._fields, ""], rows, ["start"] * 3 + ["right"] * 3 + ["start"])
+        both = SegmentsDisplay.from_predictions([self.tokens] * 2, [self.labels, self.labels_against])
+        both.names = ["best:", "against:"]
+        return f'<div style="font-weight:600">{escaped(self.title)}</div>{both._repr_html_()}{table}'
 
 
 def explain(
@@ -204,7 +217,6 @@ def explain(
     >>> explain(crf, X, 0, against=["DET", "NOUN", "NOUN"]).labels
     ['DET', 'ADJ', 'NOUN']
     """
-    check_is_fitted(estimator)
     X = listed(X)
     index = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")
     one = safe_indexing(X, [index])
@@ -214,7 +226,10 @@ def explain(
         position = read_position(position, batch.n_tokens, "position")
     contest = Contest(fitted, batch)
     other = contest.other(position, against)
-    asks_marginal = position is not None and hasattr(fitted.estimator, "predict_marginals")
+    odds = None
+    if position is not None and hasattr(fitted.estimator, "predict_marginals"):
+        odds = contest.log_probability(contest.best, position) - contest.log_probability(other, position)
+    is_table = getattr(one, "ndim", 3) == 2  # whose rows are sequences of one token
     return Explanation(
         sequence=index,
         position=position,
@@ -223,9 +238,9 @@ def explain(
         labels=fitted.targets.as_predicted(contest.best, batch.offsets)[0],
         labels_against=fitted.targets.as_predicted(other, batch.offsets)[0],
         log_odds_paths=contest.score(contest.best) - contest.score(other),
-        log_odds_marginal=_marginal(contest, other, position) if asks_marginal else None,
+        log_odds_marginal=odds,
         table=_contributions_table(contest, other),
-        tokens=tokens_of(one, index, field),
+        tokens=[str(index)] if is_table else texts_of(one, field)[0],
     )
 
 
@@ -235,21 +250,7 @@ def _said(what: Any) -> str:
     return visible(what)
 
 
-def _marginal(contest: Contest, other: Any, position: int | None) -> float:
-    assert position is not None
-    return contest.log_probability(contest.best, position) - contest.log_probability(other, position)
-
-
 # --- the weights that differ ------------------------------------------------------------------------------------------
-
-
-class _Counts(NamedTuple):
-    """How often weights count in a labelling.   Parallel arrays; two features follow the last: none, and each token."""
-
-    block: np.ndarray
-    pattern: np.ndarray
-    feature: np.ndarray
-    value: np.ndarray
 
 
 def _contributions_table(contest: Contest, other: Any) -> Table:
@@ -258,8 +259,7 @@ def _contributions_table(contest: Contest, other: Any) -> Table:
     units = [contest.units(labelling) for labelling in (contest.best, other)]
     borders = np.intersect1d(units[0].start, units[1].start)
     best, competing = (_counts(contest, one, borders) for one in units)
-    competing = competing._replace(value=-competing.value)
-    block, pattern, feature, value = map(np.concatenate, zip(best, competing, strict=True))
+    block, pattern, feature, value = map(np.concatenate, zip(best, (*competing[:3], -competing[3]), strict=True))
     n_features = layout.n_features + 2
     keys, rank = np.unique((block * layout.n_rows + pattern) * n_features + feature, return_inverse=True)
     size = np.bincount(rank, np.abs(value), len(keys))
@@ -273,13 +273,18 @@ def _contributions_table(contest: Contest, other: Any) -> Table:
     return _table_rows(fitted, bounds, pattern, feature, value[kept], weight)
 
 
-def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> _Counts:
-    """Return how often each weight counts between borders."""
+def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return block between borders, pattern and feature of weights, and how often they count: parallel arrays.
+
+    Two features follow the last: none, and each token.
+    """
     layout, batch = contest.fitted.state.layout, contest.batch
     offsets = np.array([0, len(units.start)])
     arcs = arcs_of_labels(layout.automaton, offsets, units.codes)
     block = np.searchsorted(borders, units.start, side="right") - 1
-    features = _unit_features(contest, batch, units)
+    matrix = segment_features(batch, units.start, units.stop) if contest.labels_segments else batch.tocsr().copy()
+    matrix.sum_duplicates()
+    features = sparse.coo_array(matrix)
     has_bias = np.zeros(layout.n_rows, bool)
     has_bias[layout.bias_pattern] = True
     pairs = sparse.csr_array(layout.row_coef(np.ones(layout.n_weights)))
@@ -295,14 +300,7 @@ def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> _Counts:
         counts = values_at(pairs, pattern, features.col[entry]) != 0
         entry, pattern = entry[counts], pattern[counts]
         found.append((block[features.row[entry]], pattern, features.col[entry], features.data[entry]))
-    return _Counts(*map(np.concatenate, zip(*found, strict=True)))
-
-
-def _unit_features(contest: Contest, batch: SequenceBatch, units: PathUnits) -> sparse.coo_array:
-    """Return the features of tokens or segments; shape (M, n_features)."""
-    matrix = segment_features(batch, units.start, units.stop) if contest.labels_segments else batch.tocsr().copy()
-    matrix.sum_duplicates()
-    return sparse.coo_array(matrix)
+    return tuple(map(np.concatenate, zip(*found, strict=True)))
 
 
 def _weights_of(layout: Any, weights: np.ndarray, pattern: np.ndarray, feature: np.ndarray) -> np.ndarray:
@@ -330,7 +328,7 @@ def _table_rows(
     return Table(row_type, map(row_type._make, zip(*columns, strict=True)))
 
 
-# --- HTML -------------------------------------------------------------------------------------------------------------
+# --- reasons in HTML --------------------------------------------------------------------------------------------------
 
 
 class _Reason(NamedTuple):
@@ -363,22 +361,3 @@ def _text_of_tokens(explanation: Explanation, rows: list) -> str:
     stop = rows[0].position + 1 if hasattr(rows[0], "position") else rows[0].stop
     text = " ".join(explanation.tokens[rows[0][0] : stop])
     return text if len(text) <= 2 * _SHORT + 3 else f"{text[:_SHORT]} … {text[-_SHORT:]}"
-
-
-def _html(explanation: Explanation) -> str:
-    """Return both labellings, and the largest contributions."""
-    reasons, rows = _reasons(explanation), []
-    largest = abs(reasons[0].contribution) if reasons else 1.0
-    for reason in reasons[:_MOST_REASONS]:
-        feature = "" if reason.feature is None else reason.feature
-        numbers = map(number, (reason.value, reason.weight, reason.contribution))
-        cells = map(escaped, (reason.tokens, " ".join(map(visible, reason.pattern)), feature))
-        rows.append([*cells, *numbers, bar(reason.contribution, largest)])
-    if others := reasons[_MOST_REASONS:]:
-        rest = sum(reason.contribution for reason in others)
-        rows.append(["", f"{len(others)} others", "", "", "", number(rest), bar(rest, largest)])
-    rows.append(["", "sum", "", "", "", number(explanation.log_odds_paths), '<div style="width:10em"></div>'])
-    table = html_table([*_Reason._fields, ""], rows, ["start"] * 3 + ["right"] * 3 + ["start"])
-    both = SegmentsDisplay.from_predictions([explanation.tokens] * 2, [explanation.labels, explanation.labels_against])
-    both.names = ["best:", "against:"]
-    return f'<div style="font-weight:600">{escaped(explanation.title)}</div>{both._repr_html_()}{table}'

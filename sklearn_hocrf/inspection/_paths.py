@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from .._data.masks import Mask, both
 from .._data.schemes import B, E, I, S, marks_ends
 from .._data.segments import Segments
 from .._estimator.fitted_model import FittedModel
+from .._settings import is_integer
 
 _LABELS = 240  # characters of a list of labels in a message: about twenty of them
 
@@ -43,12 +43,8 @@ class Contest:
 
     def __init__(self, fitted: FittedModel, batch: SequenceBatch) -> None:
         self.fitted, self.batch, self.model = fitted, batch, fitted.model()
-        self.labels_segments = fitted.labels_segments
+        self.n_tokens, self.labels_segments = batch.n_tokens, fitted.labels_segments
         self.posterior, self.best = fitted.given(batch).narrowed().centred()
-
-    @property
-    def n_tokens(self) -> int:
-        return self.batch.n_tokens
 
     def score(self, labelling: Any) -> float:
         """Return the log potential of a labelling."""
@@ -103,8 +99,7 @@ class Contest:
 
     def _agreeing(self, against: Any) -> Any:
         """Return the best labelling that agrees with labels, some of which may be missing."""
-        known = self.fitted.mask_of([against], self.batch, "against")
-        return self._different(self._best_under(known), "against")
+        return self._different(self._best_under(self.fitted.mask_of([against], self.batch, "against")), "against")
 
     def _runner_up(self, position: int) -> Any:
         """Return the best labelling that differs at a token."""
@@ -186,16 +181,12 @@ class Contest:
 
 
 def _is_segment(against: Any) -> bool:
-    return (
-        isinstance(against, (tuple, list))
-        and len(against) == 3
-        and all(isinstance(end, Integral) and not isinstance(end, bool) for end in against[:2])
-    )
+    return isinstance(against, (tuple, list)) and len(against) == 3 and all(map(is_integer, against[:2]))
 
 
 def read_position(index: Any, n_positions: int, what: str) -> int:
     """Return the index of a sequence or token, or raise."""
-    if not isinstance(index, Integral) or isinstance(index, bool):
+    if not is_integer(index):
         raise TypeError(f"{what} must be an integer, got {short(index)}")
     if not 0 <= int(index) < n_positions:
         raise ValueError(f"{what}={index} is out of range: there are {n_positions}, counted from 0")

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, Self
 
-from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, short
 from .._data.label_sequences import read_segment_table, read_segmentations, refuse_other_texts, segment_lists
 from .._data.schemes import NO_LABEL, OUTSIDE, PREFIXES, SCHEMES, guessed_scheme, split_tag
 from .._data.texts import escaped, visible
-from .._display import HtmlPage, chip, color_map, listed, texts_of
+from .._display import HtmlPage, chip, color_map, listed, remaining, texts_of
 from .._estimator.fitted_model import FittedModel
 from .._validation._delegation import method_of_model, model_inside
 
@@ -74,7 +73,8 @@ class SegmentsDisplay(HtmlPage):
         names: list[str] | None = None,
         classes: Iterable | None = None,
     ) -> None:
-        self.texts, self.gaps, self.names = texts, gaps, names
+        self.texts, self.names = texts, names
+        self.gaps = [[" "] * len(tokens) for tokens in texts] if gaps is None else gaps
         self.segments = _checked_segments(segments, texts, "segments")
         self.true_segments = None if true_segments is None else _checked_segments(true_segments, texts, "true_segments")
         shown = {segment[2] for of_one in [*self.segments, *(self.true_segments or [])] for segment in of_one}
@@ -139,14 +139,13 @@ class SegmentsDisplay(HtmlPage):
         check_choice("scheme", scheme, ("auto", *SCHEMES))
         X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
-        if scheme == "auto":
-            scheme = FittedModel(model).scheme
-        options = {} if known is None else {"known": known}
+        scheme = FittedModel(model).scheme if scheme == "auto" else scheme
+        options = {"known": known, "with_probability": hasattr(model, "predict_marginals")}
         options |= {} if labels_segments else {"scheme": scheme}
-        options |= {"with_probability": True} if hasattr(model, "predict_marginals") else {}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)
-        texts = {"field": field, "separator": separator, "classes": _labels_shown(model, scheme)}
-        return cls.from_predictions(X, predicted, y_true, scheme=scheme, **texts)
+        classes = model.segment_labels_.tolist() if labels_segments else _labels_in(model.classes_.tolist(), scheme)
+        options = {"scheme": scheme, "field": field, "separator": separator, "classes": classes}
+        return cls.from_predictions(X, predicted, y_true, **options)
 
     @classmethod
     def from_predictions(
@@ -210,7 +209,7 @@ class SegmentsDisplay(HtmlPage):
         tables = read_segmentations(given, scheme, any_form=True, texts=texts)
         labels = None if classes is None else _labels_in(classes, scheme)
         segments, *true = (segment_lists(table, with_probability=True) for table in tables)
-        gaps = [_gaps_of(x, separator) for x in X]
+        gaps = [_gaps_of(x, [separator] * len(tokens)) for x, tokens in zip(X, texts, strict=True)]
         return cls(texts, segments, true[0] if true else None, gaps, classes=labels)
 
     # --- what is shown ------------------------------------------------------------------------------------------------
@@ -238,22 +237,18 @@ class SegmentsDisplay(HtmlPage):
 
     def _text(self, n: int, piece: _Piece) -> str:
         """Return the text of a piece, without the text after it."""
-        words = self.texts[n][piece.start : piece.stop]
-        return "".join(word + gap for word, gap in zip(words, [*self._gaps(n, piece)[:-1], ""], strict=True))
+        words, gaps = (of_tokens[n][piece.start : piece.stop] for of_tokens in (self.texts, self.gaps))
+        return "".join(word + gap for word, gap in zip(words, [*gaps[:-1], ""], strict=True))
 
     def _gap(self, n: int, piece: _Piece) -> str:
         """Return the text after a piece."""
-        return self._gaps(n, piece)[-1]
-
-    def _gaps(self, n: int, piece: _Piece) -> list[str]:
-        return [" "] * (piece.stop - piece.start) if self.gaps is None else self.gaps[n][piece.start : piece.stop]
+        return self.gaps[n][piece.stop - 1]
 
     def _shown(self) -> range:
         return range(min(len(self.texts), self.max_sequences))
 
-    def _rest(self) -> str:
-        n_left = len(self.texts) - len(self._shown())
-        return f"... and {n_left} more sequence{'s' if n_left > 1 else ''}" if n_left else ""
+    def _rest(self) -> list[str]:
+        return remaining(len(self.texts) - len(self._shown()), "sequence")
 
     # --- text ---------------------------------------------------------------------------------------------------------
 
@@ -263,7 +258,7 @@ class SegmentsDisplay(HtmlPage):
             lines.append("".join(self._bracketed(n, piece) + self._gap(n, piece) for piece in self._pieces(n)).rstrip())
             if missed := self._missed(n):
                 lines.append("    not found: " + " ".join(self._bracketed(n, piece) for piece in missed))
-        return "\n".join(line for line in [*lines, self._rest()] if line) or "no tokens"
+        return "\n".join(line for line in lines + self._rest() if line) or "no tokens"
 
     def _bracketed(self, n: int, piece: _Piece) -> str:
         text = visible(self._text(n, piece))
@@ -275,7 +270,7 @@ class SegmentsDisplay(HtmlPage):
 
     def _repr_html_(self) -> str:
         sequences = "".join(map(self._sequence_html, self._shown()))
-        rest = f"<div>{self._rest()}</div>" if self._rest() else ""
+        rest = "".join(f"<div>{text}</div>" for text in self._rest())
         return f'<div style="max-width:60em;line-height:2.1;overflow-wrap:anywhere">{sequences}{rest}</div>'
 
     def _sequence_html(self, n: int) -> str:
@@ -314,21 +309,13 @@ class _Piece(NamedTuple):
 # --- texts of tokens, and segments of any form ------------------------------------------------------------------------
 
 
-def _gaps_of(sequence: Any, separator: str) -> list[str]:
-    """Return the text between tokens: after each token of a sequence, from its offsets if it has any."""
-    if not (hasattr(sequence, "text") and hasattr(sequence, "offsets")) or isinstance(sequence, SequenceBatch):
-        length = sequence.n_tokens if isinstance(sequence, SequenceBatch) else len(sequence)
-        return [separator] * length
+def _gaps_of(sequence: Any, separators: list[str]) -> list[str]:
+    """Return the text after each token of a sequence: from its text and offsets if it has any, else separators."""
+    if not (hasattr(sequence, "text") and hasattr(sequence, "offsets")):
+        return separators
     starts, stops = sequence.offsets.T.tolist()
     gaps = [sequence.text[stop:start] for stop, start in zip(stops[:-1], starts[1:], strict=True)]
     return [*gaps, ""] if stops else []
-
-
-def _labels_shown(model: Any, scheme: str) -> list:
-    """Return the labels of all segments that a fitted model may predict."""
-    if hasattr(model, "segment_labels_"):
-        return model.segment_labels_.tolist()
-    return _labels_in(model.classes_.tolist(), FittedModel(model).scheme if scheme == "auto" else scheme)
 
 
 def _labels_in(classes: Iterable, scheme: str) -> list:

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.checks import short
+from .._data.checks import check_choice, short
 from .._display import Table
 from .._estimator.fitted_model import FittedModel
+from .._settings import check, is_integer
 
 EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of each token of a segment
 
 _HEAD = re.compile(r"((?:[^=\\]|\\.)*)=", re.DOTALL)  # up to the first "=" that no backslash escapes
 _HASHED = re.compile(r"hash\[\d+\]$")
-SIGNS = ("both", "positive", "negative")
 
 
 class Weight(NamedTuple):
@@ -108,10 +108,8 @@ def weights_table(
     >>> weights_table(pipe, order=1, top=1)[0].pattern  # neighbouring labels
     ('ADJ', 'NOUN')
     """
-    if sign not in SIGNS:
-        raise ValueError(f"sign must be one of {', '.join(map(repr, SIGNS))}, got {sign!r:.80}")
-    if top is not None and (not isinstance(top, Integral) or isinstance(top, bool) or top < 1):
-        raise ValueError(f"top must be a positive integer or None, got {top!r:.80}")
+    check_choice("sign", sign, ("both", "positive", "negative"))
+    check(top is None or (is_integer(top) and top >= 1), "top", "a positive integer or None", top)
     fitted = FittedModel.inside(estimator)
     layout, names = fitted.state.layout, feature_names(fitted)
     feature_id = np.full(layout.n_weights, len(names) + 1)  # without a feature
@@ -127,9 +125,8 @@ def weights_table(
     keys = () if vocabulary is None else vocabulary.complete
     names += [EACH_TOKEN, None]
     rows, patterns = [], row_names(fitted)
-    for z, f, weight in zip(
-        pattern[chosen].tolist(), feature_id[chosen].tolist(), values[chosen].tolist(), strict=True
-    ):
+    columns = (column[chosen].tolist() for column in (pattern, feature_id, values))
+    for z, f, weight in zip(*columns, strict=True):
         labels, name = patterns[z], names[f]
         rows.append(Weight(labels, len(labels) - 1, name, template_of(name, keys, vocabulary is not None), weight))
     return Table(Weight, rows)
@@ -160,9 +157,8 @@ def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
     elif isinstance(feature, Integral):
         found = [i == feature for i in range(len(names))]
     elif isinstance(feature, str):
-        found = [name == feature for name in names]
-        if not any(found):
-            found = [str(name).startswith(feature) for name in names]
+        is_name = feature in names
+        found = [name == feature if is_name else str(name).startswith(feature) for name in names]
     else:
         raise TypeError(f"feature must be a name, a regular expression, a number or a bool, got {short(feature)}")
     if not any(found) and not of_tokens:
@@ -175,7 +171,7 @@ def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
     if order is None:
         return np.ones(len(orders), bool)
     wanted: Any = list(order) if isinstance(order, Iterable) else [order]
-    if any(not isinstance(one, Integral) or isinstance(one, bool) for one in wanted):
+    if not all(map(is_integer, wanted)):
         raise TypeError(f"order must be an integer, several of them, or None, got {short(order)}")
     if not wanted or not np.isin(wanted, orders).all():
         raise ValueError(f"order={short(order)} selects no weights: the model has orders 0 to {orders.max(initial=0)}")
@@ -230,10 +226,8 @@ def template_of(name: Any, keys: tuple = (), of_attributes: bool = False) -> Any
     """
     if not isinstance(name, str):
         return name
-    if of_attributes:
-        matching = [key for key in keys if name == key or name.startswith(f"{key}:")]
-        if matching:
-            return max(matching, key=len)
+    if matching := [key for key in keys if name == key or name.startswith(f"{key}:")]:
+        return max(matching, key=len)
     head = _HEAD.match(name)
     if head is not None and head[1]:
         return head[1]

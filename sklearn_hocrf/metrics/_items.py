@@ -22,7 +22,7 @@ from .._data.label_sequences import (
     read_segmentations,
     sorted_union,
 )
-from .._validation import check_sequence_weight
+from .._validation._inputs import check_sequence_weight
 
 
 class Items(NamedTuple):

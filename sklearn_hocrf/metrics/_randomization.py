@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +11,9 @@ from scipy.stats import permutation_test
 from sklearn.utils import check_random_state
 
 from .._data.checks import check_choice
-from .._data.label_sequences import (
-    LabelSequences,
-    check_scheme,
-    hold_any_segments,
-    read_segmentations,
-    read_tokens,
-)
+from .._data.label_sequences import LabelSequences, check_scheme, hold_any_segments, read_segmentations, read_tokens
 from .._data.labels import list_sequences
+from .._settings import check, is_integer
 from ._items import Items, pair_segments, pair_tokens, scored_labels
 from ._scores import AVERAGES, segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
@@ -102,8 +96,7 @@ def randomization_test(
     >>> result.score_a, result.score_b, round(result.p_value, 3)
     (1.0, 0.8, 0.01)
     """
-    if not isinstance(n_resamples, Integral) or isinstance(n_resamples, bool) or n_resamples < 1:
-        raise ValueError(f"n_resamples must be an integer of at least 1, got {n_resamples!r}")
+    check(is_integer(n_resamples) and n_resamples >= 1, "n_resamples", "an integer of at least 1", n_resamples)
     if "sample_weight" in metric_params:
         raise TypeError("randomization_test takes no sample_weight: all sequences count the same")
     if not callable(metric):

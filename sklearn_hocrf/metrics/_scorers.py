@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from .._data.checks import unmasked
 from .._data.schemes import looks_like_segments
-from .._validation import warn_user
+from .._data.warnings import warn_user
 from .._validation._delegation import method_of_model, model_inside
 from ._items import check_weight
 from ._scores import segment_f1_score

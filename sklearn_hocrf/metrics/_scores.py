@@ -23,7 +23,7 @@ from .._data.label_sequences import (
     read_tokens,
     refuse_other_sizes,
 )
-from .._validation import warn_user
+from .._data.warnings import warn_user
 from ._items import Items, check_weight, pair_tokens, read_items
 
 AVERAGES = ("micro", "macro", "weighted")
@@ -97,10 +97,7 @@ def token_accuracy_score(
 
 
 def sequence_accuracy_score(
-    y_true: LabelSequences,
-    y_pred: LabelSequences,
-    *,
-    sample_weight: ArrayLike | None = None,
+    y_true: LabelSequences, y_pred: LabelSequences, *, sample_weight: ArrayLike | None = None
 ) -> float:
     """Return the fraction of sequences without an error.
 

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
 from .._data.schemes import hold_segments
+from .._data.warnings import warn_user
 from .._estimator.fitted_model import FittedModel
 from .._persistence import VersionMixin
-from .._validation import warn_user
 from .._validation._delegation import MethodsOfModel
 from .._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..text import extract_segments
@@ -184,20 +184,25 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             thresholds = {kind: self._threshold(one, {kind}) for kind, one in of.items() if kind not in rare}
             pool = misses.among(rare)
             others, rare = (misses, set()) if pool.n_sequences < 1 / self.alpha - 1 - _TIES else (pool, rare)
-        self.__dict__.update(
-            estimator_=self.estimator,
-            threshold_=self._threshold(others, rare),
-            thresholds_=thresholds,
-            n_sequences_=misses.n_sequences,
-        )
+        found = {"threshold_": self._threshold(others, rare), "thresholds_": thresholds}
+        self.__dict__.update(found, estimator_=self.estimator, n_sequences_=misses.n_sequences)
         return self
 
     def _threshold(self, misses: _Misses, kinds: set) -> float:
         """Return the threshold, perhaps of some kinds; tell the user if sets then contain everything."""
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES
-        if threshold > 1 - lowest:
-            self._tell_of_everything(misses, lowest, f" with {short(kinds)}" if kinds else "")
+        if threshold <= 1 - lowest:
+            return threshold
+        n_impossible = len(np.unique(misses.sequence[misses.score > 1 - lowest]))
+        which = f" with {short(kinds)}" if kinds else ""
+        reason = (
+            f"the truth of {n_impossible} of {misses.n_sequences} sequences{which} has probability 0 or nearly 0, too "
+            f"many for alpha={self.alpha}"
+        )
+        if self.level == "segment":
+            raise ValueError(f"sets would contain all possible segments: {reason}")
+        warn_user(f"sets contain all labels: {reason}")
         return threshold
 
     def _kinds(self, X: Any) -> list | None:
@@ -206,16 +211,6 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
     def _threshold_of(self, kind: Any) -> float:
         return self.thresholds_.get(kind, self.threshold_)
-
-    def _tell_of_everything(self, misses, lowest, which):
-        n_impossible = len(np.unique(misses.sequence[misses.score > 1 - lowest]))
-        reason = (
-            f"the truth of {n_impossible} of {misses.n_sequences} sequences{which} has probability 0 or nearly 0, too "
-            f"many for alpha={self.alpha}"
-        )
-        if self.level == "segment":
-            raise ValueError(f"sets would contain all possible segments: {reason}")
-        warn_user(f"sets contain all labels: {reason}")
 
     def predict_set(self, X: Any) -> list:
         """Return the set of each sequence.
@@ -271,10 +266,9 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         kinds, (fitted, X) = self._kinds(X), FittedModel.and_input(self.estimator_, X)
         misses, sets = self._misses(fitted, X, y, kinds), self._sets(fitted, X, kinds)
         covered = 1 - misses.losses([self._threshold_of(kind) for kind in misses.kind])
+        sizes = list(map(len, sets))
         if self.level == "token":
             sizes = [sum(map(len, one)) / len(one) for one in sets if one]
-        else:
-            sizes = [len(one) for one in sets]
         return Coverage(*(float(np.mean(values)) if len(values) else 1.0 for values in (covered, sizes)))
 
     # --- nonconformities ----------------------------------------------------------------------------------------------
@@ -286,10 +280,9 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             raise ValueError("y has missing labels: conformal sets need sequences whose labels are all known")
         if self.level == "segment":
             return _misses_of_segments(fitted, labelled.batch, y)
-        if kinds is not None and len(kinds) != len(labelled.batch):
-            raise ValueError(
-                f"strata needs X as a list of sequences: there are {len(labelled.batch)}, not {len(kinds)}"
-            )
+        n_sequences = len(labelled.batch)
+        if kinds is not None and len(kinds) != n_sequences:
+            raise ValueError(f"strata needs X as a list of sequences: there are {n_sequences}, not {len(kinds)}")
         return _misses_of_tokens(fitted, labelled, kinds)
 
     def _sets(self, fitted: FittedModel, X: Any, kinds: list | None) -> list:

@@ -65,14 +65,14 @@ class Fold:
         The two parts, with the same layout.
     groups : ndarray of shape (n_weights,), int
         Group of each weight.
+    strength : ndarray of shape (n_weights,)
+        Strength of the L1 penalty of each weight, unless it is learned.
     n_groups : int
         Number of groups G; some may have no weights in a fold.
     accuracy : callable
         Returns the accuracy on the held-out part for given weights.
     max_iter : int
         Maximum number of iterations of training.
-    strength : ndarray of shape (n_weights,) or None
-        Strength of the L1 penalty of each weight, unless it is learned.
     origin : object
         What the fold was made from, for its maker.
     """
@@ -82,16 +82,15 @@ class Fold:
         training: Problem,
         held_out: Problem,
         groups: np.ndarray,
+        strength: np.ndarray,
         n_groups: int,
         accuracy: Callable[[np.ndarray], float],
         max_iter: int,
-        strength: np.ndarray | None = None,
-        origin: Any = None,
+        origin: Any,
     ) -> None:
         self.origin = origin
-        given = np.zeros(len(groups)) if strength is None else strength
         # weights that training cannot distinguish are one variable, as in fit
-        kinds = np.unique(np.stack([groups, given]), axis=1, return_inverse=True)[1].ravel()
+        kinds = np.unique(np.stack([groups, strength]), axis=1, return_inverse=True)[1].ravel()
         self._ties = tie_weights(training.layout, training.batch, kinds)
         likelihood = NegativeLogLikelihood()
         bound = Tied(likelihood.bind(training.under(self._ties.layout)), self._ties)
@@ -103,7 +102,7 @@ class Fold:
         self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups
         self._group[self._ties.variable] = groups
         self._given = np.zeros(n_variables)
-        self._given[self._ties.variable] = given
+        self._given[self._ties.variable] = strength
         self._accuracy, self._max_iter = accuracy, max_iter
         self.start()
         self.forget()
@@ -111,8 +110,8 @@ class Fold:
     def start(self, weights: np.ndarray | None = None) -> None:
         """Let the next step start from the given weights, or else from 0."""
         n_variables = len(self._ties.root)
-        self._u = np.zeros(n_variables) if weights is None else self._ties.narrow(weights)
-        self._v = np.zeros(n_variables)
+        u = np.zeros(n_variables) if weights is None else self._ties.narrow(weights)
+        self.state = u, np.zeros(n_variables)  # the weights and the solution of the linear system
 
     def forget(self) -> None:
         """Forget the curvature, which takes most of the memory, until the next step."""
@@ -122,20 +121,11 @@ class Fold:
     @property
     def weights(self) -> np.ndarray:
         """The weights of the last step; shape (n_weights,)."""
-        return self._ties.widen(self._u)
-
-    @property
-    def state(self) -> tuple[np.ndarray, np.ndarray]:
-        """The weights and the solution of the linear system, from which the next step starts."""
-        return self._u, self._v
-
-    @state.setter
-    def state(self, state: tuple[np.ndarray, np.ndarray]) -> None:
-        self._u, self._v = state
+        return self._ties.widen(self.state[0])
 
     def useful_l1(self) -> float:
         """Return about the strength of an L1 penalty with which one weight of a hundred moves away from 0 at first."""
-        slope = np.abs(self._training.gradient(np.zeros(len(self._u)))) / self._ties.root
+        slope = np.abs(self._training.gradient(np.zeros(len(self._group)))) / self._ties.root
         return float(np.quantile(slope, USEFUL)) if len(slope) else 0.0
 
     def step(
@@ -163,34 +153,31 @@ class Fold:
         self._curvature.shift(precision - self._precision)
         self._precision = precision
         penalty = Penalty(precision, strength)
+        u, v = self.state
         for _ in range(MOST_TRAININGS):
             solver = _ByDistance(tol=tol, max_iter=self._max_iter)
-            report = solver.solve(self._training, penalty, self._u, self._curvature)
-            self._u = report.w
-            loss, slope = self._held_out.value_gradient(self.weights)
-            smooth = self._training.gradient(self._u) + precision * self._u
-            steepest = shortest_subgradient(self._u, smooth, strength)
-            support = (self._u != 0) | (steepest != 0) | (strength == 0)  # weights that are about to enter included
+            report = solver.solve(self._training, penalty, u, self._curvature)
+            u = report.w
+            loss, slope = self._held_out.value_gradient(self._ties.widen(u))
+            smooth = self._training.gradient(u) + precision * u
+            steepest = shortest_subgradient(u, smooth, strength)
+            support = (u != 0) | (steepest != 0) | (strength == 0)  # weights that are about to enter included
             # narrow is also the transpose of widen
-            self._v = self._adjoint(self._ties.narrow(slope), residual, support)
-            correction = float(self._v @ steepest)
+            v = self._adjoint(u, self._ties.narrow(slope), v, residual, support)
+            correction = float(v @ steepest)
             score = (correction - loss) / self._n_tokens
             has_changed = np.isfinite(error) and not abs(score - before) <= error * abs(score)
             if abs(correction) <= MOST_CORRECTION * loss and not has_changed:
                 break
             before = score
             tol *= FINER
-        signs = np.where(self._u != 0, np.sign(self._u), -np.sign(steepest))
-        slopes = 2.0 * precision * self._u * self._v, -strength * signs * self._v
+        self.state = u, v
+        signs = np.where(u != 0, np.sign(u), -np.sign(steepest))
+        slopes = 2.0 * precision * u * v, -strength * signs * v
         of_groups = [np.bincount(self._group, part, self._n_groups) for part in slopes[: len(logs) // self._n_groups]]
-        return FoldStep(
-            score,
-            -np.concatenate(of_groups) / self._n_tokens,
-            self._accuracy(self.weights),
-            self._training.n_passes - passes,
-            time.perf_counter() - begun,
-            report.converged,
-        )
+        gradient, accuracy = -np.concatenate(of_groups) / self._n_tokens, self._accuracy(self.weights)
+        passes, seconds = self._training.n_passes - passes, time.perf_counter() - begun
+        return FoldStep(score, gradient, accuracy, passes, seconds, report.converged)
 
     def _penalties(self, logs):
         """Return precision and strength of each variable; the L1 penalty of a tie is that of all its weights."""
@@ -198,10 +185,10 @@ class Fold:
         strength = np.exp(log_l1)[self._group] if len(log_l1) else self._given
         return np.exp(-2.0 * log_sigma)[self._group], strength * self._ties.root
 
-    def _adjoint(self, slope, residual, support):
+    def _adjoint(self, u, slope, start, residual, support):
         """Return v, which the Hessian on the support maps to ``slope`` up to a residual; v is 0 elsewhere.
 
-        The Hessian is that of the penalised training objective.
+        The Hessian is that of the penalised training objective. The search for v begins at ``start``.
         """
         result = np.zeros(len(slope))
         if not support.any():
@@ -210,7 +197,7 @@ class Fold:
         def product(part):
             direction = np.zeros(len(slope))
             direction[support] = part
-            return (self._training.hessp(self._u, direction) + self._precision * direction)[support]
+            return (self._training.hessp(u, direction) + self._precision * direction)[support]
 
         inverse = self._curvature.solve
         if not support.all() and len(self._curvature):
@@ -218,14 +205,11 @@ class Fold:
             inverse = partial(of_support.solve, fixed=np.zeros(support.sum(), dtype=bool))
         elif not support.all():
             inverse = np.array
-        hessian, inverse = (_operator(int(support.sum()), times) for times in (product, inverse))
-        start = self._v[support]
-        result[support] = cg(hessian, slope[support], x0=start, M=inverse, rtol=residual, maxiter=MOST_PRODUCTS)[0]
+        shape = (int(support.sum()),) * 2
+        hessian, inverse = (LinearOperator(shape, matvec=times, dtype=np.float64) for times in (product, inverse))
+        options = {"x0": start[support], "M": inverse, "rtol": residual, "maxiter": MOST_PRODUCTS}
+        result[support] = cg(hessian, slope[support], **options)[0]
         return result
-
-
-def _operator(size, times):
-    return LinearOperator((size, size), matvec=times, dtype=np.float64)
 
 
 class _ByDistance(LBFGS):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 
+from .._data.warnings import unwarned
 from .._estimator.fit_steps import FitSteps
 from .._estimator.fitting import Prior, values_by_group
 from .._estimator.parameters import GROUP_KEYS, is_group_key
 from .._settings import check
 from .._structure.layout import WeightLayout
-from .._validation import TrainingData, unwarned
+from .._validation._inputs import TrainingData
 
 
 class WeightGroups(NamedTuple):
@@ -40,10 +42,8 @@ class WeightGroups(NamedTuple):
         ValueError
             If a weight does not belong to any group.
         """
-        if isinstance(given, str):
-            keys = [(kind, order) for kind in ("features", "patterns") for order in range(max_order + 1)]
-        else:
-            keys = list(given)
+        by_order = product(("features", "patterns"), range(max_order + 1))
+        keys = list(by_order if isinstance(given, str) else given)
         used = cls(keys, np.zeros(len(keys), dtype=bool)).of_weights(layout, data)
         if not isinstance(given, str):
             Prior(dict.fromkeys(keys, 1.0), 0.0).warn_of_unused_prefixes(data.features.names)
@@ -104,18 +104,10 @@ def column_name(key: Any) -> str:
 def check_keys(given: Any) -> None:
     """Raise a ValueError unless ``penalty_groups`` is "order" or distinct keys of ``sigma_reg``."""
     if isinstance(given, str):
-        check(given == "order", "penalty_groups", '"order" or a list of keys of sigma_reg', given)
-        return
+        return check(given == "order", "penalty_groups", '"order" or a list of keys of sigma_reg', given)
     check(len(given) > 0 and all(map(is_group_key, given)), "penalty_groups", f"a list of keys: {GROUP_KEYS}", given)
     different = len(set(map(column_name, given))) == len(given)
     check(different, "penalty_groups", "a list of keys that give different names of columns", given)
-
-
-def check_searchable(estimator: Any) -> None:
-    """Raise an error unless the penalties of a model can be learned along gradients."""
-    steps = FitSteps(estimator)
-    steps.check()
-    steps.refuse("learned penalties")
 
 
 def check_weights(search: Any, whole: TrainingData, final: Any, orders: list[int]) -> None:

@@ -45,20 +45,13 @@ SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients ju
 
 
 class Course:
-    """The searches of all orders, and the time of ``fit``: for steps, and for the last fit."""
+    """The searches of all orders, and the time of ``fit``: for reading the data, for steps, and for the last fit."""
 
     def __init__(self, search: Any) -> None:
         self.searches: list[OrderSearch] = []
         self.n_orders = 1 if search.orders is None else len(search.orders)
         self._begun, self._refits, self._most = time.perf_counter(), search.refit, search.max_time or np.inf
-        self._reading, self._until, self.path = 0.0, np.inf, list(PATH)
-
-    def read(self, read: Callable[[], Any]) -> Any:
-        """Return the training data that a function reads, as the last fit will do again."""
-        begun = time.perf_counter()
-        data = read()
-        self._reading = time.perf_counter() - begun
-        return data
+        self.reading, self._until, self.path = 0.0, np.inf, list(PATH)
 
     @property
     def steps(self) -> list[Step]:
@@ -74,7 +67,7 @@ class Course:
             return 0.0
         folds = self.steps[best_index(self.steps)].folds
         of_pass = sum(fold.seconds for fold in folds) / max(1, sum(fold.n_passes for fold in folds))
-        return self._reading + PASSES_OF_FIT * of_pass
+        return self.reading + PASSES_OF_FIT * of_pass
 
     def left(self) -> float:
         """Return the seconds that are left for steps."""
@@ -98,24 +91,13 @@ class OrderSearch:
     """
 
     def __init__(
-        self,
-        search: Any,
-        order: int,
-        groups: WeightGroups,
-        folds: list[Fold],
-        course: Course,
-        tasks: SearchTasks,
+        self, search: Any, order: int, groups: WeightGroups, folds: list[Fold], course: Course, tasks: SearchTasks
     ) -> None:
         self.folds, self.steps, self.task = folds, list[Step](), tasks.begin_order(order)
         self._search, self._order, self._groups, self._course, self._tasks = search, order, groups, course, tasks
         self._n_descended, self._n_groups, self._is_ended = 0, len(groups.keys), False
         self._tolerances = SPARSE if search.learn_l1 else SMOOTH
         self._states = [fold.state for fold in folds]  # of the best step
-
-    @property
-    def has_gained(self) -> bool:
-        """Whether another step is better than the first one."""
-        return self.best is not self.steps[0]
 
     def begin(self, sigma: np.ndarray) -> None:
         """Take the first step, at the given penalties, and without L1 if it is learned."""
@@ -315,11 +297,6 @@ class Step(NamedTuple):
     def score(self) -> float:
         return float(np.mean([fold.score for fold in self.folds]))
 
-    @property
-    def gradient(self) -> np.ndarray:
-        """Return the gradient with respect to log sigma, and to log l1 if it is learned; shape (G,) or (2G,)."""
-        return np.mean([fold.gradient for fold in self.folds], axis=0)
-
     def after(self, earlier: Self) -> Self:
         """Return the step with the passes and seconds of an earlier evaluation added."""
         spent = [
@@ -378,13 +355,14 @@ def attributes_of(steps: list[Step], prefix: str, with_orders: bool) -> dict:
     ranks = 1 + (mean > mean[:, None]).sum(axis=1).astype(np.int32)
     results.update(mean_test_score=mean, std_test_score=scores.std(axis=1), rank_test_score=ranks)
     results["max_order"] = np.array([step.order for step in steps])
+    gradients = [np.mean([fold.gradient for fold in step.folds], axis=0) for step in steps]
     for kind, of_gradient in ("sigma", "gradient"), ("l1", "gradient_l1"):
-        rows = [(getattr(step, kind), step.gradient[len(step.sigma) if kind == "l1" else 0 :]) for step in steps]
-        for key in dict.fromkeys(key for values, _ in rows for key in values):
-            name = column_name(key)
-            results[f"{kind}_{name}"] = np.array([values.get(key, np.nan) for values, _ in rows])
-            slopes = [dict(zip(values, gradient, strict=False)).get(key, np.nan) for values, gradient in rows]
-            results[f"{of_gradient}_{name}"] = np.array(slopes)
+        rows = [getattr(step, kind) for step in steps]
+        slopes = [dict(zip(row, gradient, strict=False)) for row, gradient in zip(rows, gradients, strict=True)]
+        for key in dict.fromkeys(key for row in rows for key in row):
+            for name, columns in (kind, rows), (of_gradient, slopes):
+                results[f"{name}_{column_name(key)}"] = np.array([row.get(key, np.nan) for row in columns])
+        gradients = [gradient[len(row) :] for row, gradient in zip(rows, gradients, strict=True)]  # those of log l1
     results["token_accuracy"] = np.array([np.mean([fold.accuracy for fold in step.folds]) for step in steps])
     results["n_passes"] = np.array([sum(fold.n_passes for fold in step.folds) for step in steps])
     results["seconds"] = np.array([sum(fold.seconds for fold in step.folds) for step in steps])

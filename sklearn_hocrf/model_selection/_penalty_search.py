@@ -16,18 +16,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, check_cv
 from sklearn.pipeline import Pipeline
 
+from .._data.warnings import unwarned, warn_user
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.callbacks import SearchTasks
 from .._estimator.fit_steps import FitSteps
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._settings import check
+from .._settings import check, is_integer
 from .._solvers import one_blas_thread
-from .._validation import TrainingData, check_sequence_weight, unwarned, warn_user
 from .._validation._callbacks import CallbacksMixin
 from .._validation._delegation import MethodsOfModel, check_fit
+from .._validation._inputs import TrainingData, check_sequence_weight
 from .._validation._sklearn import N_JOBS, Interval, StrOptions, check_declared, fit_context
 from .._validation._splits import indexable_sequences, splits_of
-from ._groups import WeightGroups, check_keys, check_searchable, check_weights
+from ._groups import WeightGroups, check_keys, check_weights
 from ._order_search import Course, OrderSearch, Step, attributes_of, best_index, columns_of_params
 from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts
 
@@ -262,8 +263,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
         course = Course(self)
-        X, y, weight, splits, _ = self._prepared(X, y, groups, sample_weight)
-        whole = course.read(lambda: training_data(self.estimator, X, y, weight))
+        X, y, weight, splits, whole = self._prepared(X, y, groups, sample_weight)
+        whole = training_data(self.estimator, X, y, weight) if whole is None else whole
+        course.reading = course.elapsed()
         check_weights(self, whole, self._final, self._orders())
         parts = [split_data(self.estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
@@ -275,7 +277,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             for number, search in enumerate(course.searches):
                 if not tasks.is_stopped and course.share(number):
                     search.run(best)
-                    best = search if search.has_gained else best
+                    best = best if search.best is search.steps[0] else search  # the last one that has gained
                 tasks.end_order(search.task)
         steps = course.steps
         attributes = attributes_of(steps, self._prefix, self.orders is not None)
@@ -293,7 +295,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         if X is None:
             self._check_parameters()
             return self._check_targets(y, sample_weight)
-        whole = self._prepared(X, y, groups, sample_weight)[-1]
+        with unwarned():
+            whole = self._prepared(X, y, groups, sample_weight)[-1]
         if whole is not None:
             check_weights(self, whole, self._final, self._orders())
 
@@ -305,10 +308,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             raise ValueError("requires y to be passed, but the target y is None")
         weight = check_sequence_weight(sample_weight, len(y))
         splits = splits_of(self._splitter(groups), X, y, groups=groups)
-        whole = None
-        if self._final is self.estimator:
-            with unwarned():
-                whole = training_data(self.estimator, X, y, weight)  # errors of X come before those of y
+        is_alone = self._final is self.estimator
+        whole = training_data(self.estimator, X, y, weight) if is_alone else None  # errors of X come before those of y
         self._check_targets(y, weight)
         return X, y, weight, splits, whole
 
@@ -344,11 +345,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         least, most = UTMOST_BOUNDS
         needed = f"two numbers low < high from {least:g} to {most:g}"
         check(valid and least <= bounds[0] < bounds[1] <= most, "bounds", needed, self.bounds)
-        orders = [] if self.orders is None else list(self.orders)
-        valid = all(isinstance(order, Integral) and not isinstance(order, bool) and order >= 0 for order in orders)
-        check(
-            valid and (self.orders is None or len(orders) > 0), "orders", "None or a list of integers >= 0", self.orders
-        )
+        valid = self.orders is None or (len(self.orders) > 0 and all(is_integer(k) and k >= 0 for k in self.orders))
+        check(valid, "orders", "None or a list of integers >= 0", self.orders)
         is_empty = isinstance(self.estimator, Pipeline) and not self.estimator.steps
         if is_empty or not isinstance(self._final, BaseSequenceLabeler):
             raise TypeError(
@@ -357,7 +355,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             )
         check_keys(self.penalty_groups)
         for order in self._orders():
-            check_searchable(clone(self._final).set_params(max_order=order))
+            steps = FitSteps(clone(self._final).set_params(max_order=order))
+            steps.check()
+            steps.refuse("learned penalties")
 
     @property
     def _final(self) -> Any:
@@ -427,13 +427,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     # --- methods of the best estimator --------------------------------------------------------------------------------
 
     def _refusing(self, name: str) -> Callable:
-        def refuse(*args, **options):
-            if self.__sklearn_is_fitted__():
-                raise AttributeError(f"{name} requires the best estimator, which is not fitted with refit=False")
-            return unfitted(*args, **options)
-
-        unfitted = super()._refusing(name)
-        return refuse
+        if self.__sklearn_is_fitted__():
+            raise AttributeError(f"{name} requires the best estimator, which is not fitted with refit=False")
+        return super()._refusing(name)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_params_")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
-from sklearn.utils import Bunch
 from sklearn.utils.metadata_routing import process_routing
 
 from .._data.checks import short
+from .._data.warnings import warn_user
 from .._settings import check
-from .._validation import warn_user
 from .._validation._sklearn import check_method_params
 from .._validation._splits import check_fits, each_fold, indexable_sequences, router_of, splits_of
 
@@ -112,64 +112,60 @@ def cross_val_predict(
     X, y = indexable_sequences(X, y)
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
     cv = check_cv(cv, y, classifier=is_classifier(estimator))
-    routed = _route(estimator, cv, groups, params or {})
-    splits = splits_of(cv, X, y, **routed.splitter.split)
+    of_splitter, of_fit = _route(estimator, cv, groups, params or {})
+    splits = splits_of(cv, X, y, **of_splitter)
     tested = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(tested), np.arange(n_sequences)):
         raise ValueError("cross_val_predict only works for partitions")
-    check_fits(estimator, X, y, splits, routed.estimator.fit)
+    check_fits(estimator, X, y, splits, of_fit)
     answer = partial(_answer, X, method, method_params or {})
     parallel = {"n_jobs": n_jobs, "verbose": verbose, "pre_dispatch": pre_dispatch}
-    folds = each_fold(answer, estimator, X, y, splits, routed.estimator.fit, **parallel)
-    results = _with_equal_columns(folds, method)
-    predictions: list = [None] * n_sequences
-    for (_, test), of_fold in zip(splits, results, strict=True):
-        for n, prediction in zip(test.tolist(), of_fold, strict=True):
-            predictions[n] = prediction
-    return predictions
+    folds = each_fold(answer, estimator, X, y, splits, of_fit, **parallel)
+    predictions = list(chain.from_iterable(_with_equal_columns(folds, method)))
+    return [predictions[i] for i in np.argsort(tested).tolist()]
 
 
-def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> Bunch:
+def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> tuple[dict, dict]:
     """Return the parameters for ``split`` and for ``fit``."""
     if not get_config()["enable_metadata_routing"]:
-        return Bunch(splitter=Bunch(split={"groups": groups}), estimator=Bunch(fit=params))
+        return {"groups": groups}, params
     if groups is not None:
         raise ValueError(
             "`groups` can only be passed if metadata routing is not enabled via "
             "`sklearn.set_config(enable_metadata_routing=True)`. When routing is enabled, pass `groups` alongside "
             "other metadata via the `params` argument instead."
         )
-    router = router_of("cross_val_predict", cv, estimator=(estimator, ("fit",)))
-    return process_routing(router, "fit", **params)
+    routed = process_routing(router_of("cross_val_predict", cv, estimator=(estimator, ("fit",))), "fit", **params)
+    return routed.splitter.split, routed.estimator.fit
 
 
-def _answer(X: Any, method: str, params: dict, fitted: Any, X_test: Any, test: np.ndarray) -> tuple[list, Any]:
+def _answer(X: Any, method: str, params: dict, fitted: Any, X_test: Any, test: np.ndarray) -> tuple:
     """Return the results for the test part, and the labels that the fitted estimator knows."""
     results = getattr(fitted, method)(X_test, **check_method_params(X, params, indices=test))
     if not (isinstance(results, list) or (isinstance(results, np.ndarray) and results.ndim)):
         raise TypeError(f"{method} must return a list or an array, not {short(results)} ({type(results).__name__})")
     if len(results) != len(test):
         raise ValueError(f"{method} returned {len(results)} results for {len(test)} sequences; one each is required")
-    return list(results), getattr(fitted, "classes_", None)
+    return list(results), list(fitted.classes_) if hasattr(fitted, "classes_") else None
 
 
-def _with_equal_columns(folds: list[tuple[list, Any]], method: str) -> list[list]:
+def _with_equal_columns(folds: list[tuple], method: str) -> list[list]:
     """Return the results of the folds; if columns are labels, with one column for each label of any fold."""
-    labels = [None if classes is None else list(classes) for _, classes in folds]
+    results, labels = map(list, zip(*folds, strict=True))
     if None in labels or all(of_fold == labels[0] for of_fold in labels):
-        return [results for results, _ in folds]
-    union = sorted({label for of_fold in labels for label in of_fold or ()})
+        return results
+    union = sorted(set().union(*labels))
     warn_user(
-        f"Number of classes in training fold ({min(len(of_fold or ()) for of_fold in labels)}) does not match total "
+        f"Number of classes in training fold ({min(map(len, labels))}) does not match total "
         f"number of classes ({len(union)}). Results may not be appropriate for your use case.",
         RuntimeWarning,
     )
     if method not in BY_LABEL:
-        return [results for results, _ in folds]
+        return results
     column = {label: i for i, label in enumerate(union)}
     return [
-        [_spread(result, [column[label] for label in of_fold or ()], len(union)) for result in results]
-        for (results, _), of_fold in zip(folds, labels, strict=True)
+        [_spread(result, [column[label] for label in of_fold], len(union)) for result in of_results]
+        for of_results, of_fold in zip(results, labels, strict=True)
     ]
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
+from .._data.warnings import unwarned
 from .._estimator.fit_steps import FitSteps
 from .._estimator.fitting import Prior
-from .._validation import TrainingData
+from .._validation._inputs import TrainingData
 from .._validation._sklearn import safe_indexing
 from ._fold import Fold
 from ._groups import WeightGroups
@@ -56,11 +56,8 @@ def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, train:
 
 def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> TrainingData:
     """Return all data, as read by the model at the end of a pipeline in fit."""
-    final = estimator
-    if isinstance(estimator, Pipeline):
-        final = estimator.steps[-1][1]
-        X = clone(estimator[:-1]).fit_transform(X, y) if len(estimator.steps) > 1 else X
-    return _read(FitSteps(final), X, y, weight)
+    *head, (_, final) = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
+    return _read(FitSteps(final), clone(estimator[:-1]).fit_transform(X, y) if head else X, y, weight)
 
 
 class _Origin(NamedTuple):
@@ -76,6 +73,7 @@ class _Origin(NamedTuple):
         return self.steps.end(self.data, self.layout, weights).last_weights(layout, self.data)
 
 
+@unwarned()  # the same warnings were given for all data
 def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups, earlier: Fold | None = None) -> Fold:
     """Return the fold of a model.
 
@@ -90,13 +88,7 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups, 
     earlier : Fold or None
         The fold of the split at another order, whose data are not read again, and from whose weights training starts.
     """
-    with warnings.catch_warnings():  # the same warnings were given for all data
-        warnings.simplefilter("ignore", UserWarning)
-        return _make_fold(clone(estimator), split, targets, groups, earlier)
-
-
-def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
-    steps = FitSteps(estimator)
+    steps = FitSteps(clone(estimator))
     data = earlier.origin.data if earlier else _read(steps, split.X, split.y, split.weight, targets)
     layout = steps.layout(data)
     training = steps.pose(layout, data)
@@ -113,16 +105,9 @@ def _make_fold(estimator, split, targets, groups, earlier) -> Fold:
         return float(np.average(fitted.targets.are_right(decoded, truth), weights=weight))
 
     prior = Prior(1.0, estimator.l1_reg).penalty(layout, data.features.names, data.targets.labels)
-    fold = Fold(
-        training,
-        held_out,
-        groups.of_weights(layout, data),
-        len(groups.keys),
-        accuracy,
-        estimator.max_iter,
-        prior.strengths(layout.n_weights),
-        _Origin(steps, layout, data, (batch, form)),
-    )
+    group, strength = groups.of_weights(layout, data), prior.strengths(layout.n_weights)
+    origin = _Origin(steps, layout, data, (batch, form))
+    fold = Fold(training, held_out, group, strength, len(groups.keys), accuracy, estimator.max_iter, origin)
     if earlier:
         continue_from(fold, earlier)
     return fold

@@ -15,22 +15,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.warnings import warn_user
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fitted_model import FittedModel
 from .._inference.labelled import LabelledBatch
 from .._inference.model import Model
 from .._persistence import VersionMixin
 from .._solvers import zero_of_slope
-from .._validation import check_sequence_weight, warn_user
 from .._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
-from .._validation._sklearn import (
-    N_JOBS,
-    HasMethods,
-    StrOptions,
-    check_declared,
-    fit_context,
-    safe_indexing,
-)
+from .._validation._inputs import check_sequence_weight
+from .._validation._sklearn import N_JOBS, HasMethods, StrOptions, check_declared, fit_context, safe_indexing
 from .._validation._splits import ASKED, check_fits, each_fold, indexable_sequences, router_of, splits_of
 
 BOUNDS = 0.01, 100.0  # of temperatures
@@ -210,7 +204,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         weight = check_sequence_weight(sample_weight, len(y))
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator.estimator)
-            _refuse_few(np.arange(len(y)), weight, "the data to calibrate on have")
+            _refuse_few(len(y) if weight is None else int(np.count_nonzero(weight)), "the data to calibrate on have")
             return X, y, weight, [], {}
         of_splitter, of_fit = self._routed(sample_weight, params)
         splits = splits_of(check_cv(self.cv, y), X, y, **of_splitter)
@@ -218,7 +212,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             splits = [tuple(part[weight[part] > 0] for part in split) for split in splits]
         for index, split in enumerate(splits):
             for name, part in zip(("training", "held-out"), split, strict=True):
-                _refuse_few(part, weight, f"the {name} part of split {index} has")
+                _refuse_few(len(part), f"the {name} part of split {index} has")
         check_fits(self.estimator, X, y, splits, of_fit)
         return X, y, weight, splits, of_fit
 
@@ -312,9 +306,8 @@ def _divided(estimator: Any, temperature: float) -> Any:
         name, last = estimator.steps[-1]
         divided.steps = [*estimator.steps[:-1], (name, _divided(last, temperature))]
         return divided
-    inner = (
-        "estimator" if isinstance(estimator, FrozenEstimator) else getattr(estimator, "_answering", "best_estimator_")
-    )
+    is_frozen = isinstance(estimator, FrozenEstimator)
+    inner = "estimator" if is_frozen else getattr(estimator, "_answering", "best_estimator_")
     setattr(divided, inner, _divided(getattr(estimator, inner), temperature))
     return divided
 
@@ -330,7 +323,6 @@ def check_labeler(estimator: Any) -> BaseSequenceLabeler:
     return model
 
 
-def _refuse_few(part: np.ndarray, weight: np.ndarray | None, what: str) -> None:
-    n_sequences = len(part if weight is None else part[weight[part] > 0])
+def _refuse_few(n_sequences: int, what: str) -> None:
     if n_sequences < FEWEST_IN_PART:
         raise ValueError(f"{what} {n_sequences} sequences of positive weight, but at least {FEWEST_IN_PART} are needed")
