@@ -81,6 +81,8 @@ def finder(folder, fault):
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files]
     done = subprocess.run(command, cwd=folder, env=os.environ | own, capture_output=True, text=True)
     path.write_text(source, encoding="utf-8")
+    if done.returncode < 0:  # a fault may write where it must not
+        return f"signal {-done.returncode}"
     found = re.search(r"^(?:FAILED|ERROR) (.*)$", done.stdout, re.MULTILINE)
     assert done.returncode in (0, 1) or found, done.stdout + done.stderr
     return found[1] if found else None
