@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, StackedSequenceLabeler, make_pipeline
-from sklearn_hocrf._estimator.fit_steps import FitSteps
+from sklearn_hocrf._estimator.fitting import Training
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 
@@ -50,13 +50,13 @@ class Passing(TransformerMixin, BaseEstimator):
 @pytest.fixture(autouse=True)
 def counted(monkeypatch):
     """Count how often a model is trained."""
-    train = FitSteps.train
+    train = Training.run
 
     def counting(*args, **options):
         COUNT["fits"] += 1
         return train(*args, **options)
 
-    monkeypatch.setattr(FitSteps, "train", counting)
+    monkeypatch.setattr(Training, "run", counting)
     COUNT["fits"] = 0
 
 
