@@ -187,16 +187,19 @@ def list_sequences(y, name, items="labels", may_be_none=False) -> list:
     unchanged = (list, type(None)) if may_be_none else (list,)  # calling a function for each would take longer
     return [
         one if type(one) in unchanged else ordered_collection(one, f"{name}[{n}] (sequence {n})", expected)
-        for n, one in enumerate(ordered_collection(y, name, f"a list of sequences of {items}"))
+        for n, one in enumerate(ordered_collection(y, name, f"a list of sequences of {items}", "[list(text)]"))
     ]
 
 
-def ordered_collection(value, name, expected):
-    """Return a collection with missing entries of arrays as None, or raise if it has no order."""
+def ordered_collection(value, name, expected, of_text="list(text)"):
+    """Return a collection with missing entries of arrays as None, or raise if it has no order.
+
+    ``of_text`` is the code that makes such a collection of a text with a label per character.
+    """
     is_text = isinstance(value, (str, bytes))  # those of numpy have an array, too
     value = unmasked(value) if hasattr(value, "__array__") and not is_text else value
     if not is_ordered_collection(value):
-        remedy = "; for a label per character: `list(text)`" if is_text else ""
+        remedy = f"; for a label per character: `{of_text}`" if is_text else ""
         raise TypeError(f"{name} is {short(value)} ({type(value).__name__}), but must be {expected}{remedy}")
     return value
 

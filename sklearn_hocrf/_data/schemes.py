@@ -83,7 +83,7 @@ def read_tag(tag, scheme, name, where, may_be_outside=False) -> tuple[int, str]:
         what = f"{short(tag)} of {name} ({where()}) is not a tag of scheme={scheme!r}"
         raise ValueError(f"{what}, whose tags are 'O', {expected}")
     if part[1] == OUTSIDE and part[0] != O and not may_be_outside:
-        raise ValueError(f"{name} has the tag {short(tag)} ({where()}), but the label 'O' belongs to the tag 'O'")
+        raise ValueError(f"{short(tag)} of {name} ({where()}) has the label 'O', which only the tag 'O' may have")
     return part
 
 

@@ -67,7 +67,7 @@ def read_collection(y, name, what):
     """Return y with missing entries of arrays as None, or raise if it is no collection with an order."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    return ordered_collection(y, what, "a list of sequences of labels, or an array")
+    return ordered_collection(y, what, "a list of sequences of labels, or an array", "[list(text)]")
 
 
 def _read_plain_labels(y, n_rows, what):
