@@ -47,8 +47,9 @@ class LogOddsRows:
         lengths = range(1, min(max_length, int(np.diff(offsets).max(initial=0))) + 1)
         found, _, is_segment = _occurrences(numbers, offsets, strings.lengths, (0, len(offsets) - 1), lengths)
         distinct, index = np.unique(found, return_inverse=True)
-        counts = (np.bincount(1 + which, minlength=1 + len(distinct)) for which in (index, index[is_segment]))
-        return cls(distinct, *counts, smoothing)
+        size = 1 + len(distinct)
+        occurrences, segments = (np.bincount(1 + which, minlength=size) for which in (index, index[is_segment]))
+        return cls(distinct, occurrences, segments, smoothing)
 
     def _find(self, found) -> np.ndarray:
         """Return the number of the string with each fingerprint, from 1 on; 0 if there is none."""
