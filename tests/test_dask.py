@@ -518,7 +518,7 @@ def test_failures_leave_nothing_on_the_cluster(client):
 
 
 def test_errors_of_the_whole_name_no_partition(client):
-    with pytest.raises(ValueError, match="^constraints"):
+    with pytest.raises(ValueError, match="^'A' of the labels"):
         DaskSequenceLabeler(HighOrderCRF(constraints="bio"), client).fit(parts(X), parts(y))
 
 

@@ -103,9 +103,13 @@ class FittedModel:
         self.labels = self.targets.labels
         self.family: Family = estimator._family
         self.labels_segments = self.family is SEGMENTS
-        self.scheme: str = snapshot.scheme_
         self.name = type(estimator).__name__
         self.n_jobs: int | None = self.estimator.n_jobs
+
+    @property
+    def scheme(self) -> str:
+        """How labels encode segments."""
+        return self.estimator.scheme_
 
     @classmethod
     def inside(cls, estimator: Any) -> Self:

@@ -21,7 +21,7 @@ from .._validation._token_targets import TokenTargets
 from .one_call import OneCall
 from .patterns import pattern_labels
 from .pruning import checked_level_zero
-from .tags import SegmentTags, scheme_of
+from .tags import SegmentTags
 
 MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
@@ -89,7 +89,7 @@ class FittedState(NamedTuple):
         if self.stream is not None:
             coef.eliminate_zeros()
             part_coef.eliminate_zeros()
-        own: dict[str, Any] = {"scheme_": scheme_of(self.trained_with.get("constraints"), self.targets.labels)}
+        own: dict[str, Any] = {}
         if isinstance(layout, SegmentLayout):
             own = {"scheme_": self.targets.scheme, "token_intercept_": layout.token_coef(weights)}
         return {

@@ -144,6 +144,12 @@ class TagSegmentsMixin:
                 return segment_tables(offsets, segments, probability, tags.names)
         return segments_of_query(fitted.ask(X, known), tags, threshold, with_probability)
 
+    @property
+    def scheme_(self) -> str:
+        """How labels encode segments: the scheme of the constraints, or guessed from the labels."""
+        fitted: Any = self
+        return scheme_of(fitted._state.trained_with.get("constraints"), fitted.classes_)
+
 
 def segments_of_query(query: Query, tags: SegmentTags, threshold: float | None, with_probability: bool) -> list:
     """Return what ``predict_segments`` returns."""
