@@ -9,6 +9,7 @@ from fuzz.definitions import BEGIN, END, attributes_of_templates
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from internals import SequenceBatch, TokenColumn, _template_rows
+from scipy import sparse
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf.feature_extraction import (
@@ -335,6 +336,13 @@ def test_sums_beyond_floating_point_numbers():
 
 def huge(tokens, starts, stops):
     return {"n": np.full(len(starts), 1e308)}
+
+
+@pytest.mark.parametrize("kind", [sparse.coo_array, sparse.csr_matrix])
+def test_sparse_rows_are_no_sequence(kind):
+    row = kind(np.ones(3))  # of an array: one-dimensional, whose elements some versions of scipy do not list
+    with pytest.raises(TypeError, match=f"sequence 1 must be a list of tokens or a 2-D array, got {kind.__name__}"):
+        SequenceFeatureExtractor().fit([["a"], row])
 
 
 def test_error_in_a_users_function_names_the_value():

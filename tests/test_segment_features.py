@@ -258,6 +258,16 @@ def test_identity(train, test, data, min_count):
         compare(batch, lambda n, u, v, X=X: {f"identity={text(X[n][u:v])}": 1.0} if text(X[n][u:v]) in learned else {})
 
 
+def test_identity_tells_long_strings_of_two_kinds_of_tokens_apart():
+    # a Thue-Morse string and its complement, whose polynomial hashes modulo 2**64 are equal
+    ones = [i.bit_count() % 2 for i in range(1024)]
+    X = [["ab"[one] for one in ones], ["ba"[one] for one in ones]]
+    extractor = SegmentFeatureExtractor(identity=True)
+    batch = extractor.fit_transform(X, [["B-X", *["I-X"] * 1023]] * 2)
+    features = segment_features(batch, np.array([0, 1024]), np.array([1024, 2048])).toarray()
+    assert features.tolist() == [[1, 0], [0, 1]]
+
+
 def test_identity_of_words_and_numbers():
     extractor = SegmentFeatureExtractor(identity=True).fit(TOKENS, Y)  # the first field of text
     names = ["identity=In", "identity=end", "identity=the", "identity=the end", "identity=the the"]

@@ -167,7 +167,7 @@ def _check_sequence(sequence, n):
         return sequence.to_dicts()
     if is_frame and hasattr(sequence, "to_dict"):  # pandas
         return sequence.to_dict("records")
-    if is_frame or isinstance(sequence, Mapping) or not isinstance(sequence, Iterable):
+    if is_frame or sparse.issparse(sequence) or isinstance(sequence, Mapping) or not isinstance(sequence, Iterable):
         raise TypeError(f"sequence {n} must be a list of tokens or a 2-D array, got {type(sequence).__name__}")
     if not isinstance(sequence, np.ndarray):
         return list(sequence)

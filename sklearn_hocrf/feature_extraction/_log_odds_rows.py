@@ -21,8 +21,8 @@ class LogOddsRows:
     ----------
     strings : ndarray of shape (V,)
         Fingerprints, ascending.
-    occurrences, segments : ndarray of shape (V,)
-        How often each string occurs, and how often it is a segment.
+    occurrences, segments : ndarray of shape (1 + V,)
+        How often each string occurs, and how often it is a segment; the first elements are those of all others, 0.
     smoothing : float
     """
 
@@ -33,7 +33,7 @@ class LogOddsRows:
         self._strings = freeze_indices(strings, 2**63, "strings", np.int64)
         self._occurrences = freeze_indices(occurrences, 2**31, "counts of strings")
         self._segments = freeze_indices(segments, 2**31, "counts of segments")
-        if not len(occurrences) == len(segments) == len(strings) or (self._occurrences < self._segments).any():
+        if not len(occurrences) == len(segments) == 1 + len(strings) or (self._occurrences < self._segments).any():
             raise ValueError("strings cannot be segments more often than they occur")
         self.feature_names = FeatureNames.of(["log_odds"])
 
@@ -46,8 +46,10 @@ class LogOddsRows:
         numbers, offsets = token_numbers(strings.column, strings.field), strings.offsets
         lengths = range(1, min(max_length, int(np.diff(offsets).max(initial=0))) + 1)
         found, _, is_segment = _occurrences(numbers, offsets, strings.lengths, (0, len(offsets) - 1), lengths)
-        distinct, index, occurrences = np.unique(found, return_inverse=True, return_counts=True)
-        return cls(distinct, occurrences, np.bincount(index[is_segment], minlength=len(distinct)), smoothing)
+        distinct, index = np.unique(found, return_inverse=True)
+        size = 1 + len(distinct)
+        occurrences, segments = (np.bincount(1 + which, minlength=size) for which in (index, index[is_segment]))
+        return cls(distinct, occurrences, segments, smoothing)
 
     def _find(self, found) -> np.ndarray:
         """Return the number of the string with each fingerprint, from 1 on; 0 if there is none."""
@@ -57,7 +59,7 @@ class LogOddsRows:
         """Return the features of candidate segments; strings that do not occur in training have counts of 0."""
         numbers = token_data["number"]
         string = self._find(fingerprints(numbers, start, stop))
-        occurrences, segments = (np.append(0, counts)[string] for counts in (self._occurrences, self._segments))
+        occurrences, segments = self._occurrences[string], self._segments[string]
         if "length" in token_data and len(start):
             sequence = np.searchsorted(offsets, start, side="right") - 1
             sequences = sequence.min(), sequence.max() + 1

@@ -36,6 +36,7 @@ class IdentityRows:
         if len(strings) != len(names):
             raise ValueError(f"{len(strings)} texts of segments have {len(names)} names")
         self._order = np.argsort(self._strings)
+        self._ascending = self._strings[self._order]
 
     def __reduce__(self):
         return IdentityRows, (self._strings, self.feature_names)
@@ -63,7 +64,7 @@ class IdentityRows:
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the indicators of candidate segments; ``token_data`` has the "number" of each token."""
-        place = find_keys(self._strings[self._order], fingerprints(token_data["number"], start, stop))
+        place = find_keys(self._ascending, fingerprints(token_data["number"], start, stop))
         present = place >= 0
         indptr = offsets_of(present)
         data = np.ones(int(indptr[-1]))

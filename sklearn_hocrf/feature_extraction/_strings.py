@@ -2,10 +2,12 @@
 
     tokens of a sequence:  in the in          strings of two tokens: [in the], [the in]
 
-The fingerprint of a string is the polynomial hash of Karp and Rabin (1987): the sum over its tokens of a number for the
-text, times a power of a base, modulo 2**64. Differences of one cumulative sum give those of all strings at once, so
-there is no Python loop over strings. Fingerprints have 63 bits: that any two of a million different strings share one
-has a probability of about 5e-8.
+The text of a token has a random number. The numbers of two neighbouring blocks of 1, 2, 4 .. tokens are mixed into the
+number of a block of twice the size, as Karp, Miller and Rosenberg (1972) do. Two such blocks, which may overlap, cover
+a string, so its fingerprint is made from their numbers and its length, without a Python loop over strings. Fingerprints
+have 63 bits: that any two of a million different strings share one has a probability of about 5e-8. Mixing is not
+linear, because a polynomial of the numbers, modulo 2**64, would have the same value for a Thue-Morse string of two
+kinds of tokens and for its complement, from 1,024 tokens on.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from .._data.arrays import offsets_of
 from .._data.columns import TokenColumn
 from ._columns import apply_function, is_text, text_column, texts_of
 
-BASES = np.array([0xD1342543DE82EF95, pow(0xD1342543DE82EF95, -1, 2**64)], np.uint64)  # an odd one, and its inverse
+FACTOR = np.uint64(0xD1342543DE82EF95)  # odd, so that no two numbers have the same product
 
 
 class TrainingStrings(NamedTuple):
@@ -81,8 +83,22 @@ def fingerprints(numbers, start, stop) -> np.ndarray:
     """
     first = int(start.min(initial=len(numbers)))
     numbers, start, stop = numbers[first : stop.max(initial=first)], start - first, stop - first
-    powers, inverse_powers = (np.cumprod(np.insert(np.full(len(numbers), base), 0, 1)) for base in BASES)
-    sums = np.insert(np.cumsum(numbers.astype(np.uint64) * powers[:-1]), 0, 0)
-    found = ((sums[stop] - sums[start]) * inverse_powers[start] >> np.uint64(1)).astype(np.int64)
+    lengths = (stop - start).astype(np.uint64)
+    level = np.frexp(lengths)[1] - 1  # of the largest blocks in a string
+    blocks, found = numbers.astype(np.uint64), np.zeros(len(start), np.uint64)
+    for k in range(level.max(initial=-1) + 1):
+        if k > 0:
+            blocks = _mixed(blocks[: -(2 ** (k - 1))], blocks[2 ** (k - 1) :])  # those of 2**k tokens
+        at = np.flatnonzero(level == k)
+        found[at] = _mixed(blocks[start[at]] + lengths[at], blocks[stop[at] - 2**k])
     n_missing = offsets_of(numbers < 0)
-    return np.where(n_missing[stop] > n_missing[start], -1, found)
+    return np.where(n_missing[stop] > n_missing[start], -1, (found >> np.uint64(1)).astype(np.int64))
+
+
+def _mixed(left, right) -> np.ndarray:
+    """Return random numbers, of dtype uint64, that pairs of numbers determine."""
+    left = left ^ left >> np.uint64(32)
+    left *= FACTOR
+    left ^= left >> np.uint64(29)
+    left += right
+    return left

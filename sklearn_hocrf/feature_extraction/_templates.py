@@ -201,12 +201,14 @@ def _joined(position, column, n_codes) -> np.ndarray:
 
 def find_keys(keys, key) -> np.ndarray:
     """Return the position of each element of ``key`` in the sorted ``keys``, int64; -1 where it is not there."""
-    if len(keys) and keys[-1] < TABLE_FACTOR * len(key):
+    if not len(keys):
+        return np.full(len(key), -1)
+    if keys[-1] < TABLE_FACTOR * len(key):
         table = np.full(keys[-1] + 3, -1)  # the last elements are those of higher keys, and of the key -1
         table[keys] = np.arange(len(keys))
         return table[np.minimum(key, keys[-1] + 1)]
-    position = np.searchsorted(keys, key)
-    position[np.append(keys, -2)[position] != key] = -1
+    position = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+    position[keys[position] != key] = -1
     return position
 
 
