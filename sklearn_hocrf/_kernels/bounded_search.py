@@ -23,7 +23,7 @@ FOUND, UNDECIDED = range(2)
 class SearchTables(NamedTuple):
     """What the search reads of a model."""
 
-    outgoing: np.ndarray  # the automaton, as in ``ArcStructure``
+    outgoing: np.ndarray  # the automaton, as in ``WeightedArcs``
     source_arcs: np.ndarray
     arc_label: np.ndarray
     arc_target: np.ndarray
