@@ -81,7 +81,7 @@ def test_forms_of_tokens(tmp_path):
         "rows of a": [(words, rows["word"].tolist()) for _, rows in frame.groupby("series")],
         "texts with": [(words, tokenize(["old man"])[0])],
     }
-    rows = rows_of_table("| what makes their features")
+    rows = rows_of_table("| prepare them with")
     assert len(rows) == len(given)
     assert all(any(row[0].startswith(form) for row in rows) for form in given)
     for model, tokens in (each for examples in given.values() for each in examples):

@@ -33,10 +33,10 @@ def test_conllu():
     columns = "\t_" * 6
     source = f"# text = Ann left\n1\tAnn\tAnn\tPROPN{columns}\n2\tleft\tleave\tVERB{columns}\n\n"
     more = f"1-2\tzum\t_\t_{columns}\n1\tzu\tzu\tADP{columns}\n2\tdem\tder\t_{columns}\n2.1\tx\tx\tX{columns}\n\n"
-    names = run("Use the package conllu", source=more)
+    names = run("With the package conllu", source=more)
     assert [token["form"] for token in names["X"][0]] == ["zu", "dem"]
     assert names["y"] == [["ADP", None]]
-    names = run("Use the package conllu", source=source)
+    names = run("With the package conllu", source=source)
     assert names["X"] == [[{"form": "Ann", "lemma": "Ann"}, {"form": "left", "lemma": "leave"}]]
     assert names["y"] == [["PROPN", "VERB"]]
 
