@@ -183,7 +183,7 @@ def test_the_page_has_all_names():
     names = {name for table in given for name in table if not name.startswith("on_")}
     assert names - words - {"extract_segments"} == set()
     answers = {re.match(r"(?:sklearn\.metrics\.)?([\w.]+)", answer)[1] for table in given for answer in table.values()}
-    assert answers - {*re.findall(r"[\w.]+", PAGE), *re.findall(r"\w+", PAGE.lower()), *dir(Tagger)} == set()
+    assert answers - {"there"} - {*re.findall(r"[\w.]+", PAGE), *re.findall(r"\w+", PAGE.lower()), *dir(Tagger)} == set()
 
 
 @pytest.mark.parametrize("arguments", [{"X_dev": X, "y_dev": Y}, {"y_dev": Y}, (X, Y)])
