@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import sklearn
 from internals import GUIDE
+from sklearn.utils.fixes import parse_version
 from test_architecture import MAY_IMPORT
 
 from sklearn_hocrf._pipeline import SequencePipeline
@@ -144,6 +146,9 @@ def test_messages_name_pages_of_the_site():
         assert not anchor or anchor in titles
 
 
+@pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.9"), reason="scikit-learn < 1.9 asks the hidden pandas"
+)
 def test_pages_without_the_libraries_of_extras():
     """``help``, ``dir`` and ``import *`` work where no extra is installed: they are there to say what to install."""
     program = [sys.executable, CHECKOUT / "tests" / "bare.py", "--hide"]
