@@ -85,8 +85,6 @@ class FittedModel:
         The labels of the patterns.
     labels_segments : bool
         Whether labellings are segmentations.
-    scheme : str
-        The form in which labels give segments.
 
     Raises
     ------
@@ -106,11 +104,6 @@ class FittedModel:
         self.name = type(estimator).__name__
         self.n_jobs: int | None = self.estimator.n_jobs
 
-    @property
-    def scheme(self) -> str:
-        """How labels encode segments."""
-        return self.estimator.scheme_
-
     @classmethod
     def inside(cls, estimator: Any) -> Self:
         """Return the model at the end of a fitted pipeline, search or other meta-estimator."""
@@ -127,6 +120,11 @@ class FittedModel:
         check_is_fitted(estimator)
         model, X = model_and_input(estimator, X)
         return cls(model), X
+
+    @property
+    def scheme(self) -> str:
+        """The form in which labels give segments."""
+        return self.estimator.scheme_
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
