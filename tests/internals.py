@@ -94,7 +94,9 @@ from sklearn_hocrf._validation._segment_targets import read_segment_targets
 from sklearn_hocrf._validation._token_targets import read_token_targets
 from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf.feature_extraction import _template_rows
+from sklearn_hocrf.feature_extraction._columns import text_column
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
+from sklearn_hocrf.feature_extraction._strings import fingerprints, token_numbers
 from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
 from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
 from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons

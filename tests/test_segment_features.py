@@ -12,7 +12,16 @@ from fuzz.definitions import length_value, positions, runs
 from fuzz.definitions import tags_of_segment as tags_of
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import PRESETS, SequenceBatch, names_of_blocks, segment_features, tag_channel
+from internals import (
+    PRESETS,
+    SequenceBatch,
+    fingerprints,
+    names_of_blocks,
+    segment_features,
+    tag_channel,
+    text_column,
+    token_numbers,
+)
 from sklearn.base import clone
 from test_log_odds import candidates, values_of
 
@@ -256,6 +265,19 @@ def test_identity(train, test, data, min_count):
     assert set(extractor.get_feature_names_out()) == {f"identity={string}" for string in learned}
     for batch, X in zip(batches, (train, test), strict=True):
         compare(batch, lambda n, u, v, X=X: {f"identity={text(X[n][u:v])}": 1.0} if text(X[n][u:v]) in learned else {})
+
+
+@given(st.lists(st.sampled_from(["a", "b", "ab", "", None]), max_size=3), st.integers(0, 25), st.randoms())
+def test_fingerprints_are_equal_where_strings_are(period, n_periods, random):
+    """All strings of tokens that repeat, some of them replaced: lengths around powers of 2, gaps, and no token."""
+    tokens = [random.choice(["b", None, "é"]) if random.random() < 0.05 else token for token in period * n_periods]
+    start, stop = np.triu_indices(len(tokens) + 1, 1)
+    column = text_column(tokens)
+    found = fingerprints(token_numbers(column, "w"), start, stop).tolist()
+    strings = [tuple(tokens[u:v]) for u, v in zip(start, stop, strict=True)]
+    assert all((key == -1) == (None in string) for key, string in zip(found, strings, strict=True))
+    pairs = {pair for pair in zip(found, strings, strict=True) if pair[0] != -1}
+    assert len(pairs) == len({key for key, _ in pairs}) == len({string for _, string in pairs})
 
 
 def test_identity_tells_long_strings_of_two_kinds_of_tokens_apart():
