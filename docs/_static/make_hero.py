@@ -15,7 +15,7 @@ from sklearn_hocrf.tagger import Tagger
 
 HERE = Path(__file__).parent
 BARS = [("python-crfsuite, as the product trains it", 75.8), ("sklearn_hocrf, same features", 79.4)]
-BARS += [("and a dozen more features", 81.3)]
+BARS += [("and 15 more features", 81.3)]
 ADDRESS = "1600 W Dr Martin Luther King Jr Blvd Apt 4 , Chicago, IL 60612".replace(" ,", ",").split()
 THEMES = {
     "hero": ("#1c2126", "#6b7680", "#c3ccd3", "#0a7d91"),
