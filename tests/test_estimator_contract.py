@@ -83,31 +83,21 @@ def assert_same_fit(one, other):
 # --- scikit-learn's own checks ----------------------------------------------------------------------------------------
 
 
-def test_all_checks_of_scikit_learn_pass_and_none_is_skipped(estimator):
-    results = check_estimator(estimator(), on_skip=None, on_fail=None)
-    failed = {result["check_name"]: result["exception"] for result in results if result["status"] != "passed"}
-    assert not failed
-    assert Counter(result["status"] for result in results) == {"passed": len(results)}
-    if parse_version("1.9") <= parse_version(sklearn.__version__) < parse_version("1.10"):
-        assert len(results) == 50
-    else:
-        assert len(results) >= 45
-
-
+HALVES = KFold(2, shuffle=True, random_state=0)
 WEIGHTS = "folds of weighted sequences are not those of repeated ones"
 PUBLIC = {  # every public estimator and transformer: an instance (None if it needs fitted models), checks that fail
-    "CalibratedSequenceLabeler": (CalibratedSequenceLabeler(HighOrderCRF(max_iter=5)), {}),
+    "CalibratedSequenceLabeler": (CalibratedSequenceLabeler(HighOrderCRF(max_iter=2), cv=HALVES), {}),
     "ConformalSequenceLabeler": (None, {}),
     "HighOrderCRF": (HighOrderCRF(), {}),
     "HighOrderSemiCRF": (HighOrderSemiCRF(), {}),
     "PenaltySearchCV": (
-        PenaltySearchCV(HighOrderCRF(max_iter=5)),
+        PenaltySearchCV(HighOrderCRF(max_iter=2), cv=2, max_steps=1),
         {f"check_sample_weight_equivalence_on_{kind}_data": WEIGHTS for kind in ("dense", "sparse")},
     ),
     "SegmentFeatureExtractor": (SegmentFeatureExtractor(), {}),
     "SegmentLogOddsEncoder": (SegmentLogOddsEncoder(), {}),
     "SequenceFeatureExtractor": (SequenceFeatureExtractor(), {}),
-    "StackedSequenceLabeler": (StackedSequenceLabeler(LogisticRegression(), HighOrderCRF(max_iter=5), cv=2), {}),
+    "StackedSequenceLabeler": (StackedSequenceLabeler(LogisticRegression(), HighOrderCRF(max_iter=2), cv=2), {}),
 }
 
 
@@ -135,6 +125,10 @@ def test_tags_say_what_goes_in_and_the_checks_for_them_pass(name):
     if instance is not None:
         results = check_estimator(instance, on_skip=None, on_fail=None, expected_failed_checks=known)
         assert not [(each["check_name"], each["exception"]) for each in results if each["status"] == "failed"]
+        if name in ("HighOrderCRF", "HighOrderSemiCRF"):  # none is skipped or left out
+            assert Counter(each["status"] for each in results) == {"passed": len(results)}
+            is_counted = parse_version("1.9") <= parse_version(sklearn.__version__) < parse_version("1.10")
+            assert len(results) == 50 if is_counted else len(results) >= 45
 
 
 def test_it_has_the_tags_of_a_classifier_but_is_none(estimator):
