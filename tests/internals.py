@@ -51,7 +51,7 @@ from sklearn_hocrf._inference.passes import MarginalPass
 from sklearn_hocrf._inference.posterior import ImpossibleSequence, LanePosterior
 from sklearn_hocrf._inference.schedule import Schedule, SharedWork, Workspace, _deal, threads_for
 from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._inference.segment_ages import AgedModel, AgedPass
+from sklearn_hocrf._inference.segment_ages import AgedModel, AgedPass, AgedPlan
 from sklearn_hocrf._kernels import _wide, chain, rounded, segment, segment_scores, token_scores
 from sklearn_hocrf._kernels._vectors import LANES, STEP, add_folded, load, load_step, store, store_step
 from sklearn_hocrf._objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied

@@ -2,7 +2,8 @@
 
 import copy
 import pickle
-import warnings
+from dataclasses import replace
+from functools import cache
 
 import joblib
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import registry
 import skops.io
 from fuzz import definitions
-from internals import LocalFeatureMatching, NegativeLogLikelihood
+from internals import AgedPlan, LocalFeatureMatching, NegativeLogLikelihood, SegmentPlan, schedule
 from registry import GROUPS, KINDS, NEW, STREAM, asked, fitted, labellings, problem_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -117,9 +118,9 @@ def assert_known_labels(crf, sequences, n=12):
 @kinds()
 def test_a_batch_equals_its_sequences_one_by_one(name):
     """In any order; ``test_one_sequence`` compares the bits."""
-    crf, words = asked(name), [*NEW, *registry.WORDS, *NEW[:2]]
+    crf, words = asked(name), [*NEW, *registry.WORDS[:6]]
     alone = [answers(crf, KINDS[name].X([own])) for own in words]
-    for order in range(16), range(15, -1, -1):
+    for order in [*range(10), 0, 1], range(9, -1, -1):
         together = answers(crf, KINDS[name].X([words[n] for n in order]))
         for place, n in enumerate(order):
             for found, expected in zip(together, alone[n], strict=True):
@@ -313,34 +314,58 @@ def test_other_names_of_labels_give_the_same_answers(name):
 # --- ways to train --------------------------------------------------------------------------------------------------
 
 
+@cache
+def answers_to_new(name):
+    return answers(fitted(name), KINDS[name].X(NEW))
+
+
+def assert_as_fitted(model, name):
+    """Compare a model with that of its kind, to the last bit."""
+    assert_same_attributes(model, fitted(name))
+    assert_same(answers(model, KINDS[name].X(NEW)), answers_to_new(name))
+
+
 def assert_same_model(one, other, X):
     """Compare all fitted attributes and some answers to the last bit."""
+    assert_same_attributes(one, other)
+    assert_same(answers(one, X), answers(other, X))
+
+
+def assert_same_attributes(one, other):
     for name in ("coef_", "part_coef_", "pattern_coef_", "token_intercept_", "objective_history_", "classes_"):
         ours, theirs = (getattr(model, name, None) for model in (one, other))
         np.testing.assert_array_equal(*(part.toarray() if hasattr(part, "tocsr") else part for part in (ours, theirs)))
     for name in ("patterns_", "n_iter_", "optimality_gap_", "n_features_in_", "segment_length_", "pruning_recall_"):
         assert getattr(one, name, None) == getattr(other, name, None)
-    assert_same(answers(one, X), answers(other, X))
+
+
+@pytest.fixture
+def many_chunks(monkeypatch):
+    """Threads share the work on few sequences, which otherwise are one chunk."""
+    monkeypatch.setattr(schedule, "_TOKENS_OF_THREAD", 10)
+    for plan in schedule.Plan, SegmentPlan, AgedPlan:
+        monkeypatch.setattr(plan, "default_schedule", replace(plan.default_schedule, tile_sizes=(1, 1), tile_rows=1))
 
 
 @kinds()
-def test_any_number_of_threads_gives_the_same_bits(name):
+def test_any_number_of_threads_gives_the_same_bits(name, many_chunks):
     kind, found = KINDS[name], []
-    assert_same_model(kind.fit(n_jobs=2), fitted(name), kind.X(NEW))
+    words, y, X = kind.chosen(registry.WORDS) * 5, kind.y() * 5, kind.X(NEW * 4)
+    one, other = (clone(kind.estimator).set_params(n_jobs=n, max_iter=2).fit(kind.X(words), y) for n in (1, 2))
+    assert_same_attributes(one, other)
     for n_jobs in (1, 2, 3):
-        objective = objective_of(name, words=kind.chosen(registry.WORDS) * 12, y=kind.y() * 12, n_jobs=n_jobs)
-        value, gradient = objective.value_gradient(some_weights(objective))
+        objective = objective_of(name, words=words, y=y, n_jobs=n_jobs)
+        w = some_weights(objective)
+        assert len(objective.problem.posterior(w).plan.chunks) > 1
+        value, gradient = objective.value_gradient(w)
         found.append((value, gradient.tobytes()))
     assert found[0] == found[1] == found[2]
-    crf, X = copy.deepcopy(asked(name)), kind.X(NEW * 20)
-    for ask in (
-        lambda: crf.sample(X, 3, random_state=0),
-        lambda: crf.entropy(X).tolist(),
-        lambda: str(answers(crf, X)),
-    ):
-        found = [[crf.set_params(n_jobs=n), ask()][1] for n in (1, 2)]
-        assert found[0] == found[1]
-    assert kind.scale > 10 or crf.sample(X, 3, random_state=1) != crf.sample(X, 3, random_state=0)
+    crf, found = copy.deepcopy(asked(name)), []
+    for n_jobs in (1, 2):
+        crf.set_params(n_jobs=n_jobs)
+        found.append((crf.sample(X, 3, random_state=0), crf.entropy(X).tolist(), str(answers(crf, X))))
+    assert found[0] == found[1]
+    assert kind.scale > 10 or crf.sample(X, 3, random_state=1) != found[0][0]
 
 
 def through_joblib(model, folder):
@@ -363,7 +388,7 @@ def test_copies_are_the_model(name, way, tmp_path):
     twin = COPIES[way](fitted(name), tmp_path)
     assert vars(twin).keys() == vars(fitted(name)).keys()
     assert repr(twin) == repr(fitted(name))
-    assert_same_model(twin, fitted(name), KINDS[name].X(NEW))
+    assert_as_fitted(twin, name)
 
 
 @kinds()
@@ -371,13 +396,11 @@ def test_fits_leave_parameters_and_data_alone_and_forget_earlier_ones(name):
     kind = KINDS[name]
     crf, X, y = copy.deepcopy(kind.estimator), kind.X(), kind.y()
     before = pickle.dumps((X, y, crf.get_params()))
-    assert crf.fit(X, y) is crf
+    assert crf.fit(X[:3] if isinstance(X, list) else X[[0, 1, 2]], y[:3]) is crf
+    assert_as_fitted(crf.fit(X, y), name)
     assert pickle.dumps((X, y, crf.get_params())) == before
-    crf.fit(X[:3] if isinstance(X, list) else X[[0, 1, 2]], y[:3])
-    assert_same_model(crf.fit(X, y), fitted(name), kind.X(NEW))
-    answers(crf, kind.X(NEW))
-    other = crf.set_params(max_order=7, sigma_reg=9.0, feature_order=0, patterns="all", n_jobs=2, constraints=None)
-    assert_same_model(other, fitted(name), kind.X(NEW))  # parameters set after fit
+    crf.set_params(max_order=7, sigma_reg=9.0, feature_order=0, patterns="all", n_jobs=2, constraints=None)
+    assert_as_fitted(crf, name)  # parameters set after fit
     unfitted = clone(crf)
     assert unfitted.get_params().keys() == crf.get_params().keys()
     for ask in ("predict", "predict_marginals", "predict_proba", "predict_nbest", "sample", "entropy"):
@@ -432,10 +455,10 @@ def test_empty_training_sequences_change_nothing(name):
     y[-1] = None  # nothing is known of it, as of the other empty ones
     weight = np.arange(len(y)) % 3 + 0.5
     full = np.array([len(part) > 0 for part in words])
-    with warnings.catch_warnings(action="ignore"):
-        assert_same_model(clone(kind.estimator).fit(kind.X(words), y), fitted(name), kind.X(NEW))
-        weighted = clone(kind.estimator).fit(kind.X(words), y, weight)
-        same = clone(kind.estimator).fit(kind.X(), kind.y(), weight[full])
+    assert_as_fitted(clone(kind.estimator).fit(kind.X(words), y), name)
+    few = clone(kind.estimator).set_params(max_iter=3)
+    weighted = clone(few).fit(kind.X(words), y, weight)
+    same = clone(few).fit(kind.X(), kind.y(), weight[full])
     assert_same_model(weighted, same, kind.X(NEW))
     if "stream" not in kind.without:
         one, other = (clone(kind.estimator).set_params(solver=STREAM) for _ in range(2))
@@ -443,10 +466,6 @@ def test_empty_training_sequences_change_nothing(name):
             one.partial_fit(kind.X(words), y, sample_weight=weight)
             other.partial_fit(kind.X(), kind.y(), sample_weight=weight[full])
         assert_same_model(one, other, kind.X(NEW))
-    if "search" not in kind.without:
-        assert isinstance(
-            PenaltySearchCV(clone(kind.estimator), cv=2, max_steps=1).fit(kind.X(words), y).best_score_, float
-        )
 
 
 @kinds("stream")
@@ -457,9 +476,8 @@ def test_streams(name):
     crf = clone(kind.estimator).set_params(solver=STREAM)
     epoch = clone(crf)
     epoch.solver.max_iter = 1
-    with warnings.catch_warnings(action="ignore"):
-        epoch.fit(X, y)
-        once = clone(crf).partial_fit(X, y)
+    epoch.fit(X, y)
+    once = clone(crf).partial_fit(X, y)
     if not kind.partial and not registry.has_l1(crf):  # a fit starts from known labels, and drops patterns of weight 0
         close(once.coef_.toarray(), epoch.coef_.toarray(), 1e-13)
         close(once.objective_history_, epoch.objective_history_, 1e-13)
@@ -473,25 +491,26 @@ def test_streams(name):
         pair[0].partial_fit(X, y, sample_weight=half)
         pair[1].partial_fit(X[chosen] if not isinstance(X, list) else [X[n] for n in chosen], [y[n] for n in chosen])
     np.testing.assert_array_equal(pair[0].coef_.toarray(), pair[1].coef_.toarray())
-    many = clone(crf)
-    for _ in range(10):
-        many.partial_fit(X, y)
+    for _ in range(4):
+        stored.partial_fit(X, y)
     best = fitted(name).log_likelihood(X, y).sum()
-    assert many.log_likelihood(X, y).sum() > 3 * best - 5.0
+    assert stored.log_likelihood(X, y).sum() > 3 * best - 5.0
 
 
 @kinds()
 def test_searches_take_it(name):
+    """Also with empty sequences."""
     kind = KINDS[name]
-    X, y = kind.X(), kind.y()
-    crf = clone(kind.estimator).set_params(max_iter=20)
-    halves = [(np.arange(len(y)), np.arange(2))]
+    X, y = kind.X(with_empty(kind.chosen(registry.WORDS))), with_empty(kind.y())
+    crf = clone(kind.estimator).set_params(max_iter=3)
+    halves = [(np.arange(len(y)), np.arange(3))]
     search = GridSearchCV(crf, {"max_order": [0, 1]}, cv=halves, error_score="raise").fit(X, y)
     assert np.isfinite(search.best_score_)
     if "search" in kind.without:
         with pytest.raises(ValueError, match="."):
             PenaltySearchCV(crf, cv=2, max_steps=1).fit(X, y)
-    elif crf.sigma_reg != GROUPS:
-        found = PenaltySearchCV(crf.set_params(max_iter=200), cv=halves, max_steps=2).fit(X, y)
-        assert found.cv_results_["mean_test_score"][-1] >= found.cv_results_["mean_test_score"][0] - 1e-9
-        assert np.isfinite(found.predict_marginals(X)[0]).all()
+    else:
+        found = PenaltySearchCV(crf.set_params(max_iter=50), cv=halves, max_steps=2).fit(X, y)
+        scores = found.cv_results_["mean_test_score"]
+        assert scores[-1] >= scores[0] - 1e-9 or crf.sigma_reg == GROUPS
+        assert np.isfinite(found.predict_marginals(X)[1]).all()
