@@ -9,6 +9,7 @@ import importlib.util
 import math
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -103,6 +104,16 @@ def all_lines(monkeypatch):
     """``verbose`` writes a line for each iteration, however short."""
     monkeypatch.setattr("sklearn_hocrf._estimator.progress.SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setattr("sklearn_hocrf._estimator.progress._next", -math.inf)
+
+
+@pytest.fixture
+def many_chunks(monkeypatch):
+    """Threads share the work on few sequences, which otherwise are one chunk."""
+    from internals import AgedPlan, SegmentPlan, schedule
+
+    monkeypatch.setattr(schedule, "_TOKENS_OF_THREAD", 10)
+    for plan in schedule.Plan, SegmentPlan, AgedPlan:
+        monkeypatch.setattr(plan, "default_schedule", replace(plan.default_schedule, tile_sizes=(1, 1), tile_rows=1))
 
 
 @pytest.fixture(scope="session")

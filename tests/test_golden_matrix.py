@@ -11,8 +11,8 @@ from scipy import sparse
 CELLS = {"l1: plain": ("l1", "plain"), "matching: stream": ("matching", "stream")}
 
 
-@pytest.fixture(scope="module")
-def outcomes():
+@pytest.fixture
+def outcomes(many_chunks):
     return {name: outcome(*cell) for name, cell in CELLS.items()}
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from dataclasses import replace
 from functools import cache
 
 import joblib
@@ -11,7 +10,7 @@ import pytest
 import registry
 import skops.io
 from fuzz import definitions
-from internals import AgedPlan, LocalFeatureMatching, NegativeLogLikelihood, SegmentPlan, schedule
+from internals import LocalFeatureMatching, NegativeLogLikelihood
 from registry import GROUPS, KINDS, NEW, STREAM, asked, fitted, labellings, problem_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -344,18 +343,10 @@ def assert_same_attributes(one, other):
         assert getattr(one, name, None) == getattr(other, name, None)
 
 
-@pytest.fixture
-def many_chunks(monkeypatch):
-    """Threads share the work on few sequences, which otherwise are one chunk."""
-    monkeypatch.setattr(schedule, "_TOKENS_OF_THREAD", 10)
-    for plan in schedule.Plan, SegmentPlan, AgedPlan:
-        monkeypatch.setattr(plan, "default_schedule", replace(plan.default_schedule, tile_sizes=(1, 1), tile_rows=1))
-
-
 @kinds()
 def test_any_number_of_threads_gives_the_same_bits(name, many_chunks):
     kind, found = KINDS[name], []
-    words, y, X = kind.chosen(registry.WORDS) * 5, kind.y() * 5, kind.X(NEW * 4)
+    words, y, X = kind.chosen(registry.WORDS) * 5, kind.y() * 5, kind.X(NEW * 8)
     one, other = (clone(kind.estimator).set_params(n_jobs=n, max_iter=2).fit(kind.X(words), y) for n in (1, 2))
     assert_same_attributes(one, other)
     for n_jobs in (1, 2, 3):
