@@ -45,6 +45,7 @@ from internals import (
 from scipy import sparse
 
 from sklearn_hocrf import HighOrderSemiCRF
+from sklearn_hocrf._data.forks import cached_property
 
 MODERATE = st.floats(-3, 3, allow_subnormal=False)
 EXTREME = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -400.0, 150.0]))
@@ -122,7 +123,7 @@ def _sequence_around(offsets, u, v):
     return first, last
 
 
-class SegmentCase(NamedTuple):
+class Case(NamedTuple):
     """A model and the data it is asked about."""
 
     model: so.Model  # its features are 0 .. n_features - 1, and n_features for the weights of tokens
@@ -133,12 +134,16 @@ class SegmentCase(NamedTuple):
     words: list  # a list of str per sequence
     segmentations: list  # one per sequence
 
+
+class SegmentCase(Case):
+    """A case that knows its sequences as the oracle does."""
+
     @property
     def labels(self):
         """The labels of the segments of each sequence; of its tokens, where all segments have length 1."""
         return [tuple(y for _, _, y in segmentation) for segmentation in self.segmentations]
 
-    @property
+    @cached_property
     def sequences(self):
         """The sequences as the oracle knows them."""
         return [
