@@ -1,7 +1,7 @@
 """Small models of all families, their data and masks, with all labellings that a mask lets through, by enumeration."""
 
 import math
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -79,6 +79,7 @@ FAMILIES = {
 }
 
 
+@cache
 def masked(family, seed):
     """Return a model, its batch, a mask, and {segmentation: score} of what is possible in each sequence."""
     rng, (draw, to_model) = np.random.default_rng(seed), FAMILIES[family]
