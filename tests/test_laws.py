@@ -739,7 +739,7 @@ def test_longer_chains_in_blocks(feature_orders, scale, forbidden, history):
 @pytest.mark.parametrize("history", ["tokens", "segments"])
 def test_long_chains(feature_orders, scale, history):
     rng = np.random.default_rng(int(scale))
-    case = random_case(rng, 2, [1500, 2, 601], 2, 5, scale, feature_orders, history=history)
+    case = random_case(rng, 2, [900, 2, 530], 2, 5, scale, feature_orders, history=history)
     check_chain_against_recursion(case)
 
 
