@@ -151,9 +151,8 @@ def test_accepted_candidates_only():
     with pytest.warns(UserWarning, match="sequence 0: only 1 of its 4 best labellings are accepted, fewer than 2"):
         found = crf.predict_nbest(X[:1], 2, accept=lambda labels: labels == ["O", "B-PER", "I-PER"], max_candidates=4)
     assert [c.labels for c in found[0]] == [["O", "B-PER", "I-PER"]]
-    assert (
-        crf.predict_nbest(X[:1], 5, accept=lambda labels: False)[0] == []
-    )  # all 27 were looked at: nothing to warn of
+    # all 27 are looked at: nothing to warn of
+    assert crf.predict_nbest(X[:1], 5, accept=lambda labels: False)[0] == []
 
 
 @MODELS

@@ -256,11 +256,7 @@ BROKEN = {
     "a number": ({"v": 3.0}, TypeError, "sequence 2, position 1: field 'v' is 3.0, of type float"),
     "a list": ({"v": [1, 2, 3]}, TypeError, "sequence 2, position 1: field 'v' is .*, of type list"),
     "texts": ({"v": np.array(["a", "b", "c"])}, TypeError, "sequence 2, position 1: field 'v' is .* array of <U1"),
-    "masked": (
-        {"v": np.ma.masked_equal([1, 2, 3], 2)},
-        TypeError,
-        "(?s)position 1: .* of type MaskedArray",
-    ),
+    "masked": ({"v": np.ma.masked_equal([1, 2, 3], 2)}, TypeError, "(?s)position 1: .* of type MaskedArray"),
 }
 
 

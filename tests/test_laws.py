@@ -429,14 +429,12 @@ def test_runs_without_limit_are_the_crf_of_order_one(lengths, scale):
     crf = so.chain(3, singles | patterns, features)
     chain, tokens = to_chain_model(chain_case(crf, [(0, 1)] * 2, rows, [(0,) * n for n in lengths]))
     model, batch = to_segment_model(runs_case(3, patterns, features, rows, 2))
-    close(model.given(batch).log_z(), chain.given(tokens).log_z())
-    close(model.given(batch).marginals(), chain.given(tokens).marginals())
-    close(
-        model.given(batch).pattern_marginals([(0, 1)]).sum(axis=0),
-        chain.given(tokens).pattern_marginals([(0, 1)]).sum(axis=0),
-    )
-    decoded = model.given(batch).decode()
-    np.testing.assert_array_equal(np.repeat(decoded.codes, decoded.lengths), chain.given(tokens).decode())
+    ours, theirs = model.given(batch), chain.given(tokens)
+    close(ours.log_z(), theirs.log_z())
+    close(ours.marginals(), theirs.marginals())
+    close(*(posterior.pattern_marginals([(0, 1)]).sum(axis=0) for posterior in (ours, theirs)))
+    decoded = ours.decode()
+    np.testing.assert_array_equal(np.repeat(decoded.codes, decoded.lengths), theirs.decode())
 
 
 def test_features_that_are_there_twice():
@@ -446,11 +444,7 @@ def test_features_that_are_there_twice():
     blocks = token_block(BAG, [1]), token_block(BAG, [0, 1])
     weights = np.random.default_rng(15).normal(size=(3, 4))
     model = model._replace(features={(f, (y,)): weights[f, y] for f in range(3) for y in range(4)})
-    case = SegmentCase(model, [(0,)] * 3, blocks, 2, rows, words, gold)
-    semi, batch = to_segment_model(case)
-    close(semi.given(batch).log_z(), [so.log_partition(model, case.sequences[0])])
-    check_best(case, semi.given(batch))
-    check_objective(case, model, semi.layout, objective_of(case, semi.layout), semi.weights, np.ones(1))
+    check_by_enumeration(SegmentCase(model, [(0,)] * 3, blocks, 2, rows, words, gold))
 
 
 def test_whole_segment_features_are_asked_for_within_the_limit_only():
@@ -480,12 +474,13 @@ def test_accumulated_underflow_in_runs(name):
     expected, calm = so.dynamic_program(crf.model, crf.sequences[0]), [{1: 1.0}, {0: 2.0}, {}]
     case = runs_case(n_labels, patterns, features, [calm, rows, calm, [], rows[:2]], n_labels)
     model, batch = to_segment_model(case)
-    log_z = model.given(batch).log_z()
+    given = model.given(batch)
+    log_z = given.log_z()
     assert log_z[1] == pytest.approx(expected.log_partition, rel=1e-12)
     assert log_z[0] == pytest.approx(so.log_partition(case.model, case.sequences[0]), rel=1e-12)
-    marginals = check_probabilities(model.given(batch))
+    marginals = check_probabilities(given)
     np.testing.assert_allclose(marginals[3 : 3 + len(rows)], expected.marginals, atol=1e-12)
-    best = model.given(batch).log_score(model.given(batch).decode())
+    best = given.log_score(given.decode())
     assert best[1] == pytest.approx(expected.best_score, rel=1e-12)
 
 
@@ -519,12 +514,11 @@ def one_sequence(model, blocks, feature_orders, rows):
 
 def check_by_enumeration(case):
     model, batch = to_segment_model(case)
-    p = so.distribution(case.model, case.sequences[0])
-    close(model.given(batch).log_z(), [so.log_partition(case.model, case.sequences[0])])
-    np.testing.assert_allclose(
-        model.given(batch).marginals(), so.token_marginals(p, case.model.n_labels, len(case.rows[0])), atol=1e-10
-    )
-    check_best(case, model.given(batch))
+    given, p = model.given(batch), so.distribution(case.model, case.sequences[0])
+    close(given.log_z(), [so.log_partition(case.model, case.sequences[0])])
+    expected = so.token_marginals(p, case.model.n_labels, len(case.rows[0]))
+    np.testing.assert_allclose(given.marginals(), expected, atol=1e-10)
+    check_best(case, given)
     check_objective(case, case.model, model.layout, objective_of(case, model.layout), model.weights, np.ones(1))
 
 
@@ -633,31 +627,31 @@ def test_extreme_weights_give_finite_gradients(features, orders):
 def check_chain_against_recursion(case, atol=1e-8):
     """Compare with recursions in log space, for sequences too long to enumerate; return what these say."""
     model, batch = to_chain_model(case)
-    return check_model_against_recursion(case, model, batch, atol)
+    return check_posterior_against_recursion(case, model.given(batch), atol)
 
 
-def check_model_against_recursion(case, model, batch, atol):
+def check_posterior_against_recursion(case, given, atol):
     expected = [so.dynamic_program(case.model, sequence) for sequence in case.sequences]
-    given = model.given(batch)
     close(given.log_z(), [answers.log_partition for answers in expected])
     close(given.log_score(given.decode()), [answers.best_score for answers in expected])
-    wanted = np.reshape(flat(answers.marginals for answers in expected), (batch.n_tokens, case.model.n_labels))
+    wanted = np.reshape(flat(answers.marginals for answers in expected), (-1, case.model.n_labels))
     np.testing.assert_allclose(check_probabilities(given, atol=atol), wanted, atol=atol)
     return expected
 
 
 def check_against_recursion(case, atol=1e-8):
     model, batch = to_segment_model(case)
-    expected = check_model_against_recursion(case, model, batch, atol)
-    segments, probability = model.given(batch).segment_marginals(1e-6)
+    given = model.given(batch)
+    expected = check_posterior_against_recursion(case, given, atol)
+    segments, probability = given.segment_marginals(1e-6)
     parts, asked = np.split(probability, segments.offsets[1:-1]), from_segments(segments, batch.offsets)
     for answers, part, found in zip(expected, parts, asked, strict=True):
         np.testing.assert_allclose(part, [answers.segments[segment] for segment in found], atol=atol)
         assert abs(len(found) - sum(p >= 1e-6 for p in answers.segments.values())) <= 0.01 * len(found)
-    log_z, objective, w = model.given(batch).log_z(), objective_of(case, model.layout), model.weights
+    log_z, objective, w = given.log_z(), objective_of(case, model.layout), model.weights
     direction = np.random.default_rng(7).normal(size=len(w))
     value, gradient = objective.value_gradient(w)
-    scores = model.given(batch).log_score(to_segments(case.segmentations, batch.offsets))
+    scores = given.log_score(to_segments(case.segmentations, batch.offsets))
     assert value == pytest.approx(log_z.sum() - scores.sum(), rel=1e-10)
     ends = [objective.value(w + step * direction) for step in (1e-5, -1e-5)]
     size = max(1.0, np.abs(gradient).max())

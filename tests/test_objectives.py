@@ -47,11 +47,7 @@ def training_data(draw):
     weights = draw(st.lists(SEQUENCE_WEIGHTS, min_size=len(case.labels), max_size=len(case.labels)))
     all_pairs = draw(st.booleans())
     min_count = 1 if all_pairs else draw(st.sampled_from([1, 2, 3]))
-    options = {
-        "all_pairs": all_pairs,
-        "min_count": min_count,
-        "fit_intercept": draw(st.booleans()),
-    }
+    options = {"all_pairs": all_pairs, "min_count": min_count, "fit_intercept": draw(st.booleans())}
     return case, np.array(weights), options
 
 
