@@ -248,11 +248,13 @@ def segment_marginals(distribution):
 
 def pattern_marginals(distribution, length, patterns, history="tokens"):
     """Return P(a segment that ends the pattern ends with token t), as a list over t of lists over ``patterns``."""
+    patterns = [tuple(z) for z in patterns]
 
     def events(segmentation):
-        return ((s[1] - 1, z) for i, s in enumerate(segmentation) for z in patterns_ending(segmentation, i, history))
+        for i, (_, v, _) in enumerate(segmentation):
+            yield from ((v - 1, z) for z in patterns_ending(segmentation, i, history) if z in patterns)
 
-    return probabilities(distribution, length, [tuple(z) for z in patterns], events)
+    return probabilities(distribution, length, patterns, events)
 
 
 def best_segmentations(model, sequence, tolerance=1e-9):

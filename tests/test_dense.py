@@ -72,16 +72,16 @@ def check_answers(family, model, batches, truth, weight):
     n_labels = model.layout.automaton.n_labels
 
     def answers(batch):
-        plan = model.given(batch).plan
-        expectations = model.on(plan).expectations(weight)
+        given = model.given(batch)
+        expectations = given.expectations(weight)
         yield expectations.log_z
         yield expectations.counts
-        yield model.on(plan).hessian_vector_product(direction, weight)
-        yield model.on(plan).log_z_and_slope(direction)[1]
-        yield model.given(batch).marginals()
-        yield model.given(batch).pattern_marginals([(0, n_labels - 1)])
-        yield model.given(batch).log_score(truth)
-        yield model.given(batch).entropy()
+        yield given.hessian_vector_product(direction, weight)
+        yield given.log_z_and_slope(direction)[1]
+        yield given.marginals()
+        yield given.pattern_marginals([(0, n_labels - 1)])
+        yield given.log_score(truth)
+        yield given.entropy()
         problem = Problem(family, model.layout, batch, truth, sequence_weight=weight)
         yield problem.empirical_counts()
         if len(batch):

@@ -316,23 +316,23 @@ def test_answers_do_not_depend_on_the_size_of_tiles(feature_orders, tile_size):
 
 
 def test_memory_of_a_very_long_sequence():
-    """A sequence whose full table of alpha would take more than 1 GB."""
-    n_tokens = 100_000
+    """A sequence, alone in its lane, whose full table of alpha would take more than 60 MB."""
+    n_tokens = 60_000
     rng = np.random.default_rng(4)
     chain, _ = to_chain_model(random_case(rng, 3, [0], 5, 200, 0.5, [(0,)]))
     n_states = chain.layout.automaton.n_states
-    assert n_tokens * n_states * LANES * 8 > 1e9
+    assert n_tokens * n_states * 8 > 60e6
     batch = SequenceBatch.from_csr(sparse.csr_array(rng.normal(size=(n_tokens, 1))), [0, n_tokens])
     answers = []
-    assert peak_of(lambda: answers.extend([chain.given(batch).marginals(), chain.given(batch).decode()])) < 150e6
+    assert peak_of(lambda: answers.extend([chain.given(batch).marginals(), chain.given(batch).decode()])) < 50e6
     marginals, codes = answers
     np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=1e-12)
     other = rng.integers(0, 3, n_tokens).astype(np.int32)
     posterior = chain.given(batch)
     assert posterior.log_score(other)[0] < posterior.log_score(codes)[0] < posterior.log_z()[0]
     # far ends do not feel each other: a stretch in the middle has the same marginals on its own
-    middle = SequenceBatch.from_csr(batch.tocsr()[60_000:61_000], [0, 1000])
-    np.testing.assert_allclose(chain.given(middle).marginals()[300:-300], marginals[60_300:60_700], atol=1e-9)
+    middle = SequenceBatch.from_csr(batch.tocsr()[30_000:31_000], [0, 1000])
+    np.testing.assert_allclose(chain.given(middle).marginals()[300:-300], marginals[30_300:30_700], atol=1e-9)
 
 
 def test_wide_passes_keep_their_digits_on_long_sequences():
