@@ -155,9 +155,9 @@ def test_weights_that_nothing_bends_become_zero(precision):
 
 @pytest.mark.parametrize("strength", [1.5, 2.0, 8.0])
 def test_steps_of_the_gradient_alone_reach_zeros(strength):
-    objective, penalty = logistic(), Penalty(0.1, strength)
-    expected = LBFGS(tol=1e-8).solve(objective, penalty, np.zeros(30)).w
-    w = np.random.default_rng(0).normal(size=30)
+    objective, penalty = logistic(n_weights=20), Penalty(0.1, strength)
+    expected = LBFGS(tol=1e-8).solve(objective, penalty, np.zeros(20)).w
+    w = np.random.default_rng(0).normal(size=20)
     for _ in range(2000):
         report = LBFGS(tol=1e-6, max_iter=1).solve(objective, penalty, w)
         if not report.n_iter:
