@@ -1,7 +1,7 @@
 """Small models of all families, their data and masks, with all labellings that a mask lets through, by enumeration."""
 
 import math
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import numpy as np
@@ -79,6 +79,7 @@ FAMILIES = {
 }
 
 
+@cache
 def masked(family, seed):
     """Return a model, its batch, a mask, and {segmentation: score} of what is possible in each sequence."""
     rng, (draw, to_model) = np.random.default_rng(seed), FAMILIES[family]
@@ -136,16 +137,13 @@ def as_segmentations(labelled, batch):
 def check_answers(model, batch, mask, possible, patterns):
     """Compare marginals, ends of patterns and the best labellings with enumeration."""
     n_labels, history = model.layout.patterns.n_labels, getattr(model.layout.patterns, "history", "tokens")
-    marginals, ends = model.given(batch, mask).marginals(), model.given(batch, mask).pattern_marginals(patterns)
-    wanted, wanted_ends = np.zeros((batch.n_tokens, n_labels)), np.zeros((batch.n_tokens, len(patterns)))
-    best = as_segmentations(model.given(batch, mask).decode(), batch)
-    for first, scores, decoded in zip(batch.offsets.tolist(), possible, best, strict=False):
+    posterior, wanted, wanted_ends = model.given(batch, mask), [], []
+    best = as_segmentations(posterior.decode(), batch)
+    for length, scores, decoded in zip(batch.lengths.tolist(), possible, best, strict=True):
         total = so.log_sum_exp(scores.values())
-        for segmentation, score in scores.items():
-            for i, (u, v, y) in enumerate(segmentation):
-                wanted[first + u : first + v, y] += math.exp(score - total)
-                ending = so.patterns_ending(segmentation, i, history)
-                wanted_ends[first + v - 1] += math.exp(score - total) * np.array([z in ending for z in patterns])
+        distribution = {segmentation: math.exp(score - total) for segmentation, score in scores.items()}
+        wanted += so.token_marginals(distribution, n_labels, length)
+        wanted_ends += so.pattern_marginals(distribution, length, patterns, history)
         assert scores[decoded] >= max(scores.values()) - 1e-9
-    assert close(marginals, wanted)
-    assert close(ends, wanted_ends)
+    assert close(posterior.marginals(), np.reshape(wanted, (batch.n_tokens, n_labels)))
+    assert close(posterior.pattern_marginals(patterns), np.reshape(wanted_ends, (batch.n_tokens, len(patterns))))

@@ -45,6 +45,7 @@ from internals import (
 from scipy import sparse
 
 from sklearn_hocrf import HighOrderSemiCRF
+from sklearn_hocrf._data.forks import cached_property
 
 MODERATE = st.floats(-3, 3, allow_subnormal=False)
 EXTREME = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -400.0, 150.0]))
@@ -122,7 +123,7 @@ def _sequence_around(offsets, u, v):
     return first, last
 
 
-class SegmentCase(NamedTuple):
+class Case(NamedTuple):
     """A model and the data it is asked about."""
 
     model: so.Model  # its features are 0 .. n_features - 1, and n_features for the weights of tokens
@@ -133,12 +134,16 @@ class SegmentCase(NamedTuple):
     words: list  # a list of str per sequence
     segmentations: list  # one per sequence
 
+
+class SegmentCase(Case):
+    """A case that knows its sequences as the oracle does."""
+
     @property
     def labels(self):
         """The labels of the segments of each sequence; of its tokens, where all segments have length 1."""
         return [tuple(y for _, _, y in segmentation) for segmentation in self.segmentations]
 
-    @property
+    @cached_property
     def sequences(self):
         """The sequences as the oracle knows them."""
         return [
@@ -494,17 +499,18 @@ def matching_by_definition(layout, w, case, sequence_weight):
     biases, pairs = spread(layout, w)
     model, terms = case.model._replace(patterns=biases, features=pairs), []
 
-    def ends(segmentation, u, v, pattern):
-        numbers = [i for i, segment in enumerate(segmentation) if segment[:2] == (u, v)]
-        return any(pattern in so.patterns_ending(segmentation, i) for i in numbers)
+    def ends(segmentation):
+        return {(u, v, z) for i, (u, v, _) in enumerate(segmentation) for z in so.patterns_ending(segmentation, i)}
 
     for sequence, truth, weight in zip(case.sequences, case.segmentations, sequence_weight, strict=True):
-        probability = so.distribution(model, sequence)
+        observed, expected = ends(truth), {}
+        for segmentation, p in so.distribution(model, sequence).items():
+            for end in ends(segmentation):
+                expected.setdefault(end, []).append(p)
         for u, v in itertools.combinations(range(sequence.length + 1), 2):
             features = [(z, 1.0) for z in biases] + [(z, sequence.value(f, u, v)) for f, z in pairs]
-            patterns = {z for z, _ in features}
-            mu = {z: math.fsum(p for s, p in probability.items() if ends(s, u, v, z)) for z in patterns}
-            terms += [weight * (value * (ends(truth, u, v, z) - mu[z])) ** 2 for z, value in features]
+            ended = [(value, (u, v, z)) for z, value in features]
+            terms += [weight * (x * ((end in observed) - math.fsum(expected.get(end, ())))) ** 2 for x, end in ended]
     return math.fsum(terms)
 
 

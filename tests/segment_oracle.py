@@ -18,8 +18,10 @@ A weight of -inf forbids its pattern. A CRF is a semi-CRF whose segments have le
 ``tokenwise`` say so. ``dynamic_program`` answers for sequences too long to enumerate; it is tested against enumeration.
 """
 
+import functools
 import itertools
 import math
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
@@ -35,11 +37,13 @@ class Model(NamedTuple):
     history: Any = "tokens"
 
 
-class Sequence(NamedTuple):
+@dataclass(eq=False)
+class Sequence:
     """A sequence of tokens, as far as features know it."""
 
     length: int
     values: Any
+    tables: list = field(default_factory=list)  # (model, all its scores), of each model that was asked
 
     def value(self, feature, u, v):
         """Return the value of a feature for the segment [u, v)."""
@@ -128,30 +132,41 @@ def goes_on(before, tag):
     return before[1:] == tag[1:] and (before == tag == "O" or (before[0] in "BIM" and tag[0] in "IMEL"))
 
 
-def by_pattern(model):
-    """Return {pattern: [(feature, weight), ...]}."""
-    pairs_of_pattern = {}
+def terms_of(model, sequence):
+    """Return a function of a segment [u, v) and of labels, its own last: what the patterns add that end with it."""
+    names, pairs_of_pattern = {f for f, _ in model.features}, {}
     for (f, z), weight in model.features.items():
         pairs_of_pattern.setdefault(z, []).append((f, weight))
-    return pairs_of_pattern
+
+    @functools.cache
+    def weights(labels):
+        patterns = patterns_of(labels, model.history)
+        pairs = [pair for z in patterns for pair in pairs_of_pattern.get(z, ())]
+        return [model.patterns.get(z, 0.0) for z in patterns], pairs
+
+    @functools.cache
+    def values(u, v):
+        return {f: sequence.value(f, u, v) for f in names}
+
+    def terms(u, v, labels):
+        (of_patterns, pairs), x = weights(labels), values(u, v)
+        return of_patterns + [weight * x[f] for f, weight in pairs]
+
+    return terms
 
 
-def score(model, sequence, segmentation, features=None):
+def score(model, sequence, segmentation):
     """Return the log-potential of a segmentation: all weights that are active in it; -inf if it is forbidden."""
     if not is_allowed(model, sequence.length, segmentation):
         return -math.inf
-    features, labels = by_pattern(model) if features is None else features, tuple(y for _, _, y in segmentation)
-    parts = [active(model, features, sequence, u, v, labels[: i + 1]) for i, (u, v, _) in enumerate(segmentation)]
+    return sum_of_terms(terms_of(model, sequence), segmentation)
+
+
+def sum_of_terms(terms, segmentation):
+    """Return what all segments of an allowed segmentation add."""
+    labels = tuple(y for _, _, y in segmentation)
+    parts = [terms(u, v, labels[: i + 1]) for i, (u, v, _) in enumerate(segmentation)]
     return total([term for part in parts for term in part])
-
-
-def active(model, features, sequence, u, v, labels):
-    """Return what the patterns add that end with a segment, the last of those with the given labels."""
-    terms = []
-    for z in patterns_of(labels, model.history):
-        terms.append(model.patterns.get(z, 0.0))
-        terms += [weight * sequence.value(f, u, v) for f, weight in features.get(z, ())]
-    return terms
 
 
 def total(terms):
@@ -168,9 +183,14 @@ def log_sum_exp(scores):
 
 
 def scores(model, sequence):
-    """Return {segmentation: score} of all allowed segmentations."""
-    features = by_pattern(model)
-    return {s: score(model, sequence, s, features) for s in segmentations(model, sequence.length)}
+    """Return {segmentation: score} of all allowed segmentations; a sequence keeps those of models it has met."""
+    for known, table in sequence.tables:
+        if known is model:
+            return table
+    terms = functools.cache(terms_of(model, sequence))
+    table = {s: sum_of_terms(terms, s) for s in segmentations(model, sequence.length)}
+    sequence.tables.append((model, table))
+    return table
 
 
 def log_partition(model, sequence):
@@ -189,20 +209,20 @@ def distribution(model, sequence):
     return {s: m / total for s, m in mass.items()}
 
 
-def probability(distribution, event):
-    """Return the probability that ``event(segmentation)`` holds."""
-    return math.fsum(p for segmentation, p in distribution.items() if event(segmentation))
+def probabilities(distribution, length, asked, events):
+    """Return P((t, key) is in ``events(segmentation)``), as a list over tokens t of lists over keys ``asked``."""
+    terms_of_event = {}
+    for segmentation, p in distribution.items():
+        for event in set(events(segmentation)):
+            terms_of_event.setdefault(event, []).append(p)
+    return [[math.fsum(terms_of_event.get((t, key), ())) for key in asked] for t in range(length)]
 
 
 def token_marginals(distribution, n_labels, length):
     """Return P(token t lies in a segment of label y), as a list over t of lists over y."""
-    return [
-        [
-            probability(distribution, lambda s, t=t, y=y: any(u <= t < v and y == z for u, v, z in s))
-            for y in range(n_labels)
-        ]
-        for t in range(length)
-    ]
+    return probabilities(
+        distribution, length, range(n_labels), lambda s: ((t, y) for u, v, y in s for t in range(u, v))
+    )
 
 
 def position_marginals(distribution, length, asked):
@@ -210,13 +230,11 @@ def position_marginals(distribution, length, asked):
 
     Asked are pairs (y, positions), where ``positions(u, v)`` returns a set of tokens.
     """
-    return [
-        [
-            probability(distribution, lambda s, t=t, y=y, at=at: any(y == z and t in at(u, v) for u, v, z in s))
-            for y, at in asked
-        ]
-        for t in range(length)
-    ]
+
+    def events(segmentation):
+        return ((t, (y, at)) for u, v, z in segmentation for y, at in asked if y == z for t in at(u, v))
+
+    return probabilities(distribution, length, asked, events)
 
 
 def segment_marginals(distribution):
@@ -230,16 +248,13 @@ def segment_marginals(distribution):
 
 def pattern_marginals(distribution, length, patterns, history="tokens"):
     """Return P(a segment that ends the pattern ends with token t), as a list over t of lists over ``patterns``."""
+    patterns = [tuple(z) for z in patterns]
 
-    def ends(segmentation, pattern, t):
-        return any(
-            v == t + 1 and pattern in patterns_ending(segmentation, i, history)
-            for i, (_, v, _) in enumerate(segmentation)
-        )
+    def events(segmentation):
+        for i, (_, v, _) in enumerate(segmentation):
+            yield from ((v - 1, z) for z in patterns_ending(segmentation, i, history) if z in patterns)
 
-    return [
-        [probability(distribution, lambda s, t=t, z=z: ends(s, tuple(z), t)) for z in patterns] for t in range(length)
-    ]
+    return probabilities(distribution, length, patterns, events)
 
 
 def best_segmentations(model, sequence, tolerance=1e-9):
@@ -291,8 +306,8 @@ class Answers(NamedTuple):
 
 def dynamic_program(model, sequence):
     """Answer for sequences too long to enumerate: recursions in log space over the labels of the last segments."""
-    n_tokens, features = sequence.length, by_pattern(model)
-    memory = max([1, *(len(z) - 1 for z in (*model.patterns, *features))])
+    n_tokens, terms = sequence.length, terms_of(model, sequence)
+    memory = max([1, *(len(z) - 1 for z in (*model.patterns, *(z for _, z in model.features)))])
     into, best = [{} for _ in range(n_tokens + 1)], [{} for _ in range(n_tokens + 1)]  # scores at borders, by history
     into[0][()], best[0][()] = [0.0], 0.0
     forward, edges = [], []
@@ -301,7 +316,7 @@ def dynamic_program(model, sequence):
         edges.append([])
         for v, y in pieces(model, n_tokens, u):
             for history in forward[u]:
-                weight = total(active(model, features, sequence, u, v, (*history, y)))
+                weight = total(terms(u, v, (*history, y)))
                 if weight > -math.inf and (model.repeats or history[-1:] != (y,)):
                     stays = model.history == "segments" and history[-1:] == (y,)
                     following = history if stays else (*history, y)[-memory:]

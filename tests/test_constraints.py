@@ -1,7 +1,7 @@
 """Constraints and lowest lengths of segments: in models against enumeration, and as parameters of the estimators."""
 
 import itertools
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def draw_rules(rng, n_labels):
 
 
 def is_legal(labels, runs, borders, history="tokens"):
-    if any(run in so.patterns_of(labels[: i + 1], history) for run in runs for i in range(len(labels))):
+    if any(z in runs for i in range(len(labels)) for z in so.patterns_of(labels[: i + 1], history)):
         return False
     return borders is None or not labels or bool(borders[0][labels[0]] and borders[1][labels[-1]])
 
@@ -40,6 +40,7 @@ def without_forbidden(model, runs):
     return model._replace(patterns=patterns, features=features)
 
 
+@cache
 class Questions:
     """A model with constraints, its data, and {segmentation: score} of what is possible in each sequence."""
 

@@ -72,16 +72,16 @@ def check_answers(family, model, batches, truth, weight):
     n_labels = model.layout.automaton.n_labels
 
     def answers(batch):
-        plan = model.given(batch).plan
-        expectations = model.on(plan).expectations(weight)
+        given = model.given(batch)
+        expectations = given.expectations(weight)
         yield expectations.log_z
         yield expectations.counts
-        yield model.on(plan).hessian_vector_product(direction, weight)
-        yield model.on(plan).log_z_and_slope(direction)[1]
-        yield model.given(batch).marginals()
-        yield model.given(batch).pattern_marginals([(0, n_labels - 1)])
-        yield model.given(batch).log_score(truth)
-        yield model.given(batch).entropy()
+        yield given.hessian_vector_product(direction, weight)
+        yield given.log_z_and_slope(direction)[1]
+        yield given.marginals()
+        yield given.pattern_marginals([(0, n_labels - 1)])
+        yield given.log_score(truth)
+        yield given.entropy()
         problem = Problem(family, model.layout, batch, truth, sequence_weight=weight)
         yield problem.empirical_counts()
         if len(batch):
@@ -256,11 +256,7 @@ BROKEN = {
     "a number": ({"v": 3.0}, TypeError, "sequence 2, position 1: field 'v' is 3.0, of type float"),
     "a list": ({"v": [1, 2, 3]}, TypeError, "sequence 2, position 1: field 'v' is .*, of type list"),
     "texts": ({"v": np.array(["a", "b", "c"])}, TypeError, "sequence 2, position 1: field 'v' is .* array of <U1"),
-    "masked": (
-        {"v": np.ma.masked_equal([1, 2, 3], 2)},
-        TypeError,
-        "(?s)position 1: .* of type MaskedArray",
-    ),
+    "masked": ({"v": np.ma.masked_equal([1, 2, 3], 2)}, TypeError, "(?s)position 1: .* of type MaskedArray"),
 }
 
 

@@ -1,5 +1,6 @@
 """Derivatives of expected counts along a direction of the weights: kernels on dual numbers, for chains and segments."""
 
+import itertools
 import math
 
 import numpy as np
@@ -81,8 +82,11 @@ def to_vector(layout, of_patterns, of_features):
 
 def covariance(layout, model, sequence):
     """Return the covariance matrix of the counts of one sequence."""
-    probability = so.distribution(model, sequence)
-    counts = np.array([to_vector(layout, *so.counts(model, sequence, one)) for one in probability])
+    probability, number = so.distribution(model, sequence), itertools.count(1)
+    place = to_vector(layout, *({key: next(number) for key in keys} for keys in (model.patterns, model.features)))
+    parts = [so.counts(model, sequence, one) for one in probability]
+    counts = np.array([[0, *by_pattern.values(), *by_pair.values()] for by_pattern, by_pair in parts])
+    counts = counts[:, place.astype(int)]
     p = np.array([*probability.values()])
     counts -= p @ counts
     return counts.T @ (p[:, None] * counts)

@@ -164,17 +164,16 @@ def test_features_of_segments_add_up():
     pipe = make_pipeline(SequenceFeatureExtractor(), extractor, crf).fit(X, y)
     with_random_weights(pipe[-1], rng)
     for n in range(len(X)):
+        (decoded,), (segments,) = pipe.predict([X[n]]), pipe.predict_segments([X[n]], threshold=0.0)
+        p = {segment[:3]: segment[3] for segment in segments.tolist()}
         for position in range(0, 7, 3):
             explanation = explain(pipe, X, n, position)
             labels = [explanation.labels, explanation.labels_against]
             log_p = pipe.log_likelihood([X[n]] * 2, labels)
-            assert explanation.log_odds_paths == pytest.approx(log_p[0] - log_p[1], abs=1e-10)
-            assert math.fsum(row.contribution for row in explanation.table) == pytest.approx(
-                log_p[0] - log_p[1], abs=1e-10
-            )
-            assert labels[0] == pipe.predict([X[n]])[0]
-            segments = pipe.predict_segments([X[n]], threshold=0.0)[0].tolist()
-            p = {segment[:3]: segment[3] for segment in segments}
+            wanted = pytest.approx(log_p[0] - log_p[1], abs=1e-10)
+            assert explanation.log_odds_paths == wanted
+            assert math.fsum(row.contribution for row in explanation.table) == wanted
+            assert labels[0] == decoded
             odds = math.log(p[explanation.label] / p[explanation.against])
             assert explanation.log_odds_marginal == pytest.approx(odds, abs=1e-9)
 

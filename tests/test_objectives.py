@@ -47,11 +47,7 @@ def training_data(draw):
     weights = draw(st.lists(SEQUENCE_WEIGHTS, min_size=len(case.labels), max_size=len(case.labels)))
     all_pairs = draw(st.booleans())
     min_count = 1 if all_pairs else draw(st.sampled_from([1, 2, 3]))
-    options = {
-        "all_pairs": all_pairs,
-        "min_count": min_count,
-        "fit_intercept": draw(st.booleans()),
-    }
+    options = {"all_pairs": all_pairs, "min_count": min_count, "fit_intercept": draw(st.booleans())}
     return case, np.array(weights), options
 
 
@@ -94,12 +90,12 @@ def test_weights_go_to_coefficients_and_back(drawn):
 
 
 def test_memory_of_a_gradient_does_not_grow_with_the_data():
-    def peak(n_sequences):
+    def peaks(n_sequences):
         orders = [(0,), (0, 1), (2,)]
         layout, objective = prepare(random_case(np.random.default_rng(0), 3, [20] * n_sequences, 2, 8, 1.0, orders))
         w = np.zeros(layout.n_weights)
-        objective.value_gradient(w)
-        return peak_of(lambda: objective.value_gradient(w))
+        # tables of the first evaluation are kept for the next one
+        return np.array([peak_of(lambda: objective.value_gradient(w)) for _ in range(2)])
 
-    few, many = peak(200), peak(2000)
-    assert many - few < 8 * 1800 * 20  # less than one number per token
+    few, many = peaks(400), peaks(1000)
+    assert (many - few < 8 * 600 * 20).all()  # less than one number per token

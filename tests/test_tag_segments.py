@@ -35,15 +35,12 @@ def random_crf(seed, scheme="bio", **options):
     return crf, X[:4]
 
 
-def distribution(crf, x):
-    """Return {labelling: probability} of one sequence."""
+def distribution(crf, x, scheme):
+    """Return the segments and the probability of each labelling of one sequence."""
     labellings = [list(z) for z in itertools.product(crf.classes_.tolist(), repeat=len(x))]
     p = np.exp(crf.log_likelihood([x] * len(labellings), labellings))
-    return {tuple(z): value for z, value in zip(labellings, p.tolist(), strict=True) if value > 0}
-
-
-def segments_of(labelling, scheme):
-    return extract_segments([list(labelling)], scheme=scheme)[0]
+    every = zip(extract_segments(labellings, scheme=scheme), p.tolist(), strict=True)
+    return [(tuple(segments), value) for segments, value in every if value > 0]
 
 
 @pytest.mark.parametrize("scheme", [*TAGS, "runs"])
@@ -54,14 +51,14 @@ def test_probabilities_of_segments(seed, scheme):
     decoded = crf.predict_segments(X, scheme=scheme, with_probability=True)
     for x, table, found in zip(X, tables, decoded, strict=True):
         wanted: dict = {}
-        for labelling, p in distribution(crf, x).items():
-            for segment in segments_of(labelling, scheme):
+        for segments, p in distribution(crf, x, scheme):
+            for segment in segments:
                 wanted[segment] = wanted.get(segment, 0.0) + p
         got = {row[:3]: row[3] for row in table.tolist()}
         assert set(got) == set(wanted)
         assert all(abs(got[key] - p) <= 1e-10 * p for key, p in wanted.items())
         assert list(got) == sorted(got)
-        best = segments_of(crf.predict([x])[0], scheme)
+        (best,) = extract_segments(crf.predict([x]), scheme=scheme)
         assert [(start, stop, label) for start, stop, label, _ in found.tolist()] == best
         assert all(abs(p - got[start, stop, label]) <= 1e-12 for start, stop, label, p in found.tolist())
     likely = crf.predict_segments(X, threshold=0.2, scheme=scheme)
@@ -76,7 +73,7 @@ def test_small_probabilities_of_segments():
     x = [["a"], ["b"]]
     table = {row[:3]: row[3] for row in crf.predict_segments([x], threshold=0)[0].tolist()}
     for segment, p in table.items():
-        wanted = math.fsum(q for z, q in distribution(crf, x).items() if segment in segments_of(z, "bio"))
+        wanted = math.fsum(q for segments, q in distribution(crf, x, "bio") if segment in segments)
         assert abs(p - wanted) <= 1e-10 * wanted
     assert min(table.values()) < 1e-4
 
@@ -119,14 +116,13 @@ def test_probabilities_of_segmentations(seed, scheme):
     probable, best = crf.predict_segments(X[:4], threshold=0.1), crf.predict_segments(X[:4], with_probability=True)
     for x, found, table in zip(X, probable, best, strict=False):
         wanted: dict = {}
-        segmentations = {tuple(segments_of(labelling, scheme)): p for labelling, p in distribution(crf, x).items()}
-        for segments, p in segmentations.items():  # several tags may say the same
+        for segments, p in dict(distribution(crf, x, scheme)).items():  # several tags may say the same
             for segment in segments:
                 wanted[segment] = wanted.get(segment, 0.0) + p
         assert {row[:3] for row in found.tolist()} == {segment for segment, p in wanted.items() if p >= 0.1}
         for row in [*found.tolist(), *table.tolist()]:
             assert row[3] == pytest.approx(wanted[row[:3]], rel=1e-10)
-        assert [row[:3] for row in table.tolist()] == segments_of(crf.predict([x])[0], scheme)
+        assert [[row[:3] for row in table.tolist()]] == extract_segments(crf.predict([x]), scheme=scheme)
 
 
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])

@@ -97,7 +97,7 @@ def test_penalties_of_order_0_are_its_own():
     loose = trained(X, y, sigma_reg={("patterns", 0): 10.0, None: 1.0}, tol=1e-6)
     tight = trained(X, y, sigma_reg={("patterns", 0): 1e-4, None: 1.0}, tol=1e-6)
     assert np.abs(tight.token_intercept_).max() < 1e-3 < np.abs(loose.token_intercept_).max()
-    search = PenaltySearchCV(HighOrderSemiCRF(segment_length=LONGEST), cv=3, max_steps=3).fit(X, y)
+    search = PenaltySearchCV(HighOrderSemiCRF(segment_length=LONGEST), cv=2, max_steps=1).fit(X, y)
     assert search.best_estimator_.token_intercept_.any()
     with pytest.raises(
         ValueError, match=r"no key for the weight of the pattern \('a',\) of order 0: add \('patterns', 0\)"
