@@ -212,14 +212,7 @@ def private_violations(name, source):
     ]
 
 
-NAMED_TUPLE = {
-    "_replace",
-    "_fields",
-    "_field_defaults",
-    "_asdict",
-    "_make",
-    "_repr_html_",
-}  # and what notebooks ask for
+NAMED_TUPLE = {"_replace", "_fields", "_field_defaults", "_asdict", "_make"} | {"_repr_html_"}  # of notebooks
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels

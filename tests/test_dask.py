@@ -25,11 +25,7 @@ distributed = pytest.importorskip("distributed", reason="a cluster needs Dask: p
 from dask import bag, config, delayed  # noqa: E402
 from joblib import parallel_config  # noqa: E402
 
-from sklearn_hocrf import (  # noqa: E402
-    Constraints,
-    HighOrderCRF,
-    HighOrderSemiCRF,
-)
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF  # noqa: E402
 from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions  # noqa: E402
 from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder, SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
@@ -88,12 +84,7 @@ def parts(sequences, sizes=(7, 0, 12, 1)):
 X, y = sentences(40)
 WEIGHT = np.random.default_rng(1).integers(0, 3, size=40).astype(float)
 CHAINS = {
-    "order 2": {
-        "max_order": 2,
-        "feature_order": {"w": 1},
-        "min_count": 3,
-        "sigma_reg": by_order(0.5, 0.2),
-    },
+    "order 2": {"max_order": 2, "feature_order": {"w": 1}, "min_count": 3, "sigma_reg": by_order(0.5, 0.2)},
     "all pairs": {
         "all_pairs": True,
         "fit_intercept": False,

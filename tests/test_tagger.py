@@ -32,10 +32,7 @@ from test_named_attributes import BODY
 import sklearn_hocrf
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _tagger, make_pipeline
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
-from sklearn_hocrf.feature_extraction import (
-    SequenceFeatureExtractor,
-    phrase_marks,
-)
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrase_marks
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 from sklearn_hocrf.tagger import Tagger, export_tagger
