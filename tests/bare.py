@@ -141,6 +141,7 @@ def main():
         assert not there, f"this environment has {', '.join(there)}, which are no dependencies of the package"
     package = importlib.import_module("sklearn_hocrf")
     check_numpy_alone(package)
+    assert package.crf.HighOrderCRF is package.HighOrderCRF
     found = list(modules(package))
     public = [module for module in found if "._" not in module.__name__]
     for module in public:

@@ -139,8 +139,9 @@ def check_content(content, X, memory=None):
         return True
     for tokens in X:
         try:
-            labels, marginals = tagger.predict(tokens), tagger.predict_marginals(tokens)
-            segments, nbest = tagger.predict_segments(tokens, with_probability=True), tagger.predict_nbest(tokens, 3)
+            read = tagger.read(tokens)
+            labels, marginals = tagger.predict(read), tagger.predict_marginals(read)
+            segments, nbest = tagger.predict_segments(read, with_probability=True), tagger.predict_nbest(read, 3)
             log_probability = tagger.log_likelihood(tokens, labels)
         except ValueError:
             continue

@@ -5,6 +5,7 @@ and to a small offender, which must have one: a rule that never bites would pass
 """
 
 import ast
+import functools
 import inspect
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -20,6 +21,7 @@ ROOT = Path(sklearn_hocrf.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 KERNELS = {name: source for name, source in SOURCES.items() if name.startswith("_kernels/")}
 KERNEL_FILES = {Path(name).stem for name in KERNELS}
+parse = functools.cache(ast.parse)  # several rules read each file
 
 # -------------------------------------------------------------------------------------------------------------- layers
 
@@ -113,16 +115,18 @@ def unit_of(name):
     return name.split("/")[0].removesuffix(".py")
 
 
+@functools.cache
 def imported_modules(name, source):
-    """Yield the absolute dotted name of everything the file imports, function-level imports included."""
-    package = ["sklearn_hocrf", *name.split("/")[:-1]]
-    for node in ast.walk(ast.parse(source)):
+    """Return the absolute dotted names of everything the file imports, function-level imports included."""
+    package, found = ["sklearn_hocrf", *name.split("/")[:-1]], []
+    for node in ast.walk(parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            found += [f"{module}.{alias.name}" for alias in node.names]
+    return found
 
 
 def module_circle(sources):
@@ -194,7 +198,7 @@ def private_violations(name, source):
     """
     if unit_of(name) in PRIVATE_ROOMS | {"_kernels", "_validation"}:
         return []
-    tree = ast.parse(source)
+    tree = parse(source)
     defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     reached = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     of_self = {node.attr for node in reached if isinstance(node.value, ast.Name) and node.value.id in OWN}
@@ -208,14 +212,7 @@ def private_violations(name, source):
     ]
 
 
-NAMED_TUPLE = {
-    "_replace",
-    "_fields",
-    "_field_defaults",
-    "_asdict",
-    "_make",
-    "_repr_html_",
-}  # and what notebooks ask for
+NAMED_TUPLE = {"_replace", "_fields", "_field_defaults", "_asdict", "_make"} | {"_repr_html_"}  # of notebooks
 
 
 # ------------------------------------------------------------------------------------------------------------- kernels
@@ -271,7 +268,7 @@ def intrinsics(tree):
 
 def flag_violations(name, source):
     """Every jitted function is a module-level ``@njit(cache=True, nogil=True, error_model="numpy", ...)``."""
-    tree, violations = ast.parse(source), []
+    tree, violations = parse(source), []
     decorators = set()
     for function in jitted_functions(tree).values():
         for decorator in function.decorator_list:
@@ -304,7 +301,7 @@ def flag_violations(name, source):
 def size_violations(name, source):
     """Jitted functions are short and have few parameters: what belongs together arrives as a NamedTuple."""
     violations = []
-    for function in jitted_functions(ast.parse(source)).values():
+    for function in jitted_functions(parse(source)).values():
         n_lines, arguments = function.end_lineno - function.lineno + 1, function.args
         n_parameters = len([*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs])
         if arguments.vararg or n_parameters > MOST_PARAMETERS:
@@ -330,7 +327,7 @@ def closure_violations(name, source):
 
     What comes from another file of kernels counts as own, provided that the disk cache's stamp knows of it.
     """
-    tree, violations = ast.parse(source), []
+    tree, violations = parse(source), []
     jitted = jitted_functions(tree)
     kernels = {*jitted, *intrinsics(tree), *taken_kernels(tree)}
     constants = {kernel for kernel in kernels if kernel.isupper()}  # compiled in, of the shared files only
@@ -368,7 +365,7 @@ KERNEL_RULES = [flag_violations, size_violations, closure_violations]
 def test_there_is_something_to_look_at():
     assert {"__init__.py", "__main__.py", "_data/batch.py", "crf.py", "_inference/chain.py"} <= set(SOURCES)
     assert set(KERNELS) > {"_kernels/__init__.py"}
-    assert any(jitted_functions(ast.parse(source)) for source in KERNELS.values())
+    assert any(jitted_functions(parse(source)) for source in KERNELS.values())
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)

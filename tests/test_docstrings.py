@@ -60,10 +60,10 @@ def docstrings(module):
 @pytest.mark.parametrize("name", ["", *MODULES])
 def test_docstrings_are_restructured_text(complaints, name):
     module = pytest.importorskip(f"sklearn_hocrf.{name}".rstrip("."), exc_type=ImportError)
-    found = {place: complaints(text or "") for place, text in docstrings(module)}
-    assert not [place for place, text in docstrings(module) if "." not in place and (text or "").count(" ") < 2]
-    assert not {place: errors for place, errors in found.items() if errors}
-    assert not [place for place, text in docstrings(module) if text and re.search(r"[a-z] -{4}|\n\n\n", text)]
+    found = {place: text or "" for place, text in docstrings(module)}
+    assert not [place for place, text in found.items() if "." not in place and text.count(" ") < 2]
+    assert not [(place, errors) for place, text in found.items() if (errors := complaints(text))]
+    assert not [place for place, text in found.items() if re.search(r"[a-z] -{4}|\n\n\n", text)]
 
 
 def entries(documented):

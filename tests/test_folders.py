@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import (
-    DenseColumns,
-    SequenceBatch,
-    TokenColumn,
-    mapped_file,
-)
+from internals import DenseColumns, SequenceBatch, TokenColumn, mapped_file
 from scipy import sparse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import (
-    SegmentFeatureExtractor,
-    SequenceFeatureExtractor,
-)
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 ARRAYS = ("offsets", "indptr", "indices", "values")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_waiting_for_the_disk():
+    """What is written here need not outlast a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda descriptor: None)
+        yield
 
 
 def array_file(folder, name):

@@ -24,13 +24,14 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
 ]
-N_FORKS, SECONDS = 15, 20  # of a case, and until a child that hangs is ended
+N_FORKS, SECONDS = 12, 20  # of a case, and until a child that hangs is ended
 
 
-def is_true_in_child(question):
+def is_true_in_child(question, after_fork=lambda: None):
     """Return whether a forked process answers a question, and with yes."""
     child = os.fork()
     if child:
+        after_fork()
         return os.waitpid(child, 0)[1] == 0
     status = 1
     try:
@@ -87,23 +88,21 @@ def test_children_answer_beside_a_thread_that_asks_the_same_model(name, is_cold,
         export_tagger(model, tmp_path / "model")
         model = Tagger(tmp_path / "model")
     fresh, shared, expected = pickle.dumps(model), [model], ask(model)
-    stop, failed = threading.Event(), []
+    failed = []
 
-    def ask_on():
-        while not stop.is_set():
+    def ask_until(forked):
+        while not forked.is_set():
             if is_cold:
                 shared[0] = pickle.loads(fresh)
             if ask(shared[0]) != expected:
                 failed.append(name)
 
-    thread = threading.Thread(target=ask_on)
-    thread.start()
-    try:
-        for n_forks in range(N_FORKS):
-            stop.wait(0.002)
-            assert is_true_in_child(lambda: ask(shared[0]) == expected), f"after {n_forks} other children"
-    finally:
-        stop.set()
+    for n_forks in range(N_FORKS):
+        forked = threading.Event()
+        thread = threading.Thread(target=ask_until, args=[forked], daemon=True)
+        thread.start()
+        forked.wait(0.0004 * n_forks)  # moments of a question
+        assert is_true_in_child(lambda: ask(shared[0]) == expected, forked.set), f"after {n_forks} other children"
         thread.join()
     assert not failed
 

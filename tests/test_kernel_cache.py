@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numba
@@ -57,6 +58,14 @@ def import_anew(path):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def call_anew(path):
+    """Return the answer of a kernel, how often it came from the cache, and warnings: all as in a new process."""
+    sys.modules.pop("_jit", None)  # it warns once, and remembers the rights of folders
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        kernel = import_anew(path).second
+        return kernel(1), kernel.stats.cache_hits.total(), [str(warning.message) for warning in caught]
 
 
 def run(statements, folder, **environment):
@@ -119,23 +128,16 @@ def test_code_of_imported_files_counts_and_times_do_not(tmp_path):
     assert [call_anew(), call_anew()] == ["202 0", "202 1"]
 
 
-@pytest.mark.parametrize("kinds", [["nbi"], ["nbc"], ["nbi", "nbc"]])
-@pytest.mark.parametrize(
-    "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-1], lambda b: b"", lambda b: bytes(len(b))]
-)
-def test_damaged_entries_are_compiled_again(toy, damage, kinds):
-    import_anew(toy).second(1)
-    files = [file for kind in kinds for file in toy.parent.rglob(f"*.{kind}")]
-    assert len(files) >= 2
-    for file in files:
-        file.write_bytes(damage(file.read_bytes()))
-    with warnings.catch_warnings(action="error"):
-        module = import_anew(toy)
-        assert module.second(1) == 4
-        assert module.second.stats.cache_misses.total() == 1
-        module = import_anew(toy)  # and the cache is whole again
-        assert module.second(1) == 4
-        assert module.second.stats.cache_hits.total() == 1
+def test_damaged_entries_are_compiled_again(toy):
+    call_anew(toy)
+    damages = [lambda b: b[: len(b) // 2], lambda b: b[:-1], lambda b: b"", lambda b: bytes(len(b))]
+    for damage, kinds in product(damages, [["nbi"], ["nbc"], ["nbi", "nbc"]]):
+        files = [file for kind in kinds for file in toy.parent.rglob(f"*.{kind}")]
+        assert len(files) >= 2
+        for file in files:
+            file.write_bytes(damage(file.read_bytes()))
+        assert call_anew(toy) == (4, 0, []), (damages.index(damage), kinds)
+        assert call_anew(toy) == (4, 1, [])  # and the cache is whole again
 
 
 def test_nothing_can_be_written(tmp_path):
@@ -149,20 +151,24 @@ def test_nothing_can_be_written(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits on the size of files")
-def test_full_disk_leaves_no_index_of_stale_code(tmp_path):
+def test_full_disk_leaves_no_index_of_stale_code(toy):
     """If the index were written first, it might name the code of an older version of the file."""
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-    (tmp_path / "toy.py").write_text(TOY.replace("x + 1", "x + 5"))
-    assert run(CALL_TOY, tmp_path, **cache) == ("12 0", [])
-    (tmp_path / "toy.py").write_text(TOY)
-    output, warned = run(limit + CALL_TOY, tmp_path, **cache)
-    assert output == "4 0"
-    assert len(warned) == 1
-    assert "OSError" in warned[0]
-    assert f"{cache['NUMBA_CACHE_DIR']} cannot be written, or has no room" in warned[0]
-    assert run(CALL_TOY, tmp_path, **cache) == ("4 0", [])
-    assert run(CALL_TOY, tmp_path, **cache) == ("4 1", [])
+    import resource
+
+    toy.write_text(TOY.replace("x + 1", "x + 5"))
+    assert call_anew(toy) == (12, 0, [])
+    toy.write_text(TOY)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        answer, n_hits, (warned,) = call_anew(toy)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (answer, n_hits) == (4, 0)
+    assert "OSError" in warned
+    assert f"{numba.config.CACHE_DIR} cannot be written, or has no room" in warned
+    assert call_anew(toy) == (4, 0, [])
+    assert call_anew(toy) == (4, 1, [])
 
 
 @pytest.mark.slow  # compiles anew
@@ -190,7 +196,7 @@ FOLDERS = [  # modes of a folder and of the leaf in it; is it used?
 def test_folders_that_others_may_write_to_are_not_used(toy, tmp_path):
     """Index files are pickles: one that somebody else has written would run his code."""
     cache = tmp_path / "cache"
-    run(CALL_TOY, tmp_path, NUMBA_CACHE_DIR=str(cache))
+    call_anew(toy)
     (leaf,) = cache.iterdir()
     for number, (mode, of_leaf, is_used) in enumerate(FOLDERS):
         if is_used is None:
@@ -198,10 +204,10 @@ def test_folders_that_others_may_write_to_are_not_used(toy, tmp_path):
             os.chown(leaf, -1, -1 if is_used else 12345)
         cache.chmod(mode)
         leaf.chmod(of_leaf)
-        output, warned = run(CALL_TOY, tmp_path, NUMBA_CACHE_DIR=str(cache))
+        *output, warned = call_anew(toy)
         cache.chmod(0o755)
         leaf.chmod(0o755)
-        assert output == ("4 0" if number == 1 else "4 1")  # then from the next place in numba's order, beside the file
+        assert output == [4, int(number != 1)]  # then from the next place in numba's order, beside the file
         assert len(warned) == (not is_used), (mode, of_leaf)
         if warned:
             folder = leaf if mode == 0o755 else cache
@@ -209,5 +215,5 @@ def test_folders_that_others_may_write_to_are_not_used(toy, tmp_path):
             assert "may write to it" in warned[0]
     if os.geteuid() == 0:
         os.chown(leaf, 65534, 0)
-        _, (warned,) = run(CALL_TOY, tmp_path, NUMBA_CACHE_DIR=str(cache))
+        *_, (warned,) = call_anew(toy)
         assert "because it belongs to the user 65534" in warned

@@ -13,7 +13,7 @@ from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import LBFGS
 
-X, Y = make_digit_words(60, random_state=0)
+X, Y = make_digit_words(20, random_state=0)
 
 
 @pytest.fixture

@@ -125,8 +125,8 @@ def test_files_that_are_replaced_while_threads_read_them(tmp_path):
         return number, Tagger(path).predict(X[number % len(X)])
 
     with ThreadPoolExecutor(4) as pool:
-        answers = pool.map(tag, range(600))
-        for turn in range(20):
+        answers = pool.map(tag, range(200))
+        for turn in range(9):
             export_tagger(pipes[1 - turn % 2], path)
         found = {(n % len(X), allowed[n % len(X)].index(labels)) for n, labels in answers}  # none but these two
     assert {model for _, model in found} == {0, 1}

@@ -32,10 +32,7 @@ from test_named_attributes import BODY
 import sklearn_hocrf
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _tagger, make_pipeline
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
-from sklearn_hocrf.feature_extraction import (
-    SequenceFeatureExtractor,
-    phrase_marks,
-)
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrase_marks
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 from sklearn_hocrf.tagger import Tagger, export_tagger
@@ -67,30 +64,34 @@ def plain(tagger):
 
 def assert_same(found, model, X, y=None):
     """Compare all answers of a tagger with those of the estimator; labels may differ where both are as good."""
+    expected = model.predict(X), model.predict_nbest(X, 4), model.predict_marginals(X)
+    likelihoods = model.log_likelihood(X, y) if y else []
     for tagger in found, plain(found):
-        _assert_same(tagger, model, X, y)
+        assert tagger.labels == model_of(model).classes_.tolist()
+        _assert_same(tagger, X, *expected)
+        _assert_same_likelihoods(tagger, X, y or [], likelihoods)
 
 
-def _assert_same(found, model, X, y):
-    assert found.labels == model_of(model).classes_.tolist()
-    listed = model.predict_nbest(X, 4)
-    for tokens, labels, nbest in zip(X, model.predict(X), listed, strict=True):
+def _assert_same(found, X, predicted, listed, all_marginals):
+    for tokens, labels, nbest in zip(X, predicted, listed, strict=True):
         read = found.read(tokens)
         tagged, own = found.predict(read), found.predict_nbest(read, 4)
         assert tagged == found.predict(tokens)
-        assert_allclose([one.score for one in own], [one.score for one in nbest], **CLOSE)
-        assert_allclose([one.log_probability for one in own], [one.log_probability for one in nbest], **CLOSE)
+        assert_allclose([one[1:] for one in own], [(one.score, one.log_probability) for one in nbest], **CLOSE)
         scores = [one.score for one in nbest]
         apart = all(abs(a - b) > 1e-9 for a, b in zip(scores, scores[1:], strict=False))
         if apart:
             assert [one.labels for one in own][:-1] == [list(one.labels) for one in nbest][:-1]
             assert tagged == list(labels) == own[0].labels
-    for tokens, marginals in zip(X, model.predict_marginals(X), strict=True):
+    for tokens, marginals in zip(X, all_marginals, strict=True):
         assert_allclose(found.predict_marginals(tokens), marginals, **CLOSE)
         tokens = found.read(tokens)
         for (label, probability), row in zip(found.predict(tokens, with_probability=True), marginals, strict=True):
             assert abs(row[found.labels.index(label)] - probability) < 1e-12
-    for tokens, labels, likelihood in zip(X, y, model.log_likelihood(X, y), strict=True) if y else ():
+
+
+def _assert_same_likelihoods(found, X, y, likelihoods):
+    for tokens, labels, likelihood in zip(X, y, likelihoods, strict=bool(y)):
         read = found.read(tokens)
         assert_allclose(found.log_likelihood(read, labels), likelihood, rtol=1e-12, atol=1e-11)
         found.predict_marginals(read)  # log Z is known now
@@ -109,7 +110,7 @@ def assert_alike(own, others):
         for one, other in zip(own, others, strict=True):
             assert_alike(one, other)
     elif isinstance(own, float):
-        assert_allclose(own, others, **CLOSE)
+        assert math.isclose(own, others, rel_tol=1e-12, abs_tol=1e-12)
     else:
         assert own == others
 
@@ -275,8 +276,7 @@ def test_drawn_templates(tmp_path_factory, data):
     own = {"half": abs} if functions else {}
     X_new = data.draw(sequences(tokens_of(NEW_TEXTS), 0))
     found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own)
-    X_new = [tokens for tokens in X_new if answers(model, tokens)]
-    assert_same(found, model, X_new)
+    assert_same(found, model, answered(model, X_new))
     assert_same(found, model, X, y)
 
 
@@ -312,7 +312,7 @@ def test_drawn_phrases(tmp_path_factory, data):
         return
     found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own if callable(normalize) else {})
     assert found.fields == list(model[0].fields_)
-    assert_same(found, model, [tokens for tokens in X_new if answers(model, tokens)])
+    assert_same(found, model, answered(model, X_new))
     assert_same(found, model, X, y)
 
 
@@ -336,13 +336,13 @@ def test_phrases_of_functions_and_what_is_refused(tmp_path):
         export_tagger(twice.fit(X, y), path)
 
 
-def answers(model, tokens):
-    """Tell whether an estimator has an answer: constraints and borders may leave none, or a field be absent."""
+def answered(model, X):
+    """Return the sequences that have an answer: constraints and borders may leave none, or a field be absent."""
     try:
-        model.predict([tokens])
+        model.predict(X)
     except ValueError:
-        return False
-    return True
+        return [tokens for one in X for tokens in answered(model, [one])] if len(X) > 1 else []
+    return X
 
 
 ATTRIBUTES = st.one_of(
@@ -410,8 +410,7 @@ def test_drawn_string_templates(tmp_path_factory, data):
     if model is None:
         return
     found = tagger_of(model, tmp_path_factory.getbasetemp())
-    X_new = [tokens for tokens in data.draw(sequences(ROWS, 0)) if answers(model, tokens)]
-    assert_same(found, model, X_new)
+    assert_same(found, model, answered(model, data.draw(sequences(ROWS, 0))))
     assert_same(found, model, X, y)
 
 
@@ -439,12 +438,11 @@ def test_columns_of_string_templates(tmp_path):
 @pytest.mark.parametrize("scheme", ["bio", None])
 def test_segments(tmp_path, max_order, scheme):
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_order, constraints=scheme, max_iter=9))
-    model.fit(X_NAMES[:40], Y_NAMES[:40])
-    found = tagger_of(model, tmp_path)
-    assert_same_segments(found, model, [*X_NAMES, []])
-    kinds = [[label[-3:] for label in labels] for labels in Y_NAMES]
-    model.set_params(highordercrf__constraints=None).fit(X_NAMES, kinds)
-    assert_same_segments(tagger_of(model, tmp_path), model, X_NAMES)
+    X, y = X_NAMES[:15], Y_NAMES[:15]
+    found = tagger_of(model.fit(X, y), tmp_path)
+    assert_same_segments(found, model, [*X_NAMES[:30], []])
+    model.set_params(highordercrf__constraints=None).fit(X, [[label[-3:] for label in labels] for labels in y])
+    assert_same_segments(tagger_of(model, tmp_path), model, X_NAMES[:30])
 
 
 def test_numbers_that_underflow(tmp_path):
@@ -481,7 +479,7 @@ def test_own_functions(tmp_path):
         Tagger(path)
     with pytest.raises(ValueError, match="does not need"):
         Tagger(path, functions={"half": str.lower, "other": str.lower})
-    assert_same(Tagger(path, functions={"half": functions["half"]}), model, X_NAMES, Y_NAMES)
+    assert_same(Tagger(path, functions={"half": functions["half"]}), model, X_NAMES[:20], Y_NAMES[:20])
     with pytest.raises(ValueError, match="the column 'half' held text in fit"):
         Tagger(path, functions={"half": len}).predict(["a"])
 
@@ -527,7 +525,7 @@ def test_functions_with_names_are_those_of_the_package():
 
 
 def test_models_inside_of_others(tmp_path):
-    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9))
+    pipe, X, y = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=3)), X_NAMES[:20], Y_NAMES[:20]
     models = {
         "scikit-learn": sklearn_pipeline(*map(clone, (pipe[0], pipe[1]))),
         "search": GridSearchCV(pipe, {"highordercrf__max_order": [1, 2]}, cv=2),
@@ -535,8 +533,7 @@ def test_models_inside_of_others(tmp_path):
         "search inside": sklearn_pipeline(clone(pipe[0]), GridSearchCV(pipe[1], {"max_order": [1, 2]}, cv=2)),
     }
     for model in models.values():
-        model.fit(X_NAMES, Y_NAMES)
-        exported = export_tagger(model, tmp_path / "model.hocrf", dtype="float64", X=X_NAMES)
+        exported = export_tagger(model.fit(X, y), tmp_path / "model.hocrf", dtype="float64", X=X_NAMES)
         assert exported.n_different_labels == 0
         assert exported.largest_difference < 1e-12
         assert exported.n_tokens == sum(map(len, X_NAMES))
@@ -608,14 +605,14 @@ def test_ways_of_reading(tmp_path):
 def test_threads_and_small_caches(tmp_path, monkeypatch):
     monkeypatch.setattr(_tagger, "MOST_VALUES", 99)
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
-    found, (X, _) = tagger_of(model, tmp_path), make_name_sentences(400, random_state=1)
+    found, (X, _) = tagger_of(model, tmp_path), make_name_sentences(160, random_state=1)
     expected_labels, wrong = [list(labels) for labels in model.predict(X)], []
 
     def work(first):
         order = [*range(first, len(X)), *range(first)]
         wrong.extend(i for i in order if found.predict(X[i]) != expected_labels[i])
 
-    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 100, 200, 300)]
+    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 40, 80, 120)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -632,8 +629,6 @@ def test_importing_the_module_imports_numpy_alone():
         import sklearn_hocrf.tagger
         names = {name.partition(".")[0] for name in sys.modules}
         assert not names & {"sklearn", "scipy", "numba", "llvmlite", "joblib"}, names
-        from sklearn_hocrf import HighOrderCRF, crf
-        assert crf.HighOrderCRF is HighOrderCRF
     """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -815,10 +810,10 @@ def test_a_packed_file_is_the_same():
     assert Tagger(with_header(content, str)).labels == Tagger(with_entries(content, str)).labels
 
 
-@pytest.mark.parametrize("n_bytes", [1 << 27, 1 << 53])
+@pytest.mark.parametrize("n_bytes", [1 << 25, 1 << 53])
 def test_a_stream_cannot_fill_the_memory(n_bytes):
     """What a stream may become is bounded by its own length, and by the length that the header tells."""
-    content, zeros = (GOLDEN / "tagger-names-1.hocrf").read_bytes(), bytes(1 << 27)
+    content, zeros = (GOLDEN / "tagger-names-1.hocrf").read_bytes(), bytes(1 << 25)
     files = [packed(content, n_bytes, zeros), packed(content, 9_999, zeros)]
     del zeros
     tracemalloc.start()

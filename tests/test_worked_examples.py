@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 
-import pytest
 from budget import ROOT
 
 from sklearn_hocrf import _kernels
@@ -22,20 +21,32 @@ def test_the_table_counts_the_files():
     assert max(counts.values()) <= 5
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example[0])
-def test_example(example, tmp_path):
-    _, text, program = example
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "sklearn_hocrf", tmp_path / "sklearn_hocrf", ignore=ignored)
-    shutil.rmtree(tmp_path / "sklearn_hocrf" / "_kernels")  # which no example changes: those of the tests are compiled
-    (tmp_path / "sklearn_hocrf" / "_kernels.py").write_text(f"__path__ = {[*_kernels.__path__]}", encoding="utf-8")
+RUN = """
+import sys
+for program in sys.argv[1:]:
+    for name in [*sys.modules]:
+        if name.startswith("sklearn_hocrf") and "_kernels" not in name:
+            del sys.modules[name]
+    sys.path.insert(0, program.removesuffix(".py"))  # the changed copy of the package is in this folder
+    with open(program, encoding="utf-8") as file:
+        exec(compile(file.read(), program, "exec"), {"__name__": "__main__"})
+"""
 
-    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}  # it is a copy
-    env |= {"PYTHONPATH": str(tmp_path), "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
 
-    def run(command, given):
-        done = subprocess.run(command, input=given, cwd=tmp_path, env=env, capture_output=True, encoding="utf-8")
+def test_examples(tmp_path):
+    """One process runs all programs, each with its own copy of the package: other libraries are imported once."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}  # these are copies
+    env |= {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
+
+    def run(command, folder, given=None):
+        done = subprocess.run(command, input=given, cwd=folder, env=env, capture_output=True, encoding="utf-8")
         assert not done.returncode, done.stderr
 
-    run(["git", "apply", "-"], text)
-    run([sys.executable, "-"], program)
+    for title, text, program in EXAMPLES:
+        package = tmp_path / title / "sklearn_hocrf"
+        shutil.copytree(ROOT / "sklearn_hocrf", package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.rmtree(package / "_kernels")  # which no example changes: those of the tests are compiled
+        (package / "_kernels.py").write_text(f"__path__ = {[*_kernels.__path__]}", encoding="utf-8")
+        (tmp_path / f"{title}.py").write_text(program, encoding="utf-8")
+        run(["git", "apply", "-"], tmp_path / title, text)
+    run([sys.executable, "-c", RUN, *(f"{title}.py" for title, *_ in EXAMPLES)], tmp_path)

@@ -169,7 +169,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     >>> X, y = make_digit_words(120, random_state=0)
     >>> X_test, y_test = make_digit_words(random_state=1)
     >>> crf = HighOrderCRF(max_order=2)
-    >>> search = PenaltySearchCV(crf, cv=3, max_steps=4).fit(X, y)
+    >>> search = PenaltySearchCV(crf, cv=2, max_steps=3).fit(X, y)
     >>> list(search.best_params_["sigma_reg"])
     [('features', 0), ('patterns', 0), ('patterns', 1), ('patterns', 2)]
     >>> search.score(X_test, y_test) > crf.fit(X, y).score(X_test, y_test)
