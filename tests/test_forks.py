@@ -80,7 +80,7 @@ MODELS = {  # and what they are asked
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("name", MODELS)
-def test_children_answer_beside_a_thread_that_asks_the_same_model(name, is_cold, tmp_path):
+def test_children_answer_beside_a_thread_that_asks_the_same_model(name, is_cold, tmp_path, many_chunks):
     """A cold model has no cached values yet, so the thread makes them during the fork."""
     model, X, y, ask = MODELS[name]
     model.fit(X, y)
