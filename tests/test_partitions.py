@@ -2,12 +2,13 @@
 
 import pickle
 import re
-from functools import partial, reduce
+from functools import reduce
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from test_log_odds import candidates
 
 from sklearn_hocrf.feature_extraction import (
@@ -73,6 +74,17 @@ def fit_by_parts(transformer, X, y, cuts, order):
     return transformer.finish(merged(transformer, counts, order))
 
 
+def both_fits(transformer, X, y, cuts, order):
+    """Return a fit to all data and one by parts; where the first is refused, so is the second, and there is none."""
+    try:
+        whole = clone(transformer).fit(X, y)
+    except ValueError as error:
+        with pytest.raises(ValueError, match=re.escape(str(error)[:20])):
+            fit_by_parts(transformer, X, y, cuts, order)
+        return []
+    return [(whole, fit_by_parts(transformer, X, y, cuts, order))]
+
+
 # ---- attributes of tokens
 
 
@@ -90,16 +102,10 @@ DICTS = st.lists(
 
 @given(DICTS, CUTS, ORDER, st.integers(1, 3))
 def test_attributes_of_dicts(X, cuts, order, min_count):
-    make = partial(SequenceFeatureExtractor, "attributes", min_count=min_count, fields=["w"])
-    try:
-        whole = make().fit(X)
-    except ValueError as error:
-        with pytest.raises(ValueError, match=re.escape(str(error)[:20])):
-            fit_by_parts(make(), X, None, cuts, order)
-        return
-    assert_same_fits(whole, fit_by_parts(make(), X, None, cuts, order), X, ["complete_fields_", "n_features_out_"])
-    parted = fit_by_parts(make(), X, None, cuts, order)
-    assert parted._vocabularies.vocabulary.complete == whole._vocabularies.vocabulary.complete
+    extractor = SequenceFeatureExtractor("attributes", min_count=min_count, fields=["w"])
+    for whole, parted in both_fits(extractor, X, None, cuts, order):
+        assert_same_fits(whole, parted, X, ["complete_fields_", "n_features_out_"])
+        assert parted._vocabularies.vocabulary.complete == whole._vocabularies.vocabulary.complete
 
 
 def test_values_that_cancel_out():
@@ -123,28 +129,17 @@ FITTED = ["fields_", "templates_", "token_features_", "complete_fields_", "n_fea
 
 @given(PAIRS, CUTS, ORDER, st.sampled_from(FORMS))
 def test_templates_over_tuples(X, cuts, order, form):
-    try:
-        whole = SequenceFeatureExtractor(**form).fit(X)
-    except ValueError:
-        with pytest.raises(ValueError, match="."):
-            fit_by_parts(SequenceFeatureExtractor(**form), X, None, cuts, order)
-        return
-    parted = fit_by_parts(SequenceFeatureExtractor(**form), X, None, cuts, order)
-    assert_same_fits(whole, parted, X, FITTED)
+    for whole, parted in both_fits(SequenceFeatureExtractor(**form), X, None, cuts, order):
+        assert_same_fits(whole, parted, X, FITTED)
 
 
 @given(DICTS, CUTS, ORDER, st.integers(1, 2))
 def test_templates_over_dicts(X, cuts, order, min_count):
     """With templates that name their fields, dicts of a part may lack any of them."""
     templates = [("w", 0), (("w", -1), ("n", 0)), ("low", 1), ("b", 0)]
-    make = partial(SequenceFeatureExtractor, templates, {"low": ("w", "lower")}, min_count=min_count)
-    try:
-        whole = make().fit(X)
-    except ValueError as error:
-        with pytest.raises(ValueError, match=re.escape(str(error)[:20])):
-            fit_by_parts(make(), X, None, cuts, order)
-        return
-    assert_same_fits(whole, fit_by_parts(make(), X, None, cuts, order), X, FITTED)
+    extractor = SequenceFeatureExtractor(templates, {"low": ("w", "lower")}, min_count=min_count)
+    for whole, parted in both_fits(extractor, X, None, cuts, order):
+        assert_same_fits(whole, parted, X, FITTED)
 
 
 def test_keys_beyond_64_bits():
@@ -159,12 +154,11 @@ def test_keys_beyond_64_bits():
 def test_numbers_arrays_and_batches():
     rng = np.random.default_rng(0)
     X = [[{"v": rng.normal(size=2), "w": "ab"[i % 2], "n": float(i)} for i in range(n)] for n in (2, 0, 3, 1)]
-    whole = SequenceFeatureExtractor().fit(X)
-    parted = fit_by_parts(SequenceFeatureExtractor(), X, None, [1, 3], [0])
+    ((whole, parted),) = both_fits(SequenceFeatureExtractor(), X, None, [1, 3], [0])
     assert_same_fits(whole, parted, X, FITTED)
     batch = whole.transform(X)
-    more = partial(SequenceFeatureExtractor, [("w", 1), (("w", 0), ("n", 0))])
-    assert_same_fits(more().fit(batch), fit_by_parts(more(), batch, None, [2, 3], []), batch, FITTED)
+    ((whole, parted),) = both_fits(SequenceFeatureExtractor([("w", 1), (("w", 0), ("n", 0))]), batch, None, [2, 3], [])
+    assert_same_fits(whole, parted, batch, FITTED)
     other = SequenceFeatureExtractor("attributes", fields=["w"]).fit_transform([[{"w": "a"}]])
     words = SequenceFeatureExtractor([("w", 1)])
     counts = [words.fit_partition(part) for part in (batch, other)]
@@ -204,42 +198,25 @@ def sizes(tokens, starts, stops):
 def test_features_of_segments(data, cuts, order, min_count, scheme):
     X = [[word for word, _ in sequence] for sequence in data]
     y = [[label if scheme == "runs" else f"B-{label}" for _, label in sequence] for sequence in data]
-    make = partial(
-        SegmentFeatureExtractor,
-        length="capped",
-        identity=True,
-        functions=[halves, sizes],
-        min_count=min_count,
-        scheme=scheme,
+    extractor = SegmentFeatureExtractor(
+        length="capped", identity=True, functions=[halves, sizes], min_count=min_count, scheme=scheme
     )
-    try:
-        whole = make().fit(X, y)
-    except ValueError:
-        with pytest.raises(ValueError, match="."):
-            fit_by_parts(make(), X, y, cuts, order)
-        return
-    parted = fit_by_parts(make(), X, y, cuts, order)
-    assert (whole.max_length_, whole.n_features_out_) == (parted.max_length_, parted.n_features_out_)
-    assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
-    assert_same_segments(whole.transform(X), parted.transform_partition(X, y))
+    for whole, parted in both_fits(extractor, X, y, cuts, order):
+        assert (whole.max_length_, whole.n_features_out_) == (parted.max_length_, parted.n_features_out_)
+        assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
+        assert_same_segments(whole.transform(X), parted.transform_partition(X, y))
 
 
 @given(SEGMENTED, CUTS, ORDER, st.integers(1, 6))
 def test_log_odds(data, cuts, order, max_length):
     X = [[word for word, _ in sequence] for sequence in data]
     y = [[label for _, label in sequence] for sequence in data]
-    make = partial(SegmentLogOddsEncoder, max_length=max_length)
-    try:
-        whole = make()
-        batch = whole.fit_transform(X, y)
-    except ValueError:
-        with pytest.raises(ValueError, match="."):
-            fit_by_parts(make(), X, y, cuts, order)
-        return
-    parted = fit_by_parts(make(), X, y, cuts, order)
-    assert whole.max_length_ == parted.max_length_
-    assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
-    assert_same_segments(whole.transform(X), parted.transform(X))
-    for i, j in zip([0, *sorted(cuts)], [*sorted(cuts), len(X)], strict=True):
-        if i < j <= len(X):  # leaving out one's own sequence, as fit_transform does
-            assert_same_segments(batch[i:j], parted.transform_partition(X[i:j], y[i:j]))
+    encoder = SegmentLogOddsEncoder(max_length=max_length)
+    for whole, parted in both_fits(encoder, X, y, cuts, order):
+        assert whole.max_length_ == parted.max_length_
+        assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
+        assert_same_segments(whole.transform(X), parted.transform(X))
+        batch = encoder.fit_transform(X, y)
+        for i, j in zip([0, *sorted(cuts)], [*sorted(cuts), len(X)], strict=True):
+            if i < j <= len(X):  # leaving out one's own sequence, as fit_transform does
+                assert_same_segments(batch[i:j], parted.transform_partition(X[i:j], y[i:j]))
