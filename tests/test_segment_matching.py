@@ -129,8 +129,7 @@ def test_memory_does_not_grow_with_the_data(monkeypatch):
         layout, matching = prepare(make_case(9, [20] * n_sequences, "plain"))
         assert len(matching.parts) > 2
         w = some_weights(layout)
-        matching.value_gradient(w)
-        return peak_of(lambda: matching.value_gradient(w))
+        return np.array([peak_of(lambda: matching.value_gradient(w)) for _ in range(2)])  # the first takes the memory
 
     few, many = peak(120), peak(420)
-    assert many - few < 8 * 300 * 20  # less than one number per token
+    assert (many - few < 8 * 300 * 20).all()  # less than one number per token
