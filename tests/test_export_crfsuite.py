@@ -93,9 +93,9 @@ def test_intercepts_are_added_to_an_attribute_of_that_name(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:none of the", "ignore:no token of X")
-@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 10))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 20))])
 def test_drawn_models(tmp_path, part):
-    for seed in range(100 * part, 100 * part + 100):
+    for seed in range(50 * part, 50 * part + 50):
         check_drawn(seed, tmp_path / "model")
 
 
