@@ -52,25 +52,29 @@ SEGMENTS = [runs(labels) for labels in Y]
 
 @pytest.mark.parametrize("max_length", [None, 1, 9])
 def test_equals_the_definition(max_length):
-    """Among the sequences are duplicates and an empty one; `transform` uses all counts, `fit_transform` the others'."""
+    """Also of duplicates, no tokens, missing ones; `transform` uses all counts, `fit_transform` those of the others."""
+    words, y = [*X, ["c", None, "a"], [None, "a", "a"]], [*SEGMENTS, runs("PPQ"), runs("PQQ")]
+
+    def rows_of(words):
+        return [[(word,) for word in sequence] for sequence in words]
+
     extractor = SegmentLogOddsEncoder(smoothing=0.7, max_length=max_length)
-    left_out, full = extractor.fit_transform(X, Y), extractor.transform(X)
-    longest = max_length or 3
+    left_out = extractor.fit_transform(rows_of(words), [*Y, list("PPQ"), list("PQQ")])
+    full, longest = extractor.transform(rows_of(words)), max_length or 3
     assert extractor.max_length_ == longest
     assert extractor.get_feature_names_out().tolist() == list(full.feature_names) == ["log_odds"]
     segments = candidates(full)
     for (n, u, v), all_values, left_out_values in zip(
         segments, values_of(full, segments), values_of(left_out, segments), strict=True
     ):
-        string = X[n][u:v]
-        rest = [m for m in range(len(X)) if m != n]
-        X_rest, y_rest = [X[m] for m in rest], [SEGMENTS[m] for m in rest]
-        assert all_values == pytest.approx(expected_values(X, SEGMENTS, string, 0.7, longest))
-        assert left_out_values == pytest.approx(expected_values(X_rest, y_rest, string, 0.7, longest))
-    unseen = extractor.transform([list("abx"), list("bab")])
-    for (n, u, v), values in zip(candidates(unseen), values_of(unseen, candidates(unseen)), strict=True):
-        string = ["abx", "bab"][n][u:v]
-        assert values == pytest.approx(expected_values(X, SEGMENTS, list(string), 0.7, longest))
+        string = words[n][u:v]
+        assert all_values == pytest.approx(expected_values(words, y, string, 0.7, longest))
+        others = words[:n] + words[n + 1 :], y[:n] + y[n + 1 :]
+        assert left_out_values == pytest.approx(expected_values(*others, string, 0.7, longest))
+    unseen = [["a", "b", "x"], ["b", None], ["b", "a", "b"]]
+    batch = extractor.transform(rows_of(unseen))
+    for (n, u, v), values in zip(candidates(batch), values_of(batch, candidates(batch)), strict=True):
+        assert values == pytest.approx(expected_values(words, y, unseen[n][u:v], 0.7, longest))
 
 
 SEQUENCES = st.lists(
