@@ -47,6 +47,7 @@ print(model.predict([[["b"], ["a"]]]))
 def toy(tmp_path, monkeypatch):
     """A file of kernels whose cache is in ``tmp_path / "cache"``."""
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be stale where tests change the file at once
     monkeypatch.syspath_prepend(PACKAGE / "_kernels")
     path = tmp_path / "toy.py"
     path.write_text(TOY)
