@@ -26,7 +26,7 @@ from sklearn_hocrf.model_selection import (
 )
 from sklearn_hocrf.text import extract_segments
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:the temperature is")
 
 RANDOM = np.random.default_rng(0)
 WORDS = [RANDOM.choice(["w0", "w1", "w2"], size=n).tolist() for n in (3, 2, 4, 2, 3, 4, 4, 3, 4, 3)]

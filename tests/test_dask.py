@@ -298,7 +298,7 @@ def test_dense_and_sparse_rows(client):
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=(len(x), 3)) * (n % 2 or rng.random((len(x), 3)) < 0.1) for n, x in enumerate(X)]
     local = HighOrderCRF(max_iter=4, sigma_reg=0.2)
-    labeler = DaskSequenceLabeler(local, client).fit(
+    labeler = DaskSequenceLabeler(clone(local), client).fit(
         [delayed(arrays[::2]), delayed(arrays[1::2])], [delayed(y[::2]), delayed(y[1::2])]
     )
     local.fit(arrays, y)
@@ -595,6 +595,7 @@ def test_a_lost_scheduler_is_an_error_within_seconds(processes):
     pipe, other_end = context.Pipe()
     process = context.Process(target=exec, args=(CLUSTER, {"pipe": other_end}))
     process.start()
+    other_end.close()  # the process has the only one, so that nobody waits for one that has ended
     try:
         with distributed.Client(pipe.recv(), set_as_default=False) as client:
             started = []
@@ -610,6 +611,7 @@ def test_a_lost_scheduler_is_an_error_within_seconds(processes):
             assert not hasattr(crf, "estimator_")
     finally:
         process.kill()
+        process.join()
 
 
 # ------------------------------------------------------------------------------------------------------------ searches

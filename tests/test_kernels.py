@@ -188,7 +188,7 @@ def test_histories_of_segments_left_behind_need_no_wide_pass(name, cut_size, wid
 
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_long_recordings_stay_in_the_scaled_pass(is_closed, wide_passes):
-    """Segments of 200 to 600 tokens, drawn from the patterns; one sequence of 10,000 tokens, and ten."""
+    """Segments of 200 to 600 tokens, drawn from the patterns; one sequence of 10,000 tokens, and 17 sequences."""
     rng, labels = np.random.default_rng(8), [0]
     while len(labels) < 10_000:
         others = [y for y in range(4) if y != labels[-1] and not (is_closed and y == (labels[-1] + 2) % 4)]
@@ -202,7 +202,7 @@ def test_long_recordings_stay_in_the_scaled_pass(is_closed, wide_passes):
     weights = rng.normal(size=layout.n_weights)
     weights[: layout.n_pairs] = (layout.pair_pattern == layout.pair_feature).astype(float)
     chain = ChainModel(layout, weights)
-    for offsets in [0, len(codes)], np.linspace(0, len(codes), 11).astype(int):
+    for offsets in [0, len(codes)], np.linspace(0, len(codes), 18).astype(int):
         part = SequenceBatch.from_csr(batch.tocsr(), offsets)
         expected = answers(chain, part)
         assert wide_passes.calls == 0

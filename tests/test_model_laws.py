@@ -119,7 +119,7 @@ def test_a_batch_equals_its_sequences_one_by_one(name):
     """In any order; ``test_one_sequence`` compares the bits."""
     crf, words = asked(name), [*NEW, *registry.WORDS[:6]]
     alone = [answers(crf, KINDS[name].X([own])) for own in words]
-    for order in [*range(10), 0, 1], range(9, -1, -1):
+    for order in [*range(10), *range(9, -1, -1)], range(9, -1, -1):  # a full block of lanes and the rest; a block
         together = answers(crf, KINDS[name].X([words[n] for n in order]))
         for place, n in enumerate(order):
             for found, expected in zip(together, alone[n], strict=True):
@@ -498,6 +498,7 @@ def test_searches_take_it(name):
     """Also with empty sequences."""
     kind = KINDS[name]
     X, y = kind.X(with_empty(kind.chosen(registry.WORDS))), with_empty(kind.y())
+    y[-1] = None  # nothing is known of it, as of the other empty ones
     crf = clone(kind.estimator).set_params(max_iter=3)
     halves = [(np.arange(len(y)), np.arange(3))]
     search = GridSearchCV(crf, {"max_order": [0, 1]}, cv=halves, error_score="raise").fit(X, y)

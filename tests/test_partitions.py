@@ -216,7 +216,7 @@ def test_log_odds(data, cuts, order, max_length):
         assert whole.max_length_ == parted.max_length_
         assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
         assert_same_segments(whole.transform(X), parted.transform(X))
-        batch = encoder.fit_transform(X, y)
+        batch = clone(encoder).fit_transform(X, y)
         for i, j in zip([0, *sorted(cuts)], [*sorted(cuts), len(X)], strict=True):
             if i < j <= len(X):  # leaving out one's own sequence, as fit_transform does
                 assert_same_segments(batch[i:j], parted.transform_partition(X[i:j], y[i:j]))

@@ -129,7 +129,9 @@ def test_memory_does_not_grow_with_the_data(monkeypatch):
         layout, matching = prepare(make_case(9, [20] * n_sequences, "plain"))
         assert len(matching.parts) > 2
         w = some_weights(layout)
-        return np.array([peak_of(lambda: matching.value_gradient(w)) for _ in range(2)])  # the first takes the memory
+        # the first evaluation makes tables, which are kept for the next one
+        return np.array([peak_of(lambda: matching.value_gradient(w)) for _ in range(2)])
 
+    peak(120)  # what a process allocates once
     few, many = peak(120), peak(420)
-    assert (many - few < 8 * 300 * 20).all()  # less than one number per token
+    assert (many - few < 8 * 300 * 20 * np.array([2, 1])).all()  # numbers per token
