@@ -294,6 +294,7 @@ def test_outcomes_of_segments(segmented):
     assert is_right.tolist() == expected
     assert 0 < sum(expected) < len(expected)
     np.testing.assert_array_equal(probability, np.concatenate([found["probability"] for found in probable]))
+    assert segment_outcomes([["x"]], [[(0, 1, "x", 1.0), (0, 1, "y", 0.0)]], scheme="runs")[0].tolist() == [True, False]
     for y_true, scheme in (segments, "segments"), (tags, "bio"):
         for y_pred in probable, [found.tolist() for found in probable]:
             for ours, theirs in zip(

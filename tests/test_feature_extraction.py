@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fuzz.definitions import BEGIN, END, attributes_of_templates
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from internals import SequenceBatch, TokenColumn, _template_rows
 from scipy import sparse
@@ -66,7 +66,7 @@ def reverse(text):
 # ---- against the reference
 
 CELLS = st.sampled_from(["a", "b", "c", "", None])
-NUMBERS = st.sampled_from([0, 1, -2, 0.5, True, False, None])
+NUMBERS = st.sampled_from([0, 1, -2, 0.5, 1e-200, True, False, None])
 TOKENS = st.fixed_dictionaries({"w": CELLS, "p": CELLS, "n": NUMBERS})
 SEQUENCES = st.lists(st.lists(TOKENS, max_size=5), min_size=1, max_size=4)
 PAIRS = st.tuples(st.sampled_from(["w", "p", "n"]), st.integers(-3, 3))
@@ -76,6 +76,7 @@ FRAME = [{"w": "a", "p": "a", "n": 1.0}]  # so that every field has a kind
 
 
 @given(SEQUENCES, SEQUENCES, TEMPLATES, OPTIONS, st.integers(1, 3), st.sampled_from([0, 1000]))
+@example([[{**FRAME[0], "n": 1e-200}] * 2], [[]], [(("n", 0), ("n", 1))], {"padding": "drop", "bias": False}, 1, 0)
 def test_equals_reference(train, test, templates, options, min_count, few_tokens):
     train = [*train, FRAME]
     extractor = SequenceFeatureExtractor(templates, min_count=min_count, **options)

@@ -76,6 +76,10 @@ def test_tags_that_break_the_rules_are_read_as_in_fit(scheme):
     np.testing.assert_allclose(as_sets, complete, rtol=0, atol=1e-12)
     assert np.isinf(complete).any()
     assert np.isfinite(complete).sum() > 100
+    known = [labels for labels, one in zip(y, complete, strict=True) if one > -np.inf]
+    found = estimator.predict([words] * len(known), known=known)
+    again = estimator.log_likelihood([words] * len(known), found)
+    np.testing.assert_allclose(again, complete[np.isfinite(complete)], rtol=0, atol=1e-12)
 
 
 def probability(estimator, words, *events):
@@ -122,8 +126,8 @@ def test_whole_sequences_and_masked_arrays():
 
 def test_unknown_labels_of_events():
     estimator = random_chain(np.random.default_rng(8))
-    X, y = [[["a"], ["b"]]] * 3, [["x", None], ["other", None], [{"other", "x"}, None]]
-    with pytest.raises(ValueError, match=r"unknown label 'other' of y \(sequence 1, position 0\)"):
+    X, y = [[["a"], ["b"]]] * 3, [["x", None], [None, "other"], [{"other", "x"}, None]]
+    with pytest.raises(ValueError, match=r"unknown label 'other' of y \(sequence 1, position 1\)"):
         estimator.log_likelihood(X, y)
     found = estimator.log_likelihood(X, y, unknown="impossible")
     assert found[0] == found[2] > -np.inf == found[1]

@@ -53,7 +53,7 @@ SEGMENTS = [runs(labels) for labels in Y]
 @pytest.mark.parametrize("max_length", [None, 1, 9])
 def test_equals_the_definition(max_length):
     """Also of duplicates, no tokens, missing ones; `transform` uses all counts, `fit_transform` those of the others."""
-    words, y = [*X, ["c", None, "a"], [None, "a", "a"]], [*SEGMENTS, runs("PPQ"), runs("PQQ")]
+    words, y = [*X, ["c", None, "\ud800"], [None, "a", "a"]], [*SEGMENTS, runs("PPQ"), runs("PQQ")]
 
     def rows_of(words):
         return [[(word,) for word in sequence] for sequence in words]

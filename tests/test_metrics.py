@@ -255,6 +255,8 @@ def test_sequence_accuracy_of_segments():
     assert metrics.sequence_accuracy_score(y_true, y_pred) == pytest.approx(1 / 3)
     true, predicted = [[(0, 2, "A")], []], [[(0, 2, "A"), (2, 3, "A")], []]
     assert metrics.sequence_accuracy_score(true, predicted) == 0.5
+    of_one_place = [[(0, 2, "A"), (0, 2, "B")]], [[(0, 2, "B")]]  # equal ones are pairs, whatever their order
+    assert metrics.segment_f1_score(*of_one_place) == pytest.approx(2 / 3)
     segments = [extract_segments(y, strict=True) for y in (y_true, y_pred)]
     assert metrics.sequence_accuracy_score(*segments) == pytest.approx(2 / 3)
 
@@ -287,23 +289,22 @@ def test_reports_have_micro_averages_and_names():
 # --- division by zero -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("error::sklearn.exceptions.UndefinedMetricWarning")
 def test_warnings_are_those_of_scikit_learn():
     y_true, y_pred = [["A", "B"]], [["A", "A"]]
     with pytest.warns(UndefinedMetricWarning, match="Precision is ill-defined .* in labels with no predicted") as seen:
         metrics.segment_precision_recall_fscore_support(y_true, y_pred)
     assert [warning.filename for warning in seen] == [__file__]
     with pytest.warns(UndefinedMetricWarning, match="Recall is ill-defined .* no true segments"):
-        metrics.segment_precision_recall_fscore_support(y_pred, y_true)
+        metrics.segment_precision_recall_fscore_support(y_pred, y_true, average="macro")
     with pytest.warns(UndefinedMetricWarning, match="F-score is ill-defined .* due to no true nor predicted segments"):
         metrics.segment_f1_score([["O"]], [["O"]])
     with pytest.warns(UndefinedMetricWarning) as seen:
         metrics.segment_classification_report(y_true, y_pred)
     assert [warning.filename for warning in seen] == [__file__]
-    # one of the two denominators is not 0, a value is given, or averages are fine
-    metrics.segment_f1_score(y_true, y_pred)
-    metrics.segment_precision_recall_fscore_support(y_true, y_pred, zero_division=1)
-    metrics.segment_precision_recall_fscore_support(y_true, y_pred, average="micro")
+    with warnings.catch_warnings(action="error"):  # a denominator is not 0, a value is given, or averages are fine
+        metrics.segment_f1_score(y_true, y_pred, average=None)
+        metrics.segment_precision_recall_fscore_support(y_true, y_pred, zero_division=1)
+        metrics.segment_precision_recall_fscore_support(y_true, y_pred, average="micro")
 
 
 @pytest.mark.parametrize(("zero_division", "expected"), [("warn", 0.0), (0, 0.0), (1.0, 1.0), (np.nan, np.nan)])
@@ -312,6 +313,8 @@ def test_nothing_to_score(zero_division, expected, average):
     for y_true in ([["O", "O"]], [[]], []):
         value = metrics.segment_f1_score(y_true, y_true, scheme="bio", average=average, zero_division=zero_division)
         np.testing.assert_equal(value, expected)
+    options = {"scheme": "bio", "average": average, "zero_division": zero_division, "sample_weight": [0.0, 1.0]}
+    np.testing.assert_equal(metrics.segment_f1_score([["B"], ["O"]], [["B"], ["O"]], **options), expected)
     assert metrics.segment_f1_score([["O"]], [["O"]], scheme="bio", average=None).shape == (0,)
 
 
@@ -339,7 +342,7 @@ def exact_p_value(y_true, a, b, metric):
 SYSTEMS = np.random.default_rng(3)
 TRUE = [list(SYSTEMS.choice(["B-A", "I-A", "B-B", "O"], size=6)) for _ in range(10)]
 SYSTEM_A, SYSTEM_B = (
-    [[tag if SYSTEMS.random() < share else str(SYSTEMS.choice(["B-A", "O"])) for tag in tags] for tags in TRUE]
+    [[tag if SYSTEMS.random() < share else str(SYSTEMS.choice(["B-A", "B-C"])) for tag in tags] for tags in TRUE]
     for share in (0.9, 0.6)
 )
 TESTED = [
@@ -352,6 +355,7 @@ TESTED = [
     (metrics.segment_f1_score, {"labels": ["B", "X"], "zero_division": 1, "average": "macro"}),
     (metrics.segment_f1_score, {"labels": ["B", "X"], "zero_division": np.nan, "average": "macro"}),
     (metrics.segment_f1_score, {"scheme": "bio", "strict": False, "labels": ["B"]}),
+    (metrics.segment_f1_score, {"labels": ["C"], "zero_division": 1, "average": "weighted"}),
 ]
 
 
@@ -378,11 +382,10 @@ def test_p_value_is_near_that_of_all_swaps(metric):
 
 
 def test_equal_differences_tie_in_spite_of_rounding():
-    """Of 3 discordant sequences and any number of equal ones, all swaps give +-1 or +-3 tokens: p is exactly 1."""
-    y_true = [["A"]] * 10
-    a, b = [["A"]] * 2 + [["B"]] + [["A"]] * 7, [["B"]] * 2 + [["A"]] * 8
-    result = metrics.randomization_test(y_true, a, b, metrics.token_accuracy_score, random_state=1)
-    assert result.p_value == 1
+    """Swaps give sums that differ by 0.1, 0.3 twice, and 0.7: the 0.3 of the systems, and one less by rounding."""
+    a, b = [[0.3], [0.0], [0.3]], [[0.1], [0.2], [0.0]]
+    result = metrics.randomization_test([[0.0]] * 3, a, b, lambda _, y: 1e6 + y[0][0] + y[1][0] + y[2][0])
+    assert result.p_value == 0.75
 
 
 def test_bad_systems_are_named():
@@ -470,11 +473,13 @@ def test_the_scheme_of_the_model_wins():
 
 def test_scorers_take_weights():
     crf = HighOrderCRF(sigma_reg=0.1).fit(X, LABELS)
+    more = [*X, X[0]], [*LABELS, ["B-new"] * len(X[0])]  # with a label that the model does not know
     for scorer in SCORERS.values():
         twice = scorer(crf, X + X[:3], LABELS + LABELS[:3])
         weight = np.ones(len(X))
         weight[:3] = 2
         assert scorer(crf, X, LABELS, sample_weight=weight) == pytest.approx(twice)
+        assert scorer(crf, *more, sample_weight=np.append(weight, 0.0)) == pytest.approx(twice)
 
 
 # of refusals.txt

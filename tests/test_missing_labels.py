@@ -95,6 +95,7 @@ def test_training_starts_from_what_is_known():
     X, _, y = labelled(np.random.default_rng(8))
     crf = HighOrderCRF(1).fit(X, y)
     assert crf.optimality_gap_ == np.inf
+    assert crf._state.targets.known is None  # nothing of the data is kept
     known = HighOrderCRF(1).fit(*known_runs(X, y))
     assert known.patterns_ == crf.patterns_  # windows without missing labels have given them
     start = [known.pattern_coef_, known.coef_.toarray().ravel()]

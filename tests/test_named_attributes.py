@@ -252,6 +252,7 @@ def test_pairs_of_labels(templates, max_order, feature_order):
         ("X01:%x[0,0]", "a template of CRF.* or Wapiti begins with U, B or [*]"),
         ("U01:%x[0]", r"line 3: .*this is not a place such as %x\[-1,0\]"),
         ("U01:%x[@1,0]", "this is not a place"),
+        ('U01:%x[0,0,"a"]', "this is not a place"),
         ("U01:%y[1,0]", "this is not a place"),
         ('U01:%t[0,0,"^a"]', "line 3: %t.* tests are not supported"),
         ('*:%m[-1,0,"a$"]', "tests are not supported"),
@@ -271,9 +272,9 @@ CONLL = "He PRP B-NP\nruns VBZ B-VP\n\nShe PRP B-NP\n"
 @pytest.mark.parametrize("columns", [None, ["word", "pos", "tag"]])
 @pytest.mark.parametrize("form", ["dicts", "tuples", "lists", "texts"])
 def test_they_read_what_load_conll_returns(tmp_path, columns, form):
-    """Tokens of every form give the same features, in fit, in parts and in a file of a tagger."""
+    """Tokens of every form give the same features, in fit, in parts and in a file of a tagger; also after a BOM."""
     (tmp_path / "data.txt").write_text(CONLL, encoding="utf-8")
-    (tmp_path / "template").write_text("U00:%x[0,0]\nU01:%x[-1,0]/%x[0,1]\nB\n", encoding="utf-8")
+    (tmp_path / "template").write_text("U00:%x[0,0]\nU01:%x[-1,0]/%x[0,1]\nB\n", encoding="utf-8-sig")
     dicts, y = load_conll(tmp_path / "data.txt", columns=columns, target="tag" if columns else None)
     make = {"dicts": dict, "tuples": lambda d: tuple(d.values()), "lists": lambda d: list(d.values())}
     X = [[make.get(form, lambda d: next(iter(d.values())))(token) for token in tokens] for tokens in dicts]

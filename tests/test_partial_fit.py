@@ -79,6 +79,8 @@ def test_a_stream_is_learned(crf):
     assert crf.objective_history_[1] < crf.objective_history_[0]
     assert crf.optimality_gap_ == np.inf
     assert crf.n_passes_ == 3
+    arrays = [np.array(labels) for labels in Y[:9]]
+    assert type(crf.partial_fit(X[:9], arrays).predict(X[:1])[0]) is list  # as in the first call
 
 
 @pytest.mark.usefixtures("all_lines")

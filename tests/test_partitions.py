@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from test_log_odds import candidates
@@ -30,7 +30,10 @@ def merged(transformer, parts, order):
         if len(parts) == 1:
             break
         i = place % (len(parts) - 1)
-        parts[i : i + 2] = [pickle.loads(pickle.dumps(transformer.merge(*parts[i : i + 2])))]
+        pair = parts[i : i + 2]
+        before = pickle.dumps(pair)
+        parts[i : i + 2] = [pickle.loads(pickle.dumps(transformer.merge(*pair)))]
+        assert pickle.dumps(pair) == before  # they stay as they are
     return reduce(transformer.merge, parts)
 
 
@@ -101,6 +104,7 @@ DICTS = st.lists(
 
 
 @given(DICTS, CUTS, ORDER, st.integers(1, 3))
+@example([[{"w": "a"}], [{"b": True}]], [1], [0], 1)
 def test_attributes_of_dicts(X, cuts, order, min_count):
     extractor = SequenceFeatureExtractor("attributes", min_count=min_count, fields=["w"])
     for whole, parted in both_fits(extractor, X, None, cuts, order):
@@ -220,3 +224,10 @@ def test_log_odds(data, cuts, order, max_length):
         for i, j in zip([0, *sorted(cuts)], [*sorted(cuts), len(X)], strict=True):
             if i < j <= len(X):  # leaving out one's own sequence, as fit_transform does
                 assert_same_segments(batch[i:j], parted.transform_partition(X[i:j], y[i:j]))
+
+
+def test_texts_of_different_fields():
+    encoder = SegmentLogOddsEncoder(max_length=1)
+    counts = [encoder.fit_partition([[{field: "a"}]], [["x"]]) for field in "vw"]
+    with pytest.raises(ValueError, match="read from the fields 'v' and 'w'"):
+        encoder.merge(*counts)

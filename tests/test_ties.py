@@ -26,10 +26,10 @@ from sklearn_hocrf.training import LBFGS
 
 
 def doubled(case, sources):
-    """Return a case with more features: number ``n + i`` is the same as ``sources[i]``."""
-    n = len(case.feature_orders)
-    more = [[row | {n + i: row[f] for i, f in enumerate(sources) if f in row} for row in rows] for rows in case.rows]
-    orders = case.feature_orders + [case.feature_orders[f] for f in sources]
+    """Return a case with more features: number ``n + i`` is a feature times a factor, ``sources[i]``."""
+    n, pairs = len(case.feature_orders), list(enumerate(sources))
+    more = [[row | {n + i: k * row[f] for i, (f, k) in pairs if f in row} for row in rows] for rows in case.rows]
+    orders = case.feature_orders + [case.feature_orders[f] for f, _ in sources]
     return case._replace(rows=more, feature_orders=orders, n_attributes=len(orders))
 
 
@@ -71,11 +71,13 @@ def check(layout, batch, problem):
 @given(cases(min_length=1), st.data())
 def test_chains(case, data):
     n = len(case.feature_orders)
-    case = doubled(case, data.draw(st.lists(st.integers(0, n - 1), max_size=4)) if n else [])
+    pairs = st.tuples(st.integers(0, n - 1), st.sampled_from([1, 1, 3]))
+    sources = data.draw(st.lists(pairs, max_size=4)) if n else []
+    case = doubled(case, sources)
     layout, _ = to_layout(case)
     batch = to_batch(case.rows, case.n_attributes)
     ties = check(layout, batch, Problem(CHAIN, layout, batch, to_codes(case.labels)))
-    if (layout.pair_feature >= n).any():
+    if np.isin(layout.pair_feature, [n + i for i, (_, factor) in enumerate(sources) if factor == 1]).any():
         assert len(ties.root) < layout.n_weights
 
 

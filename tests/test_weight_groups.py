@@ -131,7 +131,7 @@ def check_ties(layout, batch, groups):
 @given(cases(min_length=1), st.data())
 def test_ties_of_chains(case, data):
     n = len(case.feature_orders)
-    case = doubled(case, data.draw(st.lists(st.integers(0, n - 1), max_size=4)) if n else [])
+    case = doubled(case, data.draw(st.lists(st.tuples(st.integers(0, n - 1), st.just(1)), max_size=4)) if n else [])
     layout, _ = to_layout(case)
     check_ties(layout, to_batch(case.rows, case.n_attributes), draw_groups(data, layout))
 
