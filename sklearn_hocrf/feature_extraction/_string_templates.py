@@ -148,9 +148,7 @@ def _parsed_line(text: str) -> TemplateLine:
         texts.append(text[last : macro.start()])
         macros.append((int(offset), int(column), letter == "X"))
         last = macro.end()
-    if "%x[" in (rest_of := text[last:]).lower() or any("%x[" in part.lower() for part in texts):
-        raise ValueError(f"{short(text)} has a place that cannot be read; one is %x[-1,0]")
-    return TemplateLine(orders, [*texts, rest_of], macros, text)
+    return TemplateLine(orders, [*texts, text[last:]], macros, text)
 
 
 def _field_texts(table: TokenTable, field) -> list[str]:

@@ -11,14 +11,11 @@ a few references for a few iterations.
 
 from functools import partial
 
-from common import Split, absent, data_file, parse, print_models, print_tests, skipped, train
+from common import Split, absent, data_file, parse, print_models, print_tests, skipped, train, word_features
 from public_data import load_cora_references
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score, token_accuracy_score
 from sklearn_hocrf.text import extract_segments
 
@@ -54,24 +51,12 @@ def letter_ngrams(text):
             yield text[start : start + n]
 
 
-def attributes_of_all(references, bias=False):
-    """Return the attributes of the words of all references; ``bias`` is one that is always on."""
-    always = ["bias"] if bias else []
-    return [[always + names for names in attributes(words)] for words in references]
-
-
 def chain_features():
-    """Return the transformer for the CRF, where each word is a segment."""
-    return make_pipeline(FunctionTransformer(attributes_of_all), SequenceFeatureExtractor("attributes"))
+    return word_features(attributes)
 
 
 def segment_features():
-    """Return the transformer for the semi-CRF."""
-    return make_pipeline(
-        FunctionTransformer(attributes_of_all, kw_args={"bias": True}),
-        SequenceFeatureExtractor("attributes"),
-        SegmentFeatureExtractor(bag=BAG, begin=WORDS, inside=WORDS),
-    )
+    return word_features(attributes, bag=BAG, begin=WORDS, inside=WORDS)
 
 
 def chain_model(max_order, **params):

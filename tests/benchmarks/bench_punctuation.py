@@ -10,15 +10,12 @@ SKLEARN_HOCRF_DATA or ../shared/data. ``--quick`` trains on a few dialogues for 
 
 from itertools import chain, combinations
 
-from common import Split, absent, data_file, parse, print_models, print_tests, skipped, train
+from common import Split, absent, data_file, parse, print_models, print_tests, skipped, train, word_features
 from sklearn.metrics import f1_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.datasets import load_conll
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 TRAIN, TEST = ("punctuation", "punc.tr"), ("punctuation", "punc.ts")
 MARKS = [",", ".", "?"]
@@ -52,24 +49,12 @@ def attributes(words):
     return rows
 
 
-def attributes_of_all(dialogues, bias=False):
-    """Return the attributes of the words of all dialogues; ``bias`` is one that is always on."""
-    always = ["bias"] if bias else []
-    return [[always + names for names in attributes(words)] for words in dialogues]
-
-
 def chain_features():
-    """Return the transformer for the CRF, where each word is a segment."""
-    return make_pipeline(FunctionTransformer(attributes_of_all), SequenceFeatureExtractor("attributes"))
+    return word_features(attributes)
 
 
 def segment_features():
-    """Return the transformer for the semi-CRF."""
-    return make_pipeline(
-        FunctionTransformer(attributes_of_all, kw_args={"bias": True}),
-        SequenceFeatureExtractor("attributes"),
-        SegmentFeatureExtractor(bag="w[", begin=("bias", *BORDER), inside=("bias", *BORDER)),
-    )
+    return word_features(attributes, bag="w[", begin=("bias", *BORDER), inside=("bias", *BORDER))
 
 
 def chain_model(max_order, **params):

@@ -14,15 +14,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._estimator.fit_steps import FitSteps
 from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import randomization_test
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "notebooks"))  # which have the loaders of public data
 TURKISH = [("ud_turkish_morphology", f"{part}.tsv.gz") for part in ("train", "test")]
+
+
+def attributes_of_all(sequences, attributes, bias=False):
+    """Return the attributes of the words of all sequences; ``bias`` is one that is always on."""
+    always = ["bias"] if bias else []
+    return [[always + names for names in attributes(words)] for words in sequences]
+
+
+def word_features(attributes, **of_segments):
+    """Return the transformer for a CRF, where each word is a segment, or with parameters for a semi-CRF."""
+    options = {"attributes": attributes, "bias": bool(of_segments)}
+    steps = [FunctionTransformer(attributes_of_all, kw_args=options), SequenceFeatureExtractor("attributes")]
+    return make_pipeline(*steps, *([SegmentFeatureExtractor(**of_segments)] if of_segments else []))
 
 
 def parse(doc, arguments=None, **defaults):
