@@ -1,7 +1,7 @@
 """Training and prediction on a cluster: exact, deterministic, and fit for workers that die."""
 
 import copy
-import multiprocessing.forkserver
+import multiprocessing
 import os
 import pickle
 import signal
@@ -41,9 +41,10 @@ def processes():
     """How to start processes: as forks of one that has imported all, where there are forks."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return "spawn"
-    modules = ["pytest", "distributed", "sklearn_hocrf.dask", "sklearn_hocrf.crf"]
-    multiprocessing.forkserver.set_forkserver_preload(modules)
-    multiprocessing.forkserver.ensure_running()
+    from multiprocessing import forkserver  # which systems without forks may lack
+
+    forkserver.set_forkserver_preload(["pytest", "distributed", "sklearn_hocrf.dask", "sklearn_hocrf.crf"])
+    forkserver.ensure_running()
     return "forkserver"
 
 

@@ -119,7 +119,7 @@ def test_a_batch_equals_its_sequences_one_by_one(name):
     """In any order; ``test_one_sequence`` compares the bits."""
     crf, words = asked(name), [*NEW, *registry.WORDS[:6]]
     alone = [answers(crf, KINDS[name].X([own])) for own in words]
-    for order in [*range(10), *range(9, -1, -1)], range(9, -1, -1):  # a full block of lanes and the rest; a block
+    for order in [*range(10), *range(9, -1, -1)], range(9, -1, -1):  # a full block of lanes and a part; a part
         together = answers(crf, KINDS[name].X([words[n] for n in order]))
         for place, n in enumerate(order):
             for found, expected in zip(together, alone[n], strict=True):
