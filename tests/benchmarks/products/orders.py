@@ -94,12 +94,12 @@ def shares(measure, y_true, y_pred):
     return np.array([[2 * len(a & b), len(a) + len(b)] for a, b in zip(*both, strict=True)])
 
 
-def load(of, most):
+def load(of, most, seed=0):
     """Return X, y and the measure of a set: at most so many sequences in random order, or all."""
     file, read, extract, measure = SETS[of]
     X, y = read(*file)
     most = most // (3 if of == "nicta_piboso" else 1) or len(y)
-    chosen = random.Random(0).sample(range(len(y)), min(len(y), most))
+    chosen = random.Random(seed).sample(range(len(y)), min(len(y), most))
     return (
         (extract or SequenceFeatureExtractor().fit_transform)([X[i] for i in chosen]),
         [y[i] for i in chosen],
