@@ -14,9 +14,9 @@ from .schemes import (
     SCHEMES,
     B,
     E,
-    I,
     O,
     S,
+    TagTable,
     hold_segments,
     looks_like_segments,
     marks_ends,
@@ -25,6 +25,7 @@ from .schemes import (
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
+    separators_only,
     tag_table,
 )
 from .segments import Segments
@@ -185,25 +186,21 @@ def _coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -
 
     tags, labels = tag_table(tokens.labels, scheme, name, where, may_be_outside=True)
     prefix, label = tags.prefix[tokens.codes], tags.label[tokens.codes]
+    is_wrong = np.zeros(len(prefix) + 1, dtype=bool)  # B of "iob1" that separates nothing; False after the last token
+    if strict and scheme == "iob1":
+        is_wrong[:-1] = (prefix == B) & (separators_only(TagTable(prefix, label), tokens.offsets).prefix != B)
+        prefix[is_wrong[:-1]] = O
     segments = segments_of_tags(prefix, label, tokens.offsets)
     first, last = prefix[segments.start], prefix[segments.stop - 1]
     kept = first != O
     if strict and scheme == "iob1":
-        kept = (first == I) | (first == B) & _follows_its_like(segments)
+        is_wrong[tokens.offsets] = False
+        kept &= ~((last == B) & is_wrong[segments.stop])
     elif strict and marks_ends(scheme):
         kept = (first == B) & (last == E) | (first == S)
     elif strict:
         kept = first == B
     return _report_table(segments, tokens.offsets, labels, kept)
-
-
-def _follows_its_like(segments: Segments) -> np.ndarray:
-    """Return for each segment whether it directly follows one with the same label, in the same sequence."""
-    same = np.zeros(len(segments.codes), dtype=bool)
-    same[1:] = segments.codes[1:] == segments.codes[:-1]
-    begins = segments.offsets[:-1]
-    same[begins[begins < len(same)]] = False
-    return same
 
 
 def _report_table(

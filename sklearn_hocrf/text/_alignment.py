@@ -464,12 +464,19 @@ def extract_segments(
         Whether invalid tags are left out of segments, as with ``mode="strict"`` in seqeval. Examples are an I of "bio"
         after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new segment
         begins at B, at S, after E, and where the label changes. These are the rules of conlleval, seqeval's default
-        mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`.
+        mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "iob1", a B is valid directly after a B or I of the same
+        label, even if that tag is invalid itself. An invalid B is read as O, and also leaves out a segment of one
+        token directly before it that begins with B.
 
             tags (bio)           strict=False            strict=True
             O    I-PER           [1, 2) PER              none
             B-PER  I-LOC         [0, 1) PER, [1, 2) LOC  [0, 1) PER
             B-PER  B-PER  I-PER  [0, 1) PER, [1, 3) PER  the same
+
+            tags (iob1)          strict=False            strict=True
+            B-PER  I-PER         [0, 2) PER              [1, 2) PER
+            O    B-PER  B-PER    [1, 2) PER, [2, 3) PER  [2, 3) PER
+            I-X  B-X    B-Y      three of one token      [0, 1) X
 
     Returns
     -------
