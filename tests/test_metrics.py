@@ -423,31 +423,7 @@ def test_bad_systems_are_named():
         metrics.randomization_test(TRUE, SYSTEM_A, [*SYSTEM_B[:9], [None] * 6], metrics.token_accuracy_score)
 
 
-# --- segments without their scheme ----------------------------------------------------------------------------------
-
-
-SEGMENTS = [[(0, 2, "A"), (2, 3, "B")], [], [(0, 1, "B")]]
-STRUCTURED = [np.array(s, dtype=[("start", int), ("stop", int), ("label", "U1")]) for s in SEGMENTS]
-
-
-@pytest.mark.parametrize("y", [SEGMENTS, STRUCTURED], ids=["lists", "structured arrays"])
-def test_segments_are_not_taken_for_labels(y):
-    message = r'contains segments \(start, stop, label\).*scheme="segments"\?'
-    for score in (
-        functools.partial(metrics.segment_f1_score, scheme="bio"),
-        functools.partial(metrics.segment_f1_score, scheme="runs"),
-        metrics.token_accuracy_score,
-    ):
-        with pytest.raises(ValueError, match=f"y_true {message}"):
-            score(y, y)
-        with pytest.raises(ValueError, match=f"y_pred {message}"):
-            score([["O", "O"], [], ["O"]], y)
-    with pytest.raises(ValueError, match=f"y {message}"):
-        extract_segments(y, scheme="bio")
-    for score in (metrics.segment_f1_score, metrics.sequence_accuracy_score):
-        assert score(y, SEGMENTS) == 1
-        with pytest.raises(TypeError, match=r"'O' of y_true \(sequence 0, position 0\) is not a segment"):
-            score([["O", "O"], [], ["O"]], y)
+# --- tuples -----------------------------------------------------------------------------------------------------------
 
 
 def test_labels_that_are_tuples_are_still_labels():
