@@ -99,9 +99,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           the same scheme with other letters.
         * "iob1": as "bio", but a segment begins with I, and with B only directly after a segment of the same label.
           This scheme is for input only; predictions are in "bio".
-        * "segments": lists of (start, stop, label) with ``stop`` excluded. Tokens between them are unknown. If they are
-          outside all segments, fill the gaps with segments (t, t + 1, "O"), and limit this ordinary label with
-          ``segment_length={"O": 1}``.
+        * "segments": lists of (start, stop, label) with ``stop`` excluded, or segments in any other form that
+          :func:`~sklearn_hocrf.text.extract_segments` takes; probabilities are ignored. Tokens between them are
+          unknown. If they are outside all segments, fill the gaps with segments (t, t + 1, "O"), and limit this
+          ordinary label with ``segment_length={"O": 1}``.
 
     segment_length : int, inf, (least, most), dict or None, default=None
         The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by

@@ -10,7 +10,7 @@ import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
 from seqeval import metrics as seqeval_metrics
-from seqeval.scheme import BILOU, IOB2, IOBES
+from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Entities
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
@@ -26,7 +26,7 @@ TAGS = {
     "bilou": ["O", "B", "I", "L", "U", *(f"{prefix}-{label}" for prefix in "BILU" for label in TYPES)],
 }
 TAGS["iob1"] = TAGS["bio"]
-SCHEMES = {"bio": IOB2, "bioes": IOBES, "bilou": BILOU}
+SCHEMES = {"bio": IOB2, "bioes": IOBES, "bilou": BILOU, "iob1": IOB1}
 # undefined ratios are part of most examples here; what warns and what does not has tests of its own
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 
@@ -103,12 +103,39 @@ def test_runs_are_those_of_groupby(systems):
     assert extract_segments(expected, scheme="segments") == expected
 
 
-@pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 @given(data=st.data())
 def test_strict_tags_are_those_of_seqeval(scheme, data):
     y_true, y_pred = data.draw(labellings(TAGS[scheme]))
     params = {"scheme": scheme, "strict": True}
     assert_like_seqeval(y_true, y_pred, params, {"mode": "strict", "scheme": SCHEMES[scheme]})
+
+
+@pytest.mark.parametrize(
+    ("scheme", "longest"),
+    [
+        *[("bio", 4), ("iob1", 4), ("bioes", 3), ("bilou", 3), ("bmes", 3)],
+        *[pytest.param(*row, marks=pytest.mark.slow) for row in [("bio", 6), ("iob1", 6), ("bioes", 4), ("bilou", 4)]],
+    ],
+)
+def test_all_short_sequences_are_read_as_by_seqeval(scheme, longest):
+    """Also those with invalid tags; seqeval has no "bmes", which is "bioes" with an M."""
+    letters = {"bilou": "BILU", "bioes": "BIES", "bmes": "BIES"}.get(scheme, "BI")
+    tags = ["O", *(f"{letter}-{label}" for letter in letters for label in "XY")]
+    y = [list(labels) for length in range(longest + 1) for labels in itertools.product(tags, repeat=length)]
+    entities = Entities(y, SCHEMES["bioes" if scheme == "bmes" else scheme]).entities
+    expected = [[(entity.start, entity.end, entity.tag) for entity in of_one] for of_one in entities]
+    if scheme == "bmes":
+        y = [[tag.replace("I-", "M-") for tag in labels] for labels in y]
+    assert extract_segments(y, scheme=scheme, strict=True) == expected
+
+
+def test_strict_iob1_in_words():
+    """What the docstring says of it."""
+    read = functools.partial(extract_segments, scheme="iob1", strict=True)
+    assert read([["B-X", "I-X"], ["O", "B-X", "B-X"]]) == [[(1, 2, "X")], [(2, 3, "X")]]
+    assert read([["I-X", "B-X", "B-Y"], ["I-X", "B-X", "I-X", "B-Y"]]) == [[(0, 1, "X")], [(0, 1, "X"), (1, 3, "X")]]
+    assert read([["I-X", "B-X"], ["B-Y"]]) == [[(0, 1, "X"), (1, 2, "X")], []]  # of another sequence
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
@@ -396,31 +423,7 @@ def test_bad_systems_are_named():
         metrics.randomization_test(TRUE, SYSTEM_A, [*SYSTEM_B[:9], [None] * 6], metrics.token_accuracy_score)
 
 
-# --- segments without their scheme ----------------------------------------------------------------------------------
-
-
-SEGMENTS = [[(0, 2, "A"), (2, 3, "B")], [], [(0, 1, "B")]]
-STRUCTURED = [np.array(s, dtype=[("start", int), ("stop", int), ("label", "U1")]) for s in SEGMENTS]
-
-
-@pytest.mark.parametrize("y", [SEGMENTS, STRUCTURED], ids=["lists", "structured arrays"])
-def test_segments_are_not_taken_for_labels(y):
-    message = r'contains segments \(start, stop, label\).*scheme="segments"\?'
-    for score in (
-        functools.partial(metrics.segment_f1_score, scheme="bio"),
-        functools.partial(metrics.segment_f1_score, scheme="runs"),
-        metrics.token_accuracy_score,
-    ):
-        with pytest.raises(ValueError, match=f"y_true {message}"):
-            score(y, y)
-        with pytest.raises(ValueError, match=f"y_pred {message}"):
-            score([["O", "O"], [], ["O"]], y)
-    with pytest.raises(ValueError, match=f"y {message}"):
-        extract_segments(y, scheme="bio")
-    for score in (metrics.segment_f1_score, metrics.sequence_accuracy_score):
-        assert score(y, SEGMENTS) == 1
-        with pytest.raises(TypeError, match=r"'O' of y_true \(sequence 0, position 0\) is not a segment"):
-            score([["O", "O"], [], ["O"]], y)
+# --- tuples -----------------------------------------------------------------------------------------------------------
 
 
 def test_labels_that_are_tuples_are_still_labels():

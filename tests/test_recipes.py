@@ -1,15 +1,21 @@
 """The recipes of the user guide, run with the libraries that they name, where there are some."""
 
+import doctest
+import itertools
 import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sklearn_hocrf import text
 from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "recipes.md").read_text(encoding="utf-8")
+GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guide"
+PAGE = (GUIDE / "recipes.md").read_text(encoding="utf-8")
 TEXT = "Ann Lee lives in Oslo."
 SPANS = [(0, 7, "PER"), (17, 21, "LOC")]
 TAGS = ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
@@ -88,3 +94,30 @@ def test_label_studio():
     export = [{"id": 1, "data": task["data"], "annotations": [{"result": [*results, relation]}]}]
     names = run("This code reads a Label Studio", source=json.dumps(export))
     assert (names["texts"], names["spans"]) == ([TEXT], [SPANS])
+
+
+ANSWERS = doctest.DocTestParser().get_examples((GUIDE / "answers.md").read_text(encoding="utf-8"))
+BEST_SET: dict = {}
+for example in ANSWERS:
+    if re.match("from bisect|def best_set", example.source):
+        exec(example.source, BEST_SET)
+TYPES = [("start", int), ("stop", int), ("label", "U1"), ("probability", float)]
+SEGMENT = st.tuples(st.integers(0, 5), st.integers(1, 4), st.sampled_from("AB"), st.integers(0, 8))
+
+
+@given(st.lists(SEGMENT, max_size=8, unique_by=lambda drawn: drawn[:3]))
+def test_best_set(drawn):
+    """Against all sets; sums of eighths are exact."""
+    segments = sorted((start, start + length, label, eighths / 8) for start, length, label, eighths in drawn)
+    found = BEST_SET["best_set"](np.array(segments, TYPES))
+    assert set(found) <= set(segments)
+    sets = itertools.chain(*(itertools.combinations(segments, n) for n in range(len(segments) + 1)))
+    apart = [one for one in sets if all(a[1] <= b[0] for a, b in itertools.pairwise(sorted(one)))]
+    assert tuple(found) in apart
+    assert sum(p for *_, p in found) == max(sum(p for *_, p in one) for one in apart)
+
+
+def test_best_set_of_equal_sums():
+    segments = [(0, 1, "A", 0.25), (0, 2, "A", 0.5), (1, 2, "A", 0.25), (2, 3, "A", 0.5), (2, 3, "B", 0.5)]
+    assert BEST_SET["best_set"](np.array(segments, TYPES)) == [(0, 2, "A", 0.5), (2, 3, "A", 0.5)]
+    assert BEST_SET["best_set"](np.array([], TYPES)) == []

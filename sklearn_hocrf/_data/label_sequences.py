@@ -8,30 +8,31 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import offsets_of
-from .checks import IGNORED, check_choice, finite_number, is_missing, no_label, short
+from .checks import IGNORED, check_choice, is_missing, no_label, short
 from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name
 from .schemes import (
+    OUTSIDE,
+    PREFIXES,
     SCHEMES,
     B,
     E,
-    I,
     O,
     S,
+    TagTable,
     hold_segments,
     looks_like_segments,
     marks_ends,
-    parts_of_segment,
-    read_segment,
+    read_segments,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
+    separators_only,
     tag_table,
 )
 from .segments import Segments
 from .warnings import scheme_of_labels
 
-FIELDS = ("start", "stop", "label", "probability")  # of structured arrays of segments
-# lists or arrays of sequences, whose items are labels or (start, stop, label)
+# lists or arrays of sequences, whose items are labels or segments
 LabelSequences = Sequence[Any] | np.ndarray
 
 
@@ -54,11 +55,6 @@ class CodedLabels(NamedTuple):
 def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
     """Read one label per token."""
     sequences = list_sequences(y, name)
-    if looks_like_segments(sequences):
-        raise ValueError(
-            f'{name} contains segments (start, stop, label), but must have one label per token: scheme="segments"? '
-            "(Scores of tokens need labels of tokens.)"
-        )
     offsets = offsets_of([len(labels) for labels in sequences])
     codes, labels = code_values(flatten_labels(sequences, name), name, lambda t: position_name(offsets, t))
     return CodedLabels(codes, labels, offsets)
@@ -66,6 +62,12 @@ def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
 
 def read_tokens(**given: LabelSequences) -> list[CodedLabels]:
     """Read labellings of the same tokens."""
+    for name, y in given.items():
+        if hold_any_segments(**{name: y}):
+            raise ValueError(
+                f"{name} contains segments (start, stop, label), but must have one label per token, as "
+                f'`text.convert_tags({name}, "segments", "bio", lengths=[len(x) for x in X])` returns'
+            )
     tokens = {name: code_tokens(y, name) for name, y in given.items()}
     refuse_other_sizes(tokens)
     return list(tokens.values())
@@ -114,6 +116,14 @@ class SegmentTable(NamedTuple):
         labels = [self.labels[code] for code in self.label.tolist()]
         return list(zip(*(column.tolist() for column in self[:3]), labels, strict=True))
 
+    def taken(self, kept: np.ndarray | slice) -> SegmentTable:
+        """Return the table of some of the segments."""
+        used, label = np.unique(self.label[kept], return_inverse=True)
+        sequence, start, stop = (column[kept] for column in self[:3])
+        labels = [self.labels[code] for code in used.tolist()]
+        probability = self.probability[kept]
+        return SegmentTable(sequence, start, stop, label, probability, labels, self.n_sequences, self.lengths)
+
     def position(self, i: int) -> str:
         """Return the name of the place of a segment that was given in a list."""
         n = self.sequence[i]
@@ -136,33 +146,27 @@ def segment_lists(table: SegmentTable, with_probability: bool = False) -> list[l
 
 
 def read_segmentations(
-    given: Mapping[str, LabelSequences],
-    scheme: str,
-    strict: bool = False,
-    any_form: bool = False,
-    texts: Sequence | None = None,
+    given: Mapping[str, LabelSequences], scheme: str, strict: bool = False, texts: Sequence | None = None
 ) -> list[SegmentTable]:
     """Read segmentations of the same sequences, those of the tokens X if ``texts`` has them.
 
-    They are labels of tokens, all in one scheme, or segments; all of the same form. With ``any_form`` each has its own:
-    lists that look like segments, with or without a probability, are segments in any scheme.
+    Each has its own form: labels of tokens, which are all in one scheme, or segments, which are read as such in any
+    scheme. Sequences that are all empty are lists of no segments. The label "O" of segments means the same as the tag.
     """
-    if any_form:
-        sequences = {name: list_sequences(y, name, "labels or segments") for name, y in given.items()}
-        listed = {name for name, y in sequences.items() if hold_segments(y) or not any(map(len, y))}
-    else:
-        listed = set(given) if scheme == "auto" and hold_any_segments(**given) else set()
-    listed = set(given) if scheme == "segments" else listed
-    tokens = {name: code_tokens(y, name) for name, y in given.items() if name not in listed}
+    sequences = {name: list_sequences(y, name, "labels or segments") for name, y in given.items()}
+    listed = {name for name, y in sequences.items() if scheme == "segments" or hold_segments(y) or not any(map(len, y))}
+    tokens = {name: code_tokens(y, name) for name, y in sequences.items() if name not in listed}
     if scheme == "auto" and tokens:
         scheme = scheme_of_labels([label for coded in tokens.values() for label in coded.labels])
     tables = {
-        name: read_segment_table(y, name, sizes=(3, 4) if any_form else (3,))
-        if name in listed
-        else _coded_segments(tokens[name], scheme, strict, name)
-        for name, y in given.items()
+        name: read_segment_table(y, name) if name in listed else _coded_segments(tokens[name], scheme, strict, name)
+        for name, y in sequences.items()
     }
     refuse_other_sizes(tables if texts is None else {"X": _tokens_of(texts), **tables})
+    if tokens and scheme in PREFIXES:
+        for name in listed:
+            is_outside = np.array([label == OUTSIDE for label in tables[name].labels], dtype=bool)
+            tables[name] = tables[name].taken(~is_outside[tables[name].label])
     return list(tables.values())
 
 
@@ -185,11 +189,16 @@ def _coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -
 
     tags, labels = tag_table(tokens.labels, scheme, name, where, may_be_outside=True)
     prefix, label = tags.prefix[tokens.codes], tags.label[tokens.codes]
+    is_wrong = np.zeros(len(prefix) + 1, dtype=bool)  # B of "iob1" that separates nothing; False after the last token
+    if strict and scheme == "iob1":
+        is_wrong[:-1] = (prefix == B) & (separators_only(TagTable(prefix, label), tokens.offsets).prefix != B)
+        prefix[is_wrong[:-1]] = O
     segments = segments_of_tags(prefix, label, tokens.offsets)
     first, last = prefix[segments.start], prefix[segments.stop - 1]
     kept = first != O
     if strict and scheme == "iob1":
-        kept = (first == I) | (first == B) & _follows_its_like(segments)
+        is_wrong[tokens.offsets] = False
+        kept &= ~((last == B) & is_wrong[segments.stop])
     elif strict and marks_ends(scheme):
         kept = (first == B) & (last == E) | (first == S)
     elif strict:
@@ -197,71 +206,28 @@ def _coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -
     return _report_table(segments, tokens.offsets, labels, kept)
 
 
-def _follows_its_like(segments: Segments) -> np.ndarray:
-    """Return for each segment whether it directly follows one with the same label, in the same sequence."""
-    same = np.zeros(len(segments.codes), dtype=bool)
-    same[1:] = segments.codes[1:] == segments.codes[:-1]
-    begins = segments.offsets[:-1]
-    same[begins[begins < len(same)]] = False
-    return same
-
-
 def _report_table(
     segments: Segments, offsets: np.ndarray, labels: list, kept: np.ndarray | slice = slice(None)
 ) -> SegmentTable:
-    sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(segments.offsets))[kept]
-    origin = offsets[sequence]
-    start, stop = segments.start[kept] - origin, segments.stop[kept] - origin
-    used, label = np.unique(segments.codes[kept], return_inverse=True)
-    unknown = np.full(len(start), np.nan)
-    labels = [labels[code] for code in used.tolist()]
-    return SegmentTable(sequence, start, stop, label, unknown, labels, len(offsets) - 1, np.diff(offsets))
+    sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(segments.offsets))
+    start, stop = segments.start - offsets[sequence], segments.stop - offsets[sequence]
+    unknown, lengths = np.full(len(start), np.nan), np.diff(offsets)
+    return SegmentTable(sequence, start, stop, segments.codes, unknown, labels, len(lengths), lengths).taken(kept)
 
 
 # --- given segments ---------------------------------------------------------------------------------------------------
 
 
-def read_segment_table(y: Any, name: str, sizes: tuple[int, ...] = (3,)) -> SegmentTable:
-    """Read lists of (start, stop, label), of (start, stop, label, probability), or both, depending on ``sizes``."""
+def read_segment_table(y: Any, name: str, needs_probability: bool = False) -> SegmentTable:
+    """Read segments in any form, or only those with a probability."""
     sequences = list_sequences(y, name, "segments")
-    rows = [
-        (n, *_read_row(segment, f"sequence {n}, position {i}", name, sizes))
-        for n, segments in enumerate(sequences)
-        for i, segment in enumerate(_rows_of(segments, f"{name}[{n}] (sequence {n})", sizes))
-    ]
+    rows = read_segments(sequences, name, needs_probability)
     offsets = offsets_of([len(segments) for segments in sequences])
     label, labels = code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))
     _refuse_repeated([row[:4] for row in rows], offsets, name)
     sequence, start, stop = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
     probability = np.array([row[4] for row in rows], dtype=np.float64)
     return SegmentTable(sequence, start, stop, label, probability, labels, len(sequences), None)
-
-
-def _rows_of(segments: Any, where: str, sizes: tuple[int, ...]) -> Sequence:
-    """Return a structured array as a list of tuples of its fields; other segments are returned unchanged."""
-    names = getattr(getattr(segments, "dtype", None), "names", None)
-    if names is None:
-        return segments
-    fields = FIELDS if 4 in sizes and (3 not in sizes or "probability" in names) else FIELDS[:3]
-    missing = [field for field in fields if field not in names]
-    if missing:
-        raise TypeError(f"{where} lacks the field {missing[0]!r}: such segments have {', '.join(fields)}")
-    return segments[list(fields)].tolist()
-
-
-def _read_row(segment: Any, where: str, name: str, sizes: tuple[int, ...]) -> tuple:
-    """Return (start, stop, label, probability), the last as nan if there is none, or raise."""
-    parts = parts_of_segment(segment)
-    has_probability = len(parts) == 4 and 4 in sizes
-    if not has_probability and 3 not in sizes:
-        raise TypeError(
-            f"{short(segment)} of {name} ({where}) is not a segment with a probability (start, stop, label, "
-            "probability)"
-        )
-    start, stop, label = read_segment(parts[:3] if has_probability else segment, where, name)
-    if not has_probability or (parts[3] is None and 3 in sizes):
-        return start, stop, label, np.nan
-    return start, stop, label, finite_number(parts[3], where, f"probability of {name}")
 
 
 def _refuse_repeated(rows: list[tuple], offsets: np.ndarray, name: str) -> None:

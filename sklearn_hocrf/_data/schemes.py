@@ -20,14 +20,16 @@ Segments and labels are integers here; strings occur only in the names of tags.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._settings import is_integer
-from .checks import short
+from .checks import finite_number, short
 from .segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments
 
 # letters of begin, inside, outside, end and single; the name bilou is from spaCy, bmes and iob1 from AllenNLP
@@ -36,7 +38,9 @@ SCHEMES = ("runs", *PREFIXES, "segments")
 B, I, O, E, S = range(5)  # noqa: E741  the usual letters; codes of prefixes: positions in PREFIXES
 OUTSIDE = "O"  # tag, and label, of the tokens outside all segments
 MAX_STOP = 2**62  # positions are int64
-_ROWS: Any = (tuple, list, np.void)  # kinds of segments
+_KEYS = (("start",), ("stop", "end"), ("label",), ("probability",))  # of dicts, and of structured arrays
+_BY_POSITION: Any = (tuple, list)  # kinds of segments
+_BY_NAME: Any = (Mapping, np.void)
 NO_LABEL = "_"  # label of the tags that have none
 
 
@@ -382,27 +386,62 @@ def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
-def read_segment(segment, where, name) -> tuple:
-    """Return ``(start, stop, label)``, or raise; ``where`` and ``name`` give its position in the message."""
-    if isinstance(segment, (str, bytes)) or not hasattr(segment, "__len__") or len(segment) != 3:
-        raise TypeError(f"{short(segment)} of {name} ({where}) is not a segment (start, stop, label)")
-    start, stop, label = segment
+def read_segments(sequences, name, needs_probability=False) -> list[tuple]:
+    """Return (sequence, start, stop, label, probability) of each segment of lists or structured arrays, or raise.
+
+    The probability is nan if there is none.
+    """
+    return [
+        (n, *read_segment(segment, f"sequence {n}, position {i}", name, needs_probability))
+        for n, segments in enumerate(sequences)
+        for i, segment in enumerate(segments)
+    ]
+
+
+def read_segment(segment, where, name, needs_probability=False) -> tuple:
+    """Return (start, stop, label, probability), or raise; ``where`` and ``name`` give its position in the message.
+
+    The probability is nan if there is none.
+    """
+    if isinstance(segment, np.void):
+        segment = dict(zip(segment.dtype.names or (), segment.tolist(), strict=False))
+    elif isinstance(segment, np.ndarray):
+        segment = segment.tolist()
+    parts = _values_of(segment, where, name) if isinstance(segment, Mapping) else parts_of_segment(segment)
+    if len(parts) not in (3, 4) or (needs_probability and parts[3:] in ((), (None,))):
+        what = " with a probability (start, stop, label, probability)" if needs_probability else " (start, stop, label)"
+        raise TypeError(f"{short(segment)} of {name} ({where}) is not a segment{what}")
+    start, stop, label, probability = (*parts, None)[:4]
     if not (is_integer(start) and is_integer(stop)):
         raise TypeError(f"start and stop must be integers, but {name} has the segment {short(segment)} ({where})")
     if not 0 <= start < stop:
         raise ValueError(f"{name} has the segment {short(segment)} ({where}), but 0 <= start < stop must hold")
     if stop > MAX_STOP:
         raise ValueError(f"{name} has the segment {short(segment)} ({where}), but no sequence has that many tokens")
-    return int(start), int(stop), label
+    if probability is None:
+        return int(start), int(stop), label, np.nan
+    return int(start), int(stop), label, finite_number(probability, where, f"probability of {name}")
+
+
+def _values_of(segment, where, name) -> tuple:
+    """Return start, stop, label and, if there is one, the probability of a dict, or raise."""
+    values = [[segment[key] for key in keys if key in segment] for keys in _KEYS]
+    labels = segment.get("labels")
+    values[2] += labels if isinstance(labels, (list, tuple)) else []
+    if any(len(found) != 1 for found in values[:3]):
+        raise TypeError(
+            f"{short(segment)} of {name} ({where}) has the keys {short(list(segment))}, but a segment has the keys "
+            "'start', 'stop' or 'end', and 'label', or 'labels' with one member"
+        )
+    return tuple(chain.from_iterable(values))
 
 
 def looks_like_segments(sequences) -> bool:
-    """Return whether labels of tokens look like segments (start, stop, label), at most one per sequence and start.
+    """Return whether labels of tokens look like segments, as in :func:`hold_segments`, with different starts.
 
     Parameters
     ----------
     sequences : list of lists, tuples or arrays
-        Structured arrays with the fields "start" and "stop" are segments.
 
     Examples
     --------
@@ -413,19 +452,17 @@ def looks_like_segments(sequences) -> bool:
     ... )
     (True, False)
     """
-    return hold_segments(sequences, sizes=(3,)) and all(map(_could_tile, sequences))
+    return hold_segments(sequences) and all(map(_could_tile, sequences))
 
 
-def hold_segments(sequences, sizes=(3, 4)) -> bool:
+def hold_segments(sequences) -> bool:
     """Return whether sequences are meant as segments, valid ones or not, rather than as labels of tokens.
 
     Parameters
     ----------
     sequences : list of lists, tuples or arrays
-        Structured arrays with the fields "start" and "stop" are segments. So are tuples and lists that begin with two
-        integers.
-    sizes : tuple of int
-        Sizes of segments: 3 for (start, stop, label), 4 for (start, stop, label, probability).
+        Rows of structured arrays are segments. So are dicts, and tuples and lists of three or four parts that begin
+        with two integers: (start, stop, label), or (start, stop, label, probability).
 
     Examples
     --------
@@ -438,33 +475,24 @@ def hold_segments(sequences, sizes=(3, 4)) -> bool:
     (True, False, False)
     """
     sequences = [sequence for sequence in sequences if len(sequence)]
-    for sequence in sequences:
-        if _is_structured(sequence):
-            if not {"start", "stop"} <= set(sequence.dtype.names):
-                return False
-        elif not all(_is_meant_as_segment(item, sizes) for item in sequence):
-            return False
-    return bool(sequences)
+    return bool(sequences) and all(all(map(_is_meant_as_segment, sequence)) for sequence in sequences)
 
 
-def _is_structured(sequence) -> bool:
-    return isinstance(sequence, np.ndarray) and sequence.dtype.names is not None
-
-
-def _is_meant_as_segment(item, sizes) -> bool:
+def _is_meant_as_segment(item) -> bool:
     parts = parts_of_segment(item)
-    return len(parts) in sizes and isinstance(parts[0], Integral) and isinstance(parts[1], Integral)
+    is_row = len(parts) in (3, 4) and isinstance(parts[0], Integral) and isinstance(parts[1], Integral)
+    return is_row or isinstance(item, _BY_NAME)
 
 
 def parts_of_segment(item) -> tuple:
-    """Return a tuple, a list or a row of a structured array as a tuple; anything else as its only element."""
-    return tuple(item) if isinstance(item, _ROWS) else (item,)
+    """Return a tuple or a list as a tuple; anything else as its only element."""
+    return tuple(item) if isinstance(item, _BY_POSITION) else (item,)
 
 
 def _could_tile(segments) -> bool:
-    if _is_structured(segments):
+    if any(isinstance(segment, _BY_NAME) for segment in segments):
         return True
-    begins = {int(start) for start, stop, _ in segments if 0 <= int(start) < int(stop)}
+    begins = {int(start) for start, stop, *_ in segments if 0 <= int(start) < int(stop)}
     return len(begins) == len(segments)
 
 

@@ -38,7 +38,7 @@ from .._data.schemes import (
     goes_on,
     looks_like_segments,
     marks_ends,
-    read_segment,
+    read_segments,
     read_tag,
 )
 from .._data.segments import Segments
@@ -289,12 +289,8 @@ def _listed_segments(y, lengths, name, what) -> tuple[list, np.ndarray]:
     They are sorted, lie in their sequences and do not overlap.
     """
     sequences = read_target_sequences(y, len(lengths), name, what)
-    rows = [
-        (n, *read_segment(segment, f"sequence {n}, position {i}", what))
-        for n, segments in enumerate(sequences)
-        for i, segment in enumerate(segments.tolist() if isinstance(segments, np.ndarray) else segments or ())
-    ]
-    rows.sort(key=lambda row: row[:2])
+    listed = [() if segments is None else segments for segments in sequences]
+    rows = sorted((row[:4] for row in read_segments(listed, what)), key=lambda row: row[:2])
     bounds = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
     sequence, start, stop = bounds.T
     overlaps = np.append(False, (sequence[1:] == sequence[:-1]) & (start[1:] < stop[:-1]))[: len(rows)]

@@ -60,8 +60,9 @@ def error_table(
     X : list of sequences
         The tokens, as texts or with a text field, see ``field``.
     y_true, y_pred : list of sequences
-        Token labels, or lists of (start, stop, label); in ``y_pred`` also (start, stop, label, probability), such as
-        the result of ``predict_segments(X, with_probability=True)``.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as the
+        result of ``predict_segments(X, with_probability=True)``. The two may have different forms; if one has tags,
+        segments of the other that are labelled "O" do not count.
     scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "tokens": each token is a
         separate segment.
@@ -96,7 +97,7 @@ def error_table(
     """
     check_choice("scheme", scheme, ("auto", "tokens", *SCHEMES))
     texts = texts_of(listed(X), field)
-    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, any_form=True, texts=texts)
+    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, texts=texts)
     known = {row: p for row, p in zip(predicted.rows(), predicted.probability.tolist(), strict=True) if p == p}
     rows = []
     for n, segments in enumerate(zip(segment_lists(true), segment_lists(predicted), strict=True)):

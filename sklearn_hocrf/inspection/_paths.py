@@ -11,7 +11,7 @@ from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.labels import label_codes
 from .._data.masks import Mask, both
-from .._data.schemes import B, E, I, S, marks_ends
+from .._data.schemes import B, E, I, S, hold_segments, marks_ends, read_segment
 from .._data.segments import Segments
 from .._estimator.fitted_model import FittedModel
 from .._settings import is_integer
@@ -85,8 +85,11 @@ class Contest:
         if against is None:
             return self._runner_up(position)
         classes = self.fitted.estimator.classes_.tolist()
-        if self.labels_segments and _is_segment(against) and tuple(against) not in classes:
-            what, conditions = f"the segment {short(tuple(against))}", self._of_segment(position, *against)
+        segment = None
+        if self.labels_segments and hold_segments([[against]]):
+            segment = read_segment(against, f"position {position}", "against")[:3]
+        if segment is not None and segment not in classes:
+            what, conditions = f"the segment {short(segment)}", self._of_segment(position, *segment)
         else:
             what, conditions = f"{short(against)} at position {position}", self._of_class(position, against)
         return self._different(None if conditions is None else self._best_under(conditions), what)
@@ -178,10 +181,6 @@ class Contest:
         if all(map(np.array_equal, self.units(labelling), self.units(self.best))):
             raise ValueError(f"the best labelling agrees with {what}: give something that it does not contain")
         return labelling
-
-
-def _is_segment(against: Any) -> bool:
-    return isinstance(against, (tuple, list)) and len(against) == 3 and all(map(is_integer, against[:2]))
 
 
 def read_position(index: Any, n_positions: int, what: str) -> int:

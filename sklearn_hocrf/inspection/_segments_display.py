@@ -26,10 +26,11 @@ class SegmentsDisplay(HtmlPage):
     ----------
     texts : list of lists of str
         The texts of the tokens of each sequence.
-    segments : list of lists of (start, stop, label) or (start, stop, label, probability)
-        The segments of each sequence, which do not overlap. Segments with the label "O" are shown like the text between
-        segments, and the label "_", of tags without a label, is not written.
-    true_segments : list of lists of (start, stop, label) or None, default=None
+    segments : list of lists of segments
+        The segments of each sequence in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. They must not
+        overlap. Segments with the label "O" are shown like the text between segments, and the label "_", of tags
+        without a label, is not written.
+    true_segments : list of lists of segments or None, default=None
         The true segments. Segments that are not among them are marked as wrong, and true segments that are not found
         are listed below their sequence.
     gaps : list of lists of str or None, default=None
@@ -166,8 +167,8 @@ class SegmentsDisplay(HtmlPage):
         X : list of sequences
             The tokens, see :meth:`from_estimator`.
         y_pred : list of sequences
-            Labels of the tokens; or segments: lists of (start, stop, label) or (start, stop, label, probability), or
-            arrays such as ``predict_segments(X, with_probability=True)`` returns.
+            Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as the
+            arrays that ``predict_segments(X, with_probability=True)`` returns.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -206,7 +207,7 @@ class SegmentsDisplay(HtmlPage):
         X = listed(X)
         texts = texts_of(X, field)
         given = {"y_pred": listed(y_pred)} | ({} if y_true is None else {"y_true": listed(y_true)})
-        tables = read_segmentations(given, scheme, any_form=True, texts=texts)
+        tables = read_segmentations(given, scheme, texts=texts)
         labels = None if classes is None else _labels_in(classes, scheme)
         segments, *true = (segment_lists(table, with_probability=True) for table in tables)
         gaps = [_gaps_of(x, [separator] * len(tokens)) for x, tokens in zip(X, texts, strict=True)]
@@ -328,7 +329,7 @@ def _labels_in(classes: Iterable, scheme: str) -> list:
 
 def _checked_segments(segments: Any, texts: list[list[str]], name: str) -> list[list[tuple]]:
     """Return (start, stop, label, probability or None) of each segment, in order, or raise."""
-    table = read_segment_table(segments, name, sizes=(3, 4))
+    table = read_segment_table(segments, name)
     refuse_other_texts("texts", texts, **{name: table})
     ordered = [sorted(rows, key=lambda row: row[:2]) for rows in segment_lists(table, with_probability=True)]
     for n, rows in enumerate(ordered):

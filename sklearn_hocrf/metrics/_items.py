@@ -64,11 +64,10 @@ def read_items(
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
     sample_weight: ArrayLike | None = None,
-    any_form: bool = False,
 ) -> Items:
     """Read two segmentations for a score of segments with these labels."""
     check_scheme(scheme, strict)
-    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, strict, any_form)
+    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, strict)
     items = pair_segments(true, predicted, scored_labels(labels, ignore, [true, predicted]))
     if sample_weight is None:
         return items

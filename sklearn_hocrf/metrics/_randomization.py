@@ -54,9 +54,9 @@ def randomization_test(
     Parameters
     ----------
     y_true : list of sequences
-        True labels, or segments.
+        True labels, or segments, in any form that the metric takes.
     y_pred_a, y_pred_b : list of sequences
-        Predictions of the two systems for the same sequences.
+        Predictions of the two systems for the same sequences; for metrics of other modules, both in the same form.
     metric : callable
         ``metric(y_true, y_pred, **metric_params)`` returns a number. For scores of this module, labels are read only
         once and resamples are matrix products; any other function is called ``2 * n_resamples`` times.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.checks import unmasked
+from .._data.label_sequences import read_segment_table
 from .._data.schemes import looks_like_segments
 from .._data.warnings import warn_user
 from .._validation._delegation import method_of_model, model_inside
@@ -130,4 +131,6 @@ def _lengths(y: Any) -> np.ndarray:
         return np.ones(len(sequences))
     if not looks_like_segments(sequences):
         return np.array([len(labels) for labels in sequences], dtype=np.float64)
-    return np.array([max((segment[1] for segment in segments), default=0) for segments in sequences], dtype=np.float64)
+    table, lengths = read_segment_table(sequences, "y"), np.zeros(len(sequences))
+    np.maximum.at(lengths, table.sequence, table.stop)
+    return lengths

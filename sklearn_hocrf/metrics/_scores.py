@@ -104,7 +104,9 @@ def sequence_accuracy_score(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        True and predicted labels, or lists of (start, stop, label), in any order. Empty sequences are right.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
+        different forms; if one has tags, segments of the other that are labelled "O" do not count.
+        Segments may be in any order. Empty sequences are right.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
 
@@ -126,7 +128,7 @@ def sequence_accuracy_score(
     0.5
     """
     if hold_any_segments(y_true=y_true, y_pred=y_pred):
-        items = read_items(y_true, y_pred, "segments")
+        items = read_items(y_true, y_pred, "auto")
     else:
         items = pair_tokens(*read_tokens(y_true=y_true, y_pred=y_pred))
     return _share(items.right_sequences, check_weight(sample_weight, items.n_sequences), "sequences")
@@ -160,10 +162,11 @@ def segment_precision_recall_fscore_support(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
+        different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all labels
-        in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
+        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -238,10 +241,11 @@ def segment_f1_score(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
+        different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all labels
-        in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
+        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -298,10 +302,11 @@ def segment_classification_report(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label). Sequences may be empty.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
+        different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all labels
-        in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
+        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -381,10 +386,11 @@ def segment_confusion_matrix(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or lists of (start, stop, label), with or without a probability; the two may have different forms.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
+        different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. Lists of segments are read
-        as such, whatever the scheme is.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
+        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -425,7 +431,7 @@ def segment_confusion_matrix(
     ...     matrix, display_labels=names
     ... ).plot()  # pip install matplotlib
     """
-    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight, any_form=True)
+    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
     weight = np.ones(len(items.true), dtype=np.int64) if items.weight is None else items.weight
     matrix = np.zeros([len(items.labels) + 1] * 2, dtype=weight.dtype)
     np.add.at(matrix, (items.true, items.predicted), weight)  # the code -1 is the last row, or column
@@ -443,11 +449,11 @@ def segment_outcomes(
     Parameters
     ----------
     y_true : list of sequences
-        Token labels (lists or arrays of shape (n_tokens,)), or lists of (start, stop, label).
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes.
     y_pred : list of sequences of segments
-        For each sequence a structured array with fields ``start``, ``stop``, ``label`` and ``probability``, as
-        ``predict_segments(X, threshold=0)`` returns it, or a list of (start, stop, label, probability). Any segments
-        may be given: all with a positive probability, or only the segments of the best labelling.
+        Segments with probabilities in one of these forms, such as the arrays that ``predict_segments(X, threshold=0)``
+        returns, or lists of (start, stop, label, probability). Any segments may be given: all with a positive
+        probability, or only the segments of the best labelling.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels of ``y_true`` encode segments, see :func:`~sklearn_hocrf.text.extract_segments`.
     strict : bool, default=False
@@ -484,7 +490,7 @@ def segment_outcomes(
     """
     check_scheme(scheme, strict)
     (true,) = read_segmentations({"y_true": y_true}, scheme, strict)
-    predicted = read_segment_table(y_pred, "y_pred", sizes=(4,))
+    predicted = read_segment_table(y_pred, "y_pred", needs_probability=True)
     refuse_other_sizes({"y_true": true, "y_pred": predicted})
     outside = np.flatnonzero(~((predicted.probability >= 0) & (predicted.probability <= 1)))
     if len(outside):

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
-from .._data.schemes import hold_segments
 from .._data.warnings import warn_user
 from .._estimator.fitted_model import FittedModel
 from .._persistence import VersionMixin
@@ -351,7 +350,7 @@ def _misses_of_tokens(fitted, labelled, kinds) -> _Misses:
 
 
 def _misses_of_segments(fitted, batch, y) -> _Misses:
-    true = [list(segments) for segments in y] if hold_segments(y) else extract_segments(y, scheme=fitted.scheme)
+    true = extract_segments(y, scheme=fitted.scheme)
     marginals = fitted.estimator.predict_segments(batch, threshold=_LOWEST)
     sequence, score, share, kinds = [], [], [], []
     for index, (segments, found) in enumerate(zip(true, marginals, strict=True)):

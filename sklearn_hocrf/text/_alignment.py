@@ -16,6 +16,7 @@ from .._data.label_sequences import (
     LabelSequences,
     SegmentTable,
     check_scheme,
+    hold_any_segments,
     read_segmentations,
     refuse_other_texts,
     segment_lists,
@@ -66,8 +67,9 @@ def tags_from_spans(
     tokenized : list of TokenizedText
         The tokens, as :func:`tokenize` returns them. Sentences of a text may be left out, except that the first
         sentence must be kept if a text equals the one before it.
-    spans : list of lists of (start, stop, label)
-        The spans of each text, for all of its sentences together, in any order, with ``stop`` excluded.
+    spans : list of lists of spans
+        The spans of each text, for all of its sentences together, in any order: (start, stop, label), with ``stop``
+        excluded, or in any other form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as dicts.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
         How labels of tokens encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all
         spans get "O"; with "segments", a segment of one token each.
@@ -83,7 +85,7 @@ def tags_from_spans(
     Raises
     ------
     TypeError
-        If a span is not (start, stop, label), or its label is not a string although tags need one.
+        If a span has none of these forms, or its label is not a string although tags need one.
     ValueError
         If spans overlap, end after the text or cross the end of a sentence, if the label of a span is "O", if
         `misaligned` is "raise" and a span cuts a token or does not end at one, if both span and tokens cut a letter
@@ -138,7 +140,8 @@ def _read_spans(spans: Any, text: Text, scheme: str) -> list[Span]:
     """Return the spans of a text in order, or raise."""
     if isinstance(spans, (str, bytes)) or not hasattr(spans, "__iter__"):
         raise TypeError(f"{text.where}: spans must be a list of (start, stop, label), got {short(spans)}")
-    read = sorted((read_segment(span, text.where, "spans") for span in spans), key=lambda span: span[:2])
+    found = (read_segment(span, f"{text.where}, position {i}", "spans")[:3] for i, span in enumerate(spans))
+    read = sorted(found, key=lambda span: span[:2])
     for span in read:
         if span[1] > len(text.text):
             raise ValueError(
@@ -283,9 +286,9 @@ def spans_from_tags(
     tokenized : list of TokenizedText
         The tokens, as :func:`tokenize` returns them.
     y : list of label sequences
-        The labels of each sequence, given or predicted; or lists of (start, stop, label) or (start, stop, label,
-        probability), counted in tokens, or the arrays that ``predict_segments(X, with_probability=True)`` returns, and
-        ``segments`` of a :class:`~sklearn_hocrf.tagger.Tagger` for each sequence.
+        The labels of each sequence, given or predicted; or segments, counted in tokens, in any form that
+        :func:`~sklearn_hocrf.text.extract_segments` takes, such as the arrays that ``predict_segments(X,
+        with_probability=True)`` returns, and ``segments`` of a :class:`~sklearn_hocrf.tagger.Tagger` for each sequence.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
         How labels encode segments, as in :func:`~sklearn_hocrf.text.extract_segments`. Segments of the label "O" are
         left out.
@@ -319,7 +322,7 @@ def spans_from_tags(
     """
     check_choice("scheme", scheme, ("auto", *SCHEMES))
     tokenized, y = check_tokenized(tokenized), list(y)
-    (table,) = read_segmentations({"y": y}, scheme, any_form=scheme in ("auto", "segments"))
+    (table,) = read_segmentations({"y": y}, scheme)
     refuse_other_texts("tokenized", tokenized, y=table)
     segments = segment_lists(table)
     numbers = _known_probability(table) if probability is None else _segment_probability(probability, segments)
@@ -364,7 +367,7 @@ def convert_tags(
     Parameters
     ----------
     y : list of label sequences
-        The tags to convert, or segments.
+        The tags to convert, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes.
     source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
         The scheme of `y`. Invalid tags, such as an I of "bio" after an O, begin a segment, as in conlleval: see
         :func:`~sklearn_hocrf.text.extract_segments`.
@@ -384,8 +387,9 @@ def convert_tags(
     Raises
     ------
     TypeError, ValueError
-        If a scheme does not exist, or a label is not a tag; if segments overlap, leave a gap without `lengths` or end
-        after the last token. The message names sequence and position.
+        If a scheme does not exist, or a label is not a tag; if `y` has segments and the source is another scheme; if
+        segments overlap, leave a gap without `lengths` or end after the last token. The message names sequence and
+        position.
 
     See Also
     --------
@@ -408,7 +412,10 @@ def convert_tags(
     check_choice("target", target, SCHEMES)
     if source != "segments" and lengths is not None:
         raise ValueError(f"lengths are those of sequences with segments, but source={source!r}")
-    (table,) = read_segmentations({"y": [*y]}, source, any_form=source == "segments")
+    y = [*y]
+    if source != "segments" and hold_any_segments(y=y):
+        raise ValueError(f'y contains segments (start, stop, label), but source={source!r}: pass source="segments"')
+    (table,) = read_segmentations({"y": y}, source)
     found = segment_lists(table)
     n_tokens = _n_tokens(found, lengths) if table.lengths is None else table.lengths.tolist()
     segments = [[segment for segment in of_sequence if segment[2] != OUTSIDE] for of_sequence in found]
@@ -447,7 +454,15 @@ def extract_segments(
     Parameters
     ----------
     y : list of sequences
-        Label sequences of any lengths: lists, tuples or arrays of shape (n_tokens,).
+        Labels of tokens: lists, tuples or arrays of shape (n_tokens,), which may be empty. Or segments, which are only
+        checked, whatever the scheme is, with ``stop`` excluded:
+
+        * tuples or lists (start, stop, label) or (start, stop, label, probability);
+        * dicts with the keys "start", "stop" or "end", and "label", or "labels" with one member. "probability" is
+          optional, and other keys are ignored;
+        * structured arrays with fields of these names, as ``predict_segments`` returns them.
+
+        Labels that are such tuples, with two integers at the beginning, cannot be told from segments.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments:
 
@@ -457,19 +472,26 @@ def extract_segments(
         * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
           other letters for the same tags;
         * "iob1": a segment begins with I, but with B directly after a segment of the same label;
-        * "segments": y already contains segments, (start, stop, label) with ``stop`` excluded; they are only checked.
+        * "segments": `y` must consist of segments.
 
         A tag without a label ("B", "I") has the label "_". Labels that are all "O" are tags.
     strict : bool, default=False
         Whether invalid tags are left out of segments, as with ``mode="strict"`` in seqeval. Examples are an I of "bio"
         after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new segment
         begins at B, at S, after E, and where the label changes. These are the rules of conlleval, seqeval's default
-        mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`.
+        mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "iob1", a B is valid directly after a B or I of the same
+        label, even if that tag is invalid itself. An invalid B is read as O, and also leaves out a segment of one
+        token directly before it that begins with B.
 
             tags (bio)           strict=False            strict=True
             O    I-PER           [1, 2) PER              none
             B-PER  I-LOC         [0, 1) PER, [1, 2) LOC  [0, 1) PER
             B-PER  B-PER  I-PER  [0, 1) PER, [1, 3) PER  the same
+
+            tags (iob1)          strict=False            strict=True
+            B-PER  I-PER         [0, 2) PER              [1, 2) PER
+            O    B-PER  B-PER    [1, 2) PER, [2, 3) PER  [2, 3) PER
+            I-X  B-X    B-Y      three of one token      [0, 1) X
 
     Returns
     -------
