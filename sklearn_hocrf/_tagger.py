@@ -410,9 +410,9 @@ class _Pass:
             yield mass, cells
             mass = self.move(cells * mass)
 
-    def move(self, flow):
-        """Return the sums of what flows into each state; ``flow`` (L, S)."""
-        return np.bincount(self.automaton.target.ravel(), flow.T.ravel(), self.automaton.n_states)
+    def move(self, flow, codes=slice(None)):
+        """Return the sums of what flows into each state, by some labels; ``flow`` (L, S)."""
+        return np.bincount(self.automaton.target[:, codes].ravel(), flow.T.ravel(), self.automaton.n_states)
 
     def marginals(self):
         """Return the probability of each label at each token; (T, L)."""
@@ -509,14 +509,17 @@ class _Segments:
 
     def probabilities(self, chain, segments) -> list[float]:
         """Return the probabilities of segments: of all labellings that have them, with these borders and labels."""
+        of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
         by_start, found, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
-        for t, mass, cells, goes_on in self.steps(chain):
+        goes_on = self.onward(chain)
+        for t, (mass, cells) in enumerate(chain.forward()):
             if flow is not None and t == stop:
                 found.append(float((cells * ~goes_on).sum(axis=0) @ flow))
                 flow = None
             if t in by_start:
                 stop, label = by_start[t]
-                flow = chain.move(cells * self.begins(label, t, goes_on) * mass)
+                begins = of_label[label][:, None] & (~goes_on if t else True)
+                flow = chain.move(cells * begins * mass)
             elif flow is not None:
                 flow = chain.move(cells * goes_on * flow)
         if flow is not None:
@@ -525,26 +528,25 @@ class _Segments:
 
     def likely(self, chain, threshold) -> dict:
         """Return all segments of probability > 0 that reach a threshold, in order, with their probabilities."""
-        flows: dict = {}  # by start and label, of segments that may go on
-        found, names = {}, {name for name in self.names if name is not None}
-        for t, mass, cells, goes_on in self.steps(chain):
-            ends = (cells * ~goes_on).sum(axis=0)
+        codes: dict = {}  # by label of segments
+        for code, name in enumerate(self.names):
+            if name is not None:
+                codes.setdefault(name, []).append(code)
+        flows: dict = {}  # by start and label, of the segments that may go on
+        found, goes_on = {}, self.onward(chain)
+        for t, (mass, cells) in enumerate(chain.forward()):
+            others, onward = cells * ~goes_on, cells * goes_on
+            ends, begun = others.sum(axis=0), (others if t else cells) * mass
             found.update({(start, t, label): float(ends @ flow) for (start, label), flow in flows.items()})
-            moved = {key: cells * goes_on * flow for key, flow in flows.items()}
-            moved |= {(t, label): cells * self.begins(label, t, goes_on) * mass for label in names}
-            flows = {key: chain.move(flow) for key, flow in moved.items() if flow.any() and flow.sum() >= threshold}
+            flows = {key: chain.move(onward[codes[key[1]]] * flow, codes[key[1]]) for key, flow in flows.items()}
+            flows |= {(t, label): chain.move(begun[own], own) for label, own in codes.items()}
+            flows = {key: flow for key, flow in flows.items() if flow.any() and flow.sum() >= threshold}
         found.update({(start, len(chain.labels), label): float(flow.sum()) for (start, label), flow in flows.items()})
         return {one: p for one, p in sorted(found.items()) if p > 0.0 and p >= threshold}
 
-    def steps(self, chain):
-        """Yield for each token its position, what `forward` yields, and which labels go on with segments; (L, S)."""
-        goes_on = np.ascontiguousarray(self.goes_on.T)[:, chain.automaton.last]
-        for t, (mass, cells) in enumerate(chain.forward()):
-            yield t, mass, cells, goes_on
-
-    def begins(self, label, t, goes_on):
-        """Return which labels begin a segment of a label at a token; (L, S), or (L, 1) at the first."""
-        return np.array([name == label for name in self.names])[:, None] & (~goes_on if t else True)
+    def onward(self, chain):
+        """Return which labels go on with the segment of each state's last label; (L, S)."""
+        return np.ascontiguousarray(self.goes_on.T)[:, chain.automaton.last]
 
 
 def _dtype_of(labels):

@@ -114,8 +114,7 @@ def test_answers_are_those_of_all_labellings(case, dtype, form):
         scores, lengths = list(map(Tensor, parts)) if form == "tensors" else parts, None
     before = [part.copy() for part in parts]
     found = posterior(scores, case.patterns, lengths=lengths, **case.options)
-    every = [case.legal(len(part)) for part in parts]
-    values = [np.array([case.score(part, y) for y in of]) for part, of in zip(case.parts, every, strict=True)]
+    every, values = all_scores(case)
     if any((value == -np.inf).all() for value in values):
         with pytest.raises(ValueError, match="forbids every labelling"):
             found.predict()
@@ -136,6 +135,23 @@ def test_answers_are_those_of_all_labellings(case, dtype, form):
     check(found, case, every, given_known, known=known)
     for part, copied in zip(parts, before, strict=True):
         np.testing.assert_array_equal(part, copied)
+
+
+def all_scores(case):
+    """Return all labellings of each sequence, and their scores."""
+    every = [case.legal(len(part)) for part in case.parts]
+    return every, [np.array([case.score(part, y) for y in of]) for part, of in zip(case.parts, every, strict=True)]
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
+@pytest.mark.parametrize("forbidden", [["PO"], ["OP"], ["PP"], ["POP", "OO"], ["OPPO", "PO"], ["PPP", "POPO"]])
+def test_forbidden_patterns_of_segments_of_tags(scheme, forbidden):
+    labels, rng = CLASSES[scheme], np.random.default_rng(0)
+    patterns = {tuple(z): -np.inf for z in forbidden} | {("O", "P", "O"): 0.5}
+    parts = [rng.choice(NUMBERS, size=(n, len(labels))) for n in (5, 0, 1, 3)]
+    case = Case(parts, labels, patterns, scheme, scheme, "segments")
+    every, values = all_scores(case)
+    check(posterior(case.parts, patterns, **case.options), case, every, [of - np.logaddexp.reduce(of) for of in values])
 
 
 def check(found, case, every, log_p, **known):
