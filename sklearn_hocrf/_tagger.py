@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from itertools import accumulate, chain, groupby, pairwise, repeat
-from numbers import Real
+from numbers import Integral, Real
 from operator import itemgetter, sub
 from typing import Any, Literal, NamedTuple, overload
 
@@ -44,6 +44,7 @@ ARRAYS = {  # kind of numbers, dimensions
     **dict.fromkeys(("n_weights", "column", "n_text", "text", "code"), ("u", 1)),
     "score": ("f", 1), "weight": ("f", 1), "borders": ("u", 2), "always": ("f", 2),
 }  # fmt: skip
+ONE_SEQUENCE = "a tagger reads one sequence; for a list X of sequences: [tagger.predict(x) for x in X]"
 PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
 
 
@@ -409,9 +410,9 @@ class _Pass:
             yield mass, cells
             mass = self.move(cells * mass)
 
-    def move(self, flow):
-        """Return the sums of what flows into each state; ``flow`` (L, S)."""
-        return np.bincount(self.automaton.target.ravel(), flow.T.ravel(), self.automaton.n_states)
+    def move(self, flow, codes=slice(None)):
+        """Return the sums of what flows into each state, by some labels; ``flow`` (L, S)."""
+        return np.bincount(self.automaton.target[:, codes].ravel(), flow.T.ravel(), self.automaton.n_states)
 
     def marginals(self):
         """Return the probability of each label at each token; (T, L)."""
@@ -501,17 +502,16 @@ class _Segments:
         bounds = pairwise([*begins, len(codes)])
         return [(u, v, self.names[codes[u]]) for u, v in bounds if self.names[codes[u]] is not None]
 
-    def table(self, read, segments) -> np.ndarray:
-        """Return segments of a sequence with their probabilities, of the type of the estimator's."""
-        probabilities = self.probabilities(read.chain(), segments) if segments else []
-        rows = [(*one, p) for one, p in zip(segments, probabilities, strict=True)]
+    def table(self, segments, probabilities) -> np.ndarray:
+        """Return segments with their probabilities, of the type of the estimator's."""
+        rows = [(*one, min(p, 1.0)) for one, p in zip(segments, probabilities, strict=True)]
         return np.array(rows, [("start", "i8"), ("stop", "i8"), ("label", self.dtype), ("probability", "f8")])
 
     def probabilities(self, chain, segments) -> list[float]:
         """Return the probabilities of segments: of all labellings that have them, with these borders and labels."""
         of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
         by_start, found, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
-        goes_on = np.ascontiguousarray(self.goes_on.T)[:, chain.automaton.last]  # (L, S)
+        goes_on = self.onward(chain)
         for t, (mass, cells) in enumerate(chain.forward()):
             if flow is not None and t == stop:
                 found.append(float((cells * ~goes_on).sum(axis=0) @ flow))
@@ -524,7 +524,29 @@ class _Segments:
                 flow = chain.move(cells * goes_on * flow)
         if flow is not None:
             found.append(float(flow.sum()))
-        return [min(probability, 1.0) for probability in found]
+        return found
+
+    def likely(self, chain, threshold) -> dict:
+        """Return all segments of probability > 0 that reach a threshold, in order, with their probabilities."""
+        codes: dict = {}  # by label of segments
+        for code, name in enumerate(self.names):
+            if name is not None:
+                codes.setdefault(name, []).append(code)
+        flows: dict = {}  # by start and label, of the segments that may go on
+        found, goes_on = {}, self.onward(chain)
+        for t, (mass, cells) in enumerate(chain.forward()):
+            others, onward = cells * ~goes_on, cells * goes_on
+            ends, begun = others.sum(axis=0), (others if t else cells) * mass
+            found.update({(start, t, label): float(ends @ flow) for (start, label), flow in flows.items()})
+            flows = {key: chain.move(onward[codes[key[1]]] * flow, codes[key[1]]) for key, flow in flows.items()}
+            flows |= {(t, label): chain.move(begun[own], own) for label, own in codes.items()}
+            flows = {key: flow for key, flow in flows.items() if flow.any() and flow.sum() >= threshold}
+        found.update({(start, len(chain.labels), label): float(flow.sum()) for (start, label), flow in flows.items()})
+        return {one: p for one, p in sorted(found.items()) if p > 0.0 and p >= threshold}
+
+    def onward(self, chain):
+        """Return which labels go on with the segment of each state's last label; (L, S)."""
+        return np.ascontiguousarray(self.goes_on.T)[:, chain.automaton.last]
 
 
 def _dtype_of(labels):
@@ -826,7 +848,8 @@ class _Strings(_Names):
         _require(self.outside in ("crf++", "wapiti"), "outside")
         self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their macros
         self.fields = list(range(1 + max((macro[1] for _, macros in self.templates for macro in macros), default=0)))
-        if "fields" in features:  # names of the columns, for tokens that are dicts
+        self.has_names = "fields" in features  # of columns, for tokens that are dicts or texts
+        if self.has_names:
             names = _get(features, "fields", list)
             _require(len(names) == len(self.fields) and all(isinstance(name, (str, int)) for name in names), "fields")
             self.fields = names
@@ -853,7 +876,7 @@ class _Strings(_Names):
             columns = tuple(map(token.get, self.fields))
         if not isinstance(columns, (list, tuple)) or not all(isinstance(column, str) for column in columns):
             raise TypeError(f"position {t}: a token must be texts in columns, got {token!r:.60}")
-        if len(columns) < len(self.fields):
+        if len(columns) < len(self.fields) or (self.has_names and len(columns) > len(self.fields)):
             raise ValueError(f"position {t}: a token has {len(columns)} columns, but templates read {len(self.fields)}")
         return columns
 
@@ -1066,8 +1089,15 @@ class ReadSequence:
     def __init__(self, tagger, tokens):
         tokens = _sequence(tokens)
         self.tagger, self.length, self.log_z = tagger, len(tokens), None  # log Z is known after marginals
-        if self.length:
+        if not self.length:
+            return
+        try:
             self.ids, self.indptr, self.amounts = tagger._features.read(tokens)
+        except (TypeError, ValueError) as error:
+            if not _may_be_sequences(tokens, tagger.fields):
+                raise
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"{error}; {ONE_SEQUENCE}") from None
 
     def __len__(self):
         return self.length
@@ -1266,35 +1296,57 @@ class Tagger:
 
     @overload
     def predict_segments(
-        self, tokens: Sequence | ReadSequence, with_probability: Literal[False] = False
+        self, tokens: Sequence | ReadSequence, with_probability: Literal[False] = False, *, threshold: None = None
     ) -> list[tuple]: ...
     @overload
-    def predict_segments(self, tokens: Sequence | ReadSequence, with_probability: Literal[True]) -> np.ndarray: ...
     def predict_segments(
-        self, tokens: Sequence | ReadSequence, with_probability: bool = False
+        self, tokens: Sequence | ReadSequence, with_probability: Literal[True], *, threshold: float | None = None
+    ) -> np.ndarray: ...
+    @overload
+    def predict_segments(
+        self, tokens: Sequence | ReadSequence, with_probability: bool = False, *, threshold: float
+    ) -> np.ndarray: ...
+    def predict_segments(
+        self, tokens: Sequence | ReadSequence, with_probability: bool = False, *, threshold: float | None = None
     ) -> list[tuple] | np.ndarray:
-        """Return the segments that the labels describe.
+        """Return the segments that the labels describe, or all segments whose probability reaches a threshold.
 
         Parameters
         ----------
         tokens : list, or result of read
             As in :meth:`predict`.
         with_probability : bool, default=False
-            Whether to include their probabilities.
+            Whether to include the probabilities of the segments that the labels describe. With a threshold, they are
+            always included.
+        threshold : float or None, default=None
+            None returns the segments that the labels describe. A number in [0, 1] returns all segments that are at
+            least as probable, with their probabilities. Up to 0.5 they may overlap: a low threshold finds more of the
+            true segments than the labels describe.
 
         Returns
         -------
         segments : list of (start, stop, label), or structured array
             With probabilities, an array with the fields "start", "stop", "label" and "probability", as those of
             ``predict_segments`` of the estimators. Its ``tolist()`` has tuples of Python objects, for JSON.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not in [0, 1], or if labels look like tags, but not all are tags of one scheme.
         """
+        is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
+        if threshold is not None and not (is_number and 0 <= threshold <= 1):
+            raise ValueError(f"threshold must be a probability, a number in [0, 1], or None, got {threshold!r:.60}")
         if self._segments is None:
             raise ValueError("some labels look like tags of segments, but not all are tags of one scheme")
         read = self.read(tokens)
+        if threshold is not None:
+            likely = self._segments.likely(read.chain(), threshold) if len(read) else {}
+            return self._segments.table(likely, likely.values())
         segments = self._segments.of(read.codes)
         if not with_probability:
             return segments
-        return self._segments.table(read, segments)
+        return self._segments.table(segments, self._segments.probabilities(read.chain(), segments) if segments else [])
 
     def log_likelihood(self, tokens: Sequence | ReadSequence, labels: Sequence) -> float:
         """Return the logarithm of the probability of a labelling; -inf if it is impossible.
@@ -1310,10 +1362,12 @@ class Tagger:
         -------
         log_likelihood : float
         """
-        read = self.read(tokens)
+        read, labels = self.read(tokens), _sequence(labels, "labels")
         if len(labels) != len(read):
-            raise ValueError(f"there are {len(labels)} labels for {len(read)} tokens")
+            raise ValueError(f"there are {len(labels)} labels for {len(read)} tokens of one sequence")
         for label in labels:
+            if _is_list(label):
+                raise TypeError(f"{label!r:.60} is no label; {ONE_SEQUENCE}")
             if label not in self._code_of:
                 raise ValueError(f"{label!r:.60} is no label of the model")
         return read.log_likelihood([self._code_of[label] for label in labels])
@@ -1333,8 +1387,8 @@ class Tagger:
         labellings : list of Labelling
             Named tuples ``(labels, score, log_probability)``.
         """
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n!r:.30}")
+        if not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n must be an integer of at least 1, got {n!r:.30}")
         read = self.read(tokens)
         if not len(read):
             return [Labelling([], 0.0, 0.0)]
@@ -1356,9 +1410,26 @@ def _read(path, mmap):
         return mapping.mmap(file.fileno(), 0, access=mapping.ACCESS_READ) if mmap else file.read()
 
 
-def _sequence(tokens) -> Sequence:
-    if type(tokens).__name__ == "ItemSequence":  # of python-crfsuite
-        raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}: pass its items()")
-    if isinstance(tokens, (str, bytes, Mapping)) or not hasattr(tokens, "__iter__"):
-        raise TypeError(f"a sequence is a list of tokens, got {tokens!r:.60}")
-    return tokens if isinstance(tokens, (list, tuple)) else list(tokens)
+def _sequence(given, of="tokens") -> Sequence:
+    if _is_item_sequence(given):
+        raise TypeError(f"a sequence is a list of {of}, got {given!r:.60}: pass its items()")
+    if hasattr(given, "columns"):  # iterating over it yields their names
+        raise TypeError(f'a sequence is a list of {of}, got a data frame: pass its to_dict("records"), or to_dicts()')
+    if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__iter__"):
+        raise TypeError(f"a sequence is a list of {of}, got {given!r:.60}")
+    return given if isinstance(given, (list, tuple)) else list(given)
+
+
+def _may_be_sequences(tokens, fields) -> bool:
+    """Return whether something given as one sequence may be a list of sequences."""
+    lists = [token for token in tokens if _is_list(token) and not isinstance(token, Mapping)]
+    cells = chain.from_iterable(token for token in lists if not _is_item_sequence(token))
+    return any(map(_is_item_sequence, lists)) or any(map(_is_list, cells)) or (len(fields or ()) == 1 and bool(lists))
+
+
+def _is_list(given):
+    return _is_item_sequence(given) or (hasattr(given, "__iter__") and not isinstance(given, (str, bytes)))
+
+
+def _is_item_sequence(given):
+    return type(given).__name__ == "ItemSequence"  # of python-crfsuite

@@ -53,10 +53,11 @@ __all__ = ["posterior", "sequence_log_likelihood"]
 class ScoredPosterior:
     """The labellings of sequences whose label scores are given: what :func:`posterior` returns.
 
-    Its methods have the names and the parameters of :class:`~sklearn_hocrf.HighOrderCRF` without X, and return the
-    same: a list with an element for each sequence, or an array of shape (n_sequences,). ``known`` are known labels as
-    in :meth:`HighOrderCRF.predict <sklearn_hocrf.HighOrderCRF.predict>`, a list of labels for each sequence: None for
-    any, a set for one of its members.
+    Its methods have the names and the parameters of those of :class:`~sklearn_hocrf.HighOrderCRF`, except X, ``scheme``
+    (which :func:`posterior` has) and ``unknown``. They return the same: a list with an element for each sequence, or an
+    array of shape (n_sequences,). ``known`` are known labels as in :meth:`HighOrderCRF.predict
+    <sklearn_hocrf.HighOrderCRF.predict>`, a list of labels for each sequence: None for any, a set for one of its
+    members.
     """
 
     def __init__(self, query: Query, scheme: str, constraints: Any) -> None:
@@ -121,7 +122,7 @@ class ScoredPosterior:
         ----------
         threshold : float or None, default=None
             None returns the segments of :meth:`predict`. A number in [0, 1] returns all segments that are at least as
-            probable, with their probabilities; below 0.5 they may overlap.
+            probable, with their probabilities; up to 0.5 they may overlap.
         known : list of label sequences, default=None
             Known labels.
         with_probability : bool, default=False
@@ -259,13 +260,14 @@ def posterior(
     scores : array-like of shape (n_tokens, n_labels), or list of such arrays
         The score of each label at each token, such as the logits of a token classifier: of all sequences one after the
         other, or an array for each sequence. Without patterns and constraints, the labels of tokens are independent,
-        with the softmax of the scores as probabilities. -inf means that the token cannot have the label. float32 and
-        float64 are not copied, and must not change while the result is used; tensors on the CPU are read as arrays.
+        with the softmax of the scores as probabilities. -inf means that the token cannot have the label. One array of
+        float32 or float64 without -inf is not copied, and must not change while the result is used; tensors on the CPU
+        are read as arrays.
         For padded scores of shape (n_sequences, length, n_labels) and a boolean mask of the tokens, they are
         ``scores[mask]``, with ``lengths=mask.sum(1)``.
     patterns : mapping from tuples of labels to float, default=None
         The weight of each label pattern, such as ``{("B-PER", "O"): 0.3}``; None means none. A pattern of two or more
-        labels of weight -inf is forbidden.
+        labels of weight -inf is forbidden, whether its labels are those of tokens or of segments.
     labels : array-like of shape (n_labels,), default=None
         The label of each column of ``scores``, such as ``[*model.config.id2label.values()]``; None means 0 to
         ``n_labels - 1``. Patterns, constraints, known labels and all answers have these labels.
@@ -276,7 +278,8 @@ def posterior(
         :class:`~sklearn_hocrf.HighOrderCRF`.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default=None
         How labels encode segments, for ``predict_segments``. None and "auto" mean the scheme that ``constraints`` name,
-        otherwise that of the labels if all look like tags, and else "runs" of equal labels.
+        otherwise that of the labels if all look like tags, and else "runs" of equal labels, unless some labels look
+        like tags: ``predict_segments`` then raises an error.
     history : {"tokens", "segments"}, default="tokens"
         Whether patterns run over the labels of consecutive tokens or segments. If ``constraints`` name a scheme, the
         segments are those of the tags, and patterns have their labels, such as ``("PER", "O", "LOC")``; otherwise, they
@@ -287,8 +290,8 @@ def posterior(
     Returns
     -------
     found : ScoredPosterior
-        Its methods are those of :class:`~sklearn_hocrf.HighOrderCRF` without X; the results are lists with an element
-        for each sequence, also for one sequence.
+        Its methods answer as those of :class:`~sklearn_hocrf.HighOrderCRF`, without X; the results are lists or arrays
+        with an element for each sequence, also for one sequence.
 
         =====================================================  =======================================================
         ``predict()``                                          the best labelling
@@ -556,11 +559,10 @@ def _read_patterns(patterns, labels, history) -> tuple[list[tuple[int, ...]], np
         raise TypeError(f"patterns must be a mapping from tuples of labels to weights, got {type(patterns).__name__}")
     keys = pattern_codes(patterns, labels, history)
     for (pattern, weight), key in zip(patterns.items(), keys, strict=True):
-        can_be_forbidden = len(key) > 1 and key[0] < len(labels)
-        if not is_number(weight) or not (abs(weight) < np.inf or (weight == -np.inf and can_be_forbidden)):
+        if not is_number(weight) or not (abs(weight) < np.inf or (weight == -np.inf and len(key) > 1)):
             raise ValueError(
-                f"patterns: the weight of {short(pattern)} must be a finite number, or -inf for two or more tokens or "
-                f"runs, got {short(weight)}"
+                f"patterns: the weight of {short(pattern)} must be a finite number, or -inf for two or more labels, "
+                f"got {short(weight)}"
             )
     return keys, np.array(list(patterns.values()), dtype=np.float64)
 

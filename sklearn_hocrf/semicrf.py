@@ -441,7 +441,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             As in :meth:`predict`.
         threshold : float or None, default=None
             None returns the segments of the most probable segmentation. A number in [0, 1] returns all segments that
-            are at least as probable, with their probabilities. Below 0.5 they may overlap: a low threshold finds more
+            are at least as probable, with their probabilities. Up to 0.5 they may overlap: a low threshold finds more
             of the true segments than the best segmentation has. 0 returns every segment that is possible; those with
             probabilities below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None

@@ -6,12 +6,13 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, make_pipeline
+from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import ConformalSequenceLabeler, PenaltySearchCV
 
 ALGORITHMS = ["lbfgs", "l2sgd", "ap", "pa", "arow"]
@@ -274,6 +275,7 @@ def peer(**params):
         {},
         {"c2": 0.1},
         {"c1": 0.5, "c2": 0.05},
+        {"c1": 0.5, "c2": 0.0},
         {"min_freq": 3},
         {"all_possible_transitions": True},
         {"all_possible_states": True, "all_possible_transitions": True},
@@ -294,6 +296,53 @@ def test_same_training(params):
     warm = crf.set_params(warm_start=True, tol=1e-3).fit(X, y)
     assert warm.n_iter_ <= 2
     assert warm.objective_history_[0] == pytest.approx(again.objective_history_[-1], rel=1e-6)
+
+
+@given(st.data())
+@settings(max_examples=10)
+def test_the_optimum_with_numbers(tmp_path_factory, data):
+    """The table's rows on entries of dicts that are 0 or negative; other numbers make no difference."""
+    kind = data.draw(st.sampled_from(["positive", "zero", "negative"]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+
+    def number():
+        return {"positive": rng.exponential(), "zero": float(rng.integers(3)), "negative": rng.normal()}[kind]
+
+    X = [[{"v": number(), "w": str(rng.integers(3))} for _ in range(6)] for _ in range(20)]
+    X[0][0]["u"] = {"positive": 1.0, "zero": 0.0, "negative": -1.0}[kind]  # the pair is lost, or of weight for theirs
+    y = [["A" if token["v"] + rng.normal() / 2 > 0.5 else "B" for token in tokens] for tokens in X]
+    path = tmp_path_factory.getbasetemp() / "model"
+
+    def theirs(X, **params):
+        exact = {"c2": 0.1, "epsilon": 1e-9, "delta": 1e-13, "max_iterations": 3000}
+        train(path, X, y, **exact, **params)
+        return -HighOrderCRF.from_crfsuite(path).log_likelihood(X, y).sum() + 0.1 * squares(path)
+
+    def ours(X, **options):
+        crf = HighOrderCRF(1, sigma_reg=0.2**-0.5, fit_intercept=False, tol=1e-6, max_iter=3000, **options)
+        return crf.fit(X, y).objective_history_[-1]
+
+    def squares(path):
+        crf = HighOrderCRF.from_crfsuite(path)
+        return (crf.coef_.data**2).sum() + (crf.pattern_coef_**2).sum()
+
+    without = [[{name: value for name, value in token.items() if value} for token in tokens] for tokens in X]
+    same = pytest.approx(ours(X), rel=1e-5)
+    if kind == "negative":
+        assert theirs(X) > ours(X) * (1 + 1e-5)
+        assert theirs(X, **{"feature.minfreq": -1e9}) == same
+    else:
+        assert theirs(without) == same
+        states = {"feature.possible_states": True}
+        assert theirs(X, **states) == pytest.approx(ours(X, all_pairs=True), rel=1e-5)
+
+
+def test_sequences_without_items_have_no_effect():
+    X, y = draw(7, 15, draw_token=draw_names)
+    crf, same = HighOrderCRF(1).fit(X, y), HighOrderCRF(1).fit([[], *X, []], [[], *y, []])
+    np.testing.assert_array_equal(crf.coef_.toarray(), same.coef_.toarray())
+    with pytest.raises(ValueError, match="only one class"):
+        HighOrderCRF(1).fit(X, [["A"] * len(tokens) for tokens in X])
 
 
 def test_the_penalty_of_l2sgd():
@@ -345,6 +394,14 @@ def test_rows_of_the_table_on_answers():
         assert row == pytest.approx(expected, abs=1e-9)
     runs = {run: weight for run, weight in zip(crf.patterns_, crf.pattern_coef_, strict=True) if len(run) == 2}
     assert runs == pytest.approx(theirs.transition_features_, abs=1e-6)
+    listed = {row.pattern: row.weight for row in weights_table(crf, order=1, top=None)}
+    assert listed == pytest.approx(theirs.transition_features_, abs=1e-6)
+    states = weights_table(crf, order=0, feature=True, top=None)
+    assert {(row.feature, *row.pattern): row.weight for row in states} == pytest.approx(
+        theirs.state_features_, abs=1e-6
+    )
+    negative = weights_table(crf, order=0, feature=True, top=None, sign="negative")
+    assert {row.weight for row in negative} == {row.weight for row in states if row.weight < 0}
     table = crf.coef_.tocoo()
     pairs = zip(table.coords[1], table.coords[0], table.data, strict=True)
     ours = {(crf.feature_names_in_[f], crf.classes_[z]): weight for f, z, weight in pairs}

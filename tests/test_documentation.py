@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sklearn
 from internals import GUIDE
@@ -118,6 +119,28 @@ def test_estimators_link_to_their_page():
     links = {estimator._get_doc_link(estimator.__new__(estimator)) for estimator in [*linked, SequencePipeline]}
     assert len(links) >= 10
     assert {link.rsplit("/", 1)[1] for link in links} <= made
+
+
+def test_gains_of_order_two():
+    """The means and the median that pages state are those of the table in the log."""
+    table = (CHECKOUT / "docs" / "develop" / "measured.md").read_text(encoding="utf-8")
+    table = table.partition("## Which order is the better default?")[2].partition("## ")[0]
+    rows = [row for row in table.splitlines() if re.search(r"\d: [+-]", row)]
+    gains = [
+        [float(cell.partition(": ")[2].partition(" ")[0] or "nan") for cell in row.split("|")[2:4]] for row in rows
+    ]
+    few, every = np.array([[a, a if np.isnan(b) else b] for a, b in gains]).T
+    others = ["handwriting" not in row for row in rows]
+    assert len(every) == len(others) == 10 == sum(others) + 1
+    pages = {name: (CHECKOUT / "docs" / name).read_text(encoding="utf-8") for name in ("results.md", "guide/order.md")}
+    mean, without, median = (round(of, 1) for of in (every.mean(), every[others].mean(), np.median(every)))
+    assert f"| +{mean}; +{without}; +{median} | | `products/orders.py` |" in pages["results.md"]
+    assert f"mean is +{few.mean():.1f}, or +{few[others].mean():.1f} without" in pages["results.md"]
+    assert re.search(
+        f"{mean} percentage points.*\n.* {without} points without.* {median} points", pages["guide/order.md"]
+    )
+    assert f"{few[others].mean():.1f} and {without}; the medians" in table
+    assert f"{np.median(few):.2f} and {np.median(every):.2f}. For" in table
 
 
 def test_links_of_readme_to_the_site_lead_somewhere():

@@ -2,7 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -23,6 +27,7 @@ from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySear
 
 X = [["the", "old", "man"], ["the", "man"], ["a", "big", "old", "man"]] * 4
 Y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["DET", "ADJ", "ADJ", "NOUN"]] * 4
+DICTS = [[{"w": word} for word in words] for words in X]
 CLASSES = [len(labels) > 2 for labels in Y]
 TOKEN_ACCURACY = make_scorer(metrics.token_accuracy_score)
 SCORERS = [name for name in metrics.__all__ if name.endswith("_scorer")]
@@ -51,6 +56,49 @@ def test_chained_extractors_are_a_union():
 def test_scorers_have_names(name):
     scorer = getattr(metrics, name)
     assert scorer.__name__ == name
+
+
+@pytest.mark.filterwarnings("ignore:Scoring failed", "ignore::sklearn.exceptions.ConvergenceWarning")
+@given(st.data())
+def test_accuracy_of_scikit_learn_is_not_that_of_tokens(data):
+    """What the pages and ``score`` say of ``scoring="accuracy"``; ``score`` itself is right in all cases."""
+    names = data.draw(st.sampled_from([[0, 1], [3, 7], [False, True], ["a", "b"], [0, 1, 2]]))
+    as_arrays, alike = data.draw(st.booleans()), data.draw(st.booleans())
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    lengths = [4] * 12 if alike else [3, 4, 5] * 4
+    y = [[names[i] for i in (*range(len(names)), *rng.integers(0, len(names), n))][:n] for n in lengths]
+    given_y = [np.array(labels) for labels in y] if as_arrays else y
+    X = [[{"x": rng.normal() + names.index(label)} for label in labels] for labels in y]
+    crf = HighOrderCRF(max_iter=9).fit(X, given_y)
+    assert crf.score(X, given_y) == metrics.token_accuracy_score(y, crf.predict(X))
+    scores = cross_val_score(HighOrderCRF(max_iter=9), X, given_y, cv=2, scoring="accuracy")
+    if as_arrays and alike and len(names) == 2 and names != ["a", "b"]:
+        whole = make_scorer(metrics.sequence_accuracy_score)
+        np.testing.assert_array_equal(
+            scores, cross_val_score(HighOrderCRF(max_iter=9), X, given_y, cv=2, scoring=whole)
+        )
+    else:
+        assert np.isnan(scores).all()
+
+
+def test_weights_of_sequences_in_a_search(pipe):
+    """The page on penalties: without routing by the step's name, with it if the model requests them."""
+    weights, options = np.arange(len(X)) % 3 + 1.0, {"cv": 2, "error_score": "raise"}
+    expected = clone(pipe).set_params(highordercrf__sigma_reg=0.3).fit(X, Y, highordercrf__sample_weight=weights)
+    search = GridSearchCV(clone(pipe), {"highordercrf__sigma_reg": [0.3]}, **options)
+    search.fit(X, Y, highordercrf__sample_weight=weights)
+    found = [search.best_estimator_]
+    with config_context(enable_metadata_routing=True):
+        crf = clone(pipe[-1]).set_fit_request(sample_weight=True)
+        with pytest.raises(UnsetMetadataPassedError, match="HighOrderCRF.score"):
+            GridSearchCV(clone(crf), {"sigma_reg": [0.3]}, **options).fit(DICTS, Y, sample_weight=weights)
+        crf.set_score_request(sample_weight=True)
+        alone = GridSearchCV(clone(crf), {"sigma_reg": [0.3, 1.0]}, **options).fit(DICTS, Y, sample_weight=weights)
+        assert len(alone.cv_results_["mean_test_score"]) == 2
+        search = GridSearchCV(make_pipeline(pipe[0], crf), {"highordercrf__sigma_reg": [0.3]}, **options)
+        found.append(search.fit(X, Y, sample_weight=weights).best_estimator_)
+    for model in found:
+        np.testing.assert_allclose(model[-1].coef_.toarray(), expected[-1].coef_.toarray(), rtol=1e-9)
 
 
 def test_curves_take_scorers(pipe):

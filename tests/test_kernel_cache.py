@@ -6,6 +6,7 @@ share (``test_architecture`` sees to it that they do).
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,41 @@ def test_kernels_do_not_run_as_python(monkeypatch):
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     with pytest.raises(ImportError, match="unset the variable NUMBA_DISABLE_JIT"):
         _jit.njit(cache=True)
+
+
+def test_what_works_without_the_compiler_of_numba():
+    """Of the modules those that the page names; all others say which variable to unset."""
+    page = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "limits.md").read_text(encoding="utf-8")
+    named = re.search(r"NUMBA_DISABLE_JIT` is set,([^;.]+) can be imported; the others,", page)[1]
+    golden = Path(__file__).parent / "golden" / "tagger-names-1.hocrf"
+    program = f"""if True:
+        import importlib, pkgutil
+        import sklearn_hocrf
+        def works(name):
+            try:
+                importlib.import_module("sklearn_hocrf." + name)
+            except ImportError as error:
+                assert "unset the variable NUMBA_DISABLE_JIT" in str(error), error
+                return False
+            return True
+        names = [module.name for module in pkgutil.iter_modules(sklearn_hocrf.__path__) if module.name[0] != "_"]
+        print(*filter(works, names))
+        try:
+            sklearn_hocrf.HighOrderCRF
+        except ImportError as error:
+            print("HighOrderCRF:", error)
+        from sklearn_hocrf import datasets, tagger, text
+        (words, *_), _ = datasets.make_name_sentences(2)
+        tokens, = text.tokenize([" ".join(words)])
+        print(*tagger.Tagger({str(golden)!r}).predict(tokens))
+    """
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment)
+    assert run.returncode == 0, run.stderr
+    modules, estimator, labels = run.stdout.splitlines()
+    assert sorted(modules.split()) == sorted(re.findall(r"`(\w+)`", named))
+    assert re.match("HighOrderCRF: .* NUMBA_DISABLE_JIT", estimator)
+    assert len(labels.split()) > 2
 
 
 def test_kernels_come_from_the_cache(toy):

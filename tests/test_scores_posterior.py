@@ -1,5 +1,6 @@
 """All answers for scores from elsewhere: those of an estimator with the same scores, and those by enumeration."""
 
+import inspect
 import itertools
 import operator
 import tracemalloc
@@ -91,8 +92,8 @@ def drawn(draw, one_label=True, impossible=True):
     for z in draw(st.lists(st.lists(st.sampled_from(names), min_size=1, max_size=4), max_size=5)):
         repeats = any(a == b for a, b in itertools.pairwise(z))
         if history == "tokens" or (len(z) > 1 and not repeats) or (scheme == "runs" and len(z) < 3):
-            can_be_forbidden = impossible and len(z) > 1 and (history == "tokens" or scheme == "runs")
-            patterns[tuple(z)] = -np.inf if can_be_forbidden and rng.random() < 0.1 else float(rng.choice(NUMBERS))
+            can_be_forbidden = impossible and len(z) > 1
+            patterns[tuple(z)] = -np.inf if can_be_forbidden and rng.random() < 0.2 else float(rng.choice(NUMBERS))
     if history == "segments" and scheme != "runs" and draw(st.booleans()):
         patterns["B-P", "I-P"] = draw(st.sampled_from([1.0, -np.inf] if impossible else [1.0]))
     lengths = draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
@@ -113,8 +114,7 @@ def test_answers_are_those_of_all_labellings(case, dtype, form):
         scores, lengths = list(map(Tensor, parts)) if form == "tensors" else parts, None
     before = [part.copy() for part in parts]
     found = posterior(scores, case.patterns, lengths=lengths, **case.options)
-    every = [case.legal(len(part)) for part in parts]
-    values = [np.array([case.score(part, y) for y in of]) for part, of in zip(case.parts, every, strict=True)]
+    every, values = all_scores(case)
     if any((value == -np.inf).all() for value in values):
         with pytest.raises(ValueError, match="forbids every labelling"):
             found.predict()
@@ -122,6 +122,9 @@ def test_answers_are_those_of_all_labellings(case, dtype, form):
     log_p = [value - np.logaddexp.reduce(value) for value in values]
     check(found, case, every, log_p)
     rng = np.random.default_rng(0)
+    any_y = [tuple(rng.choice(np.array(case.labels), size=len(part)).tolist()) for part in parts]
+    expected = [of_p[of.index(y)] if y in of else -np.inf for y, of, of_p in zip(any_y, every, log_p, strict=True)]
+    np.testing.assert_allclose(found.log_likelihood([*map(list, any_y)]), expected, atol=1e-9)
     known, agree = [], []
     for of, of_p in zip(every, log_p, strict=True):
         truth = of[rng.choice(len(of), p=np.exp(of_p))]
@@ -132,6 +135,23 @@ def test_answers_are_those_of_all_labellings(case, dtype, form):
     check(found, case, every, given_known, known=known)
     for part, copied in zip(parts, before, strict=True):
         np.testing.assert_array_equal(part, copied)
+
+
+def all_scores(case):
+    """Return all labellings of each sequence, and their scores."""
+    every = [case.legal(len(part)) for part in case.parts]
+    return every, [np.array([case.score(part, y) for y in of]) for part, of in zip(case.parts, every, strict=True)]
+
+
+@pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
+@pytest.mark.parametrize("forbidden", [["PO"], ["OP"], ["PP"], ["POP", "OO"], ["OPPO", "PO"], ["PPP", "POPO"]])
+def test_forbidden_patterns_of_segments_of_tags(scheme, forbidden):
+    labels, rng = CLASSES[scheme], np.random.default_rng(0)
+    patterns = {tuple(z): -np.inf for z in forbidden} | {("O", "P", "O"): 0.5}
+    parts = [rng.choice(NUMBERS, size=(n, len(labels))) for n in (5, 0, 1, 3)]
+    case = Case(parts, labels, patterns, scheme, scheme, "segments")
+    every, values = all_scores(case)
+    check(posterior(case.parts, patterns, **case.options), case, every, [of - np.logaddexp.reduce(of) for of in values])
 
 
 def check(found, case, every, log_p, **known):
@@ -167,10 +187,64 @@ def check(found, case, every, log_p, **known):
         highest = np.sort(of_p[of_p > -np.inf])[::-1][:3]
         np.testing.assert_allclose([one.log_probability for one in nbest[n]], highest, atol=1e-9)
         np.testing.assert_allclose([of_p[index[tuple(one.labels)]] for one in nbest[n]], highest, atol=1e-9)
+        assert len(nbest[n]) == len(highest)
         assert all(p[index[tuple(y)]] > 0 for y in samples[n])
         assert entropy[n] == pytest.approx(-(p * np.where(p > 0, of_p, 0.0)).sum(), abs=1e-9)
         logs = np.log(np.where(expected > 0, expected, 1.0))
         np.testing.assert_allclose(of_tokens[n], -(expected * logs).sum(axis=1), atol=1e-9)
+
+
+@given(st.data())
+def test_ties_go_to_the_label_of_the_first_column(data):
+    labels = data.draw(st.permutations("abc"))
+    scores = data.draw(st.lists(st.lists(st.sampled_from([0.0, 0.5]), min_size=3, max_size=3), min_size=1, max_size=4))
+    pairs = {(a, b): data.draw(st.sampled_from([0.0, 0.5])) for a in "abc" for b in "abc"}
+    case = Case([np.array(scores)], labels, pairs, "runs", None, "tokens")
+    every = [*itertools.product(labels, repeat=len(scores))]  # those of the first columns come first
+    best = max(every, key=lambda y: case.score(case.parts[0], y))
+    assert posterior(scores, pairs, labels=labels).predict() == [[*best]]
+
+
+@given(drawn(impossible=False), st.sampled_from(["bio", "runs", "auto", None]))
+def test_the_scheme_of_segments(case, scheme):
+    case = case._replace(constraints=None, patterns={}, history="tokens")
+    expected = scheme if scheme in ("bio", "runs") else "runs"
+    if "O" in case.labels and "P" not in case.labels:  # they look like tags
+        case = case._replace(labels=["O", "B-P", "I-P", "B-Q", "I-Q"][: len(case.labels)])
+        expected = scheme if scheme == "runs" else "bio"
+    elif scheme == "bio":
+        with pytest.raises(ValueError, match="is not a tag"):
+            posterior(case.parts, labels=case.labels, scheme=scheme)
+        return
+    found = posterior(case.parts, labels=case.labels, scheme=scheme)
+    assert found.predict_segments() == extract_segments(found.predict(), scheme=expected)
+
+
+def test_tokens_are_independent_without_patterns_and_constraints():
+    rng = np.random.default_rng(0)
+    padded, mask = rng.normal(size=(3, 5, 4)), np.arange(5) < np.array([[5], [0], [3]])
+    expected = np.exp(padded) / np.exp(padded).sum(axis=2, keepdims=True)
+    for patterns in None, {}:
+        found = posterior(padded[mask], patterns, lengths=mask.sum(1), n_jobs=2)
+        close(np.concatenate(found.predict_marginals()), expected[mask])
+        assert found.predict() == [padded[n, : mask[n].sum()].argmax(axis=1).tolist() for n in range(3)]
+    found = posterior(padded[0])
+    assert list(map(len, found.predict_nbest(1))) == list(map(len, found.sample(1))) == [1]
+    assert found.predict_nbest(2, accept=lambda labels: labels[0] == 3)[0][1].labels[0] == 3
+    assert found.sample(9, random_state=3) == found.sample(9, random_state=3)
+
+
+def test_methods_are_those_of_an_estimator():
+    for name, method in inspect.getmembers(type(posterior([[0.0]])), inspect.isfunction):
+        if not name.startswith("_"):
+            own, theirs = (set(inspect.signature(of).parameters) for of in (method, getattr(HighOrderCRF, name)))
+            assert own | {"X"} <= theirs <= own | {"X", "scheme", "unknown"}
+
+
+def test_segments_of_half_the_probability_may_overlap():
+    found = posterior([[0.0, 0.0]])
+    assert found.predict_segments(threshold=0.5)[0].tolist() == [(0, 1, 0, 0.5), (0, 1, 1, 0.5)]
+    assert len(found.predict_segments(threshold=np.nextafter(0.5, 1))[0]) == 0
 
 
 def estimator_of(case):

@@ -6,6 +6,8 @@ import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
 from registry import written
 from scipy import sparse
@@ -173,6 +175,22 @@ def test_tags_of_other_letters_make_the_same_model():
     np.testing.assert_array_equal(iob1.coef_.toarray(), as_bio.coef_.toarray())
     assert iob1.predict(X) == as_bio.predict(X)
     assert iob1.score(X, tags) == as_bio.score(X, Y["bio"])
+
+
+@given(st.sampled_from(SCHEMES), st.data())
+def test_the_score_compares_tokens(fitted, scheme, data):
+    """With segments, their labels and whether a segment begins."""
+    truth, right = [], []
+    for labels, words in zip(fitted[scheme].predict(X), WORDS, strict=True):
+        stops = [*sorted(data.draw(st.sets(st.integers(1, len(words) - 1)))), len(words)]
+        bounds = zip([0, *stops[:-1]], stops, strict=True)
+        drawn = [(u, v, data.draw(st.sampled_from(LABELS if v == u + 1 else "LP"))) for u, v in bounds]
+        truth.append(written(drawn, scheme))
+        own, other = labels, truth[-1]
+        if scheme == "segments":
+            own, other = ([(z, t == u) for u, v, z in of for t in range(u, v)] for of in (own, other))
+        right += [a == b for a, b in zip(own, other, strict=True)]
+    assert fitted[scheme].score(X, truth) == np.mean(right)
 
 
 def test_broken_tags_begin_segments():

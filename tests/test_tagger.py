@@ -122,6 +122,13 @@ def assert_same_segments(found, model, X):
         assert found.predict_segments(tokens) == [segment[:3] for segment in own.tolist()]
 
 
+def assert_same_likely_segments(found, model, X, threshold):
+    """Compare all segments that reach a threshold, but for those whose rounding decides."""
+    for tokens, segments in zip(X, model.predict_segments(X, threshold=threshold), strict=True):
+        own = found.predict_segments(tokens, threshold=threshold)
+        assert_alike(*(of[np.abs(of["probability"] - max(threshold, 1e-12)) > 1e-12] for of in (own, segments)))
+
+
 @pytest.mark.parametrize(
     "y",
     [
@@ -278,6 +285,25 @@ def test_drawn_templates(tmp_path_factory, data):
     found = tagger_of(model, tmp_path_factory.getbasetemp(), functions=own)
     assert_same(found, model, answered(model, X_new))
     assert_same(found, model, X, y)
+    if found.scheme:
+        threshold = data.draw(st.sampled_from([0, 1e-9, 0.1, 0.3, np.float32(0.5), 0.9, 1]))
+        assert_same_likely_segments(found, model, answered(model, X_new), threshold)
+
+
+@given(st.data())
+def test_drawn_tags(tmp_path_factory, data):
+    """Segments of tags, right ones or not, that reach a threshold."""
+    scheme = data.draw(st.sampled_from(["bio", "bioes", "bilou", "bmes", "iob1"]))
+    begin, inside, outside, *ends = _tagger.PREFIXES[scheme]
+    tags = [outside, *(f"{prefix}-{name}" for prefix in [begin, inside, *ends] for name in "PQ")]
+    X = data.draw(sequences(st.lists(st.sampled_from("abc"), max_size=2)))
+    y = [[data.draw(st.sampled_from(tags)) for _ in tokens] for tokens in X]
+    model = fit(HighOrderCRF(data.draw(st.integers(0, 3)), max_iter=data.draw(st.integers(1, 4))), X, y)
+    if model is None:
+        return
+    found, X = tagger_of(model, tmp_path_factory.getbasetemp()), [*X, []]
+    if found.scheme:
+        assert_same_likely_segments(found, model, X, data.draw(st.floats(0, 1)))
 
 
 PHRASE_WORDS = st.sampled_from(["in", "In", "the", "a|b", "", "É", "(", "ß", "SS", None])
@@ -441,6 +467,8 @@ def test_segments(tmp_path, max_order, scheme):
     X, y = X_NAMES[:15], Y_NAMES[:15]
     found = tagger_of(model.fit(X, y), tmp_path)
     assert_same_segments(found, model, [*X_NAMES[:30], []])
+    for threshold in 0, 0.01, 0.2, 0.6, 1:
+        assert_same_likely_segments(found, model, [*X_NAMES[:30], []], threshold)
     model.set_params(highordercrf__constraints=None).fit(X, [[label[-3:] for label in labels] for labels in y])
     assert_same_segments(tagger_of(model, tmp_path), model, X_NAMES[:30])
 
@@ -580,6 +608,98 @@ def test_questions_that_make_no_sense(tmp_path):
         found.log_likelihood(["Ann"], ["O", "O"])
     with pytest.raises(ValueError, match="n must be"):
         found.predict_nbest(["Ann"], 0)
+    for threshold in -0.1, 2, math.nan, "0.5", True:
+        with pytest.raises(ValueError, match="threshold must be a probability, a number in"):
+            found.predict_segments(["Ann"], threshold=threshold)
+
+
+WORDS = [["Ann", "left", "."], ["Bob", "ran"]]
+NUMBERED = [[1.0, 2.0], [3.0, 4.0, 5.0]]
+COLUMN, COLUMNS = ["U1:%x[0,0]"], ["U1:%x[0,0]", "U2:%x[-1,1]"]
+
+
+def each(make, X=WORDS):
+    """Return sequences whose tokens are made of words or numbers."""
+    return [[make(one) for one in tokens] for tokens in X]
+
+
+PAIRS, DICTS = each(lambda word: (word, "P")), each(lambda word: {"v": word, "p": "P"})
+BATCHES = {  # the first step of a pipeline, if any, and sequences of each form of tokens
+    "dicts": (None, DICTS),
+    "dicts of dicts": (None, each(lambda word: {"w": {"lower": word}, "n": 2.0})),
+    "names": (None, each(lambda word: [word, "P"])),
+    "words": (SequenceFeatureExtractor(), WORDS),
+    "named words": (SequenceFeatureExtractor(fields=["v"]), WORDS),
+    "pairs": (SequenceFeatureExtractor(), PAIRS),
+    "pairs of two": (SequenceFeatureExtractor(), [pairs[:2] for pairs in PAIRS]),
+    "named pairs": (SequenceFeatureExtractor(fields=["v", "p"]), PAIRS),
+    "lists": (SequenceFeatureExtractor(), each(list, PAIRS)),
+    "columns of one": (SequenceFeatureExtractor(), each(lambda word: (word,))),
+    "fields": (SequenceFeatureExtractor(), DICTS),
+    "numbers": (SequenceFeatureExtractor(), NUMBERED),
+    "rows": (SequenceFeatureExtractor(), each(lambda x: [x, -x], NUMBERED)),
+    "arrays": (SequenceFeatureExtractor(), [np.array(rows) for rows in each(lambda x: [x, -x], NUMBERED)]),
+    "attributes": (SequenceFeatureExtractor("attributes"), DICTS),
+    "templates of words": (SequenceFeatureExtractor(COLUMN), WORDS),
+    "templates of columns": (SequenceFeatureExtractor(COLUMNS), PAIRS),
+    "templates of fields": (SequenceFeatureExtractor(COLUMNS), DICTS),
+    "templates of lists": (SequenceFeatureExtractor(COLUMNS), each(list, PAIRS)),
+}
+METHODS = {
+    "read": (),
+    "predict": (),
+    "tag": (),
+    "predict_marginals": (),
+    "predict_segments": (),
+    "predict_nbest": (),
+    "log_likelihood": ([["A", "B", "A"], ["B", "A"]],),
+}
+
+
+@pytest.mark.parametrize("form", BATCHES)
+def test_a_list_of_sequences(form, tmp_path):
+    """What the estimator takes is the commonest mistake; the message says what to do, and that works."""
+    extractor, X = BATCHES[form]
+    y = [["A", "B", "A"][: len(tokens)] for tokens in X]
+    model = HighOrderCRF(max_iter=2) if extractor is None else make_pipeline(clone(extractor), HighOrderCRF(max_iter=2))
+    tagger = tagger_of(model.fit(X, y), tmp_path)
+    every = np.empty(len(X), object)
+    every[:] = X
+    batches = [X, tuple(X), X[:1], X[1:], [[], *X], [tuple(X[0])], every]
+    for name, arguments in METHODS.items():
+        for batch in [*batches, iter(X)]:
+            with pytest.raises((TypeError, ValueError), match="a tagger reads one sequence") as raised:
+                getattr(tagger, name)(batch, *arguments)
+            assert "[tagger.predict(x) for x in X]" in str(raised.value)
+    assert len([tagger.predict(x) for x in X]) == 2
+
+
+def test_sequences_of_other_kinds(tmp_path):
+    """Labels of several sequences, items of python-crfsuite, and frames, whose columns an iteration names."""
+    model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=2)).fit(WORDS, METHODS["log_likelihood"][0])
+    found = tagger_of(model, tmp_path)
+    for labels in [["A", "B", "A"]] * 3, [["A"]], [{"A"}, "B", "A"], None, "ABA", {"A": 1}:
+        with pytest.raises((TypeError, ValueError), match="one sequence|a sequence is a list of labels"):
+            found.log_likelihood(WORDS[0], labels)
+    for n in 0, 2.5, "3", None, [["A"]]:
+        with pytest.raises(ValueError, match="n must be an integer of at least 1"):
+            found.predict_nbest(WORDS[0], n)
+
+    class ItemSequence:
+        """As that of python-crfsuite, whose name is all that is known of it."""
+
+    class Frame:
+        columns, shape = ["w"], (3, 1)
+
+        def __iter__(self):
+            return iter(self.columns)
+
+    with pytest.raises(TypeError, match="pass its items"):
+        found.predict(ItemSequence())
+    with pytest.raises(ValueError, match="a tagger reads one sequence"):
+        found.predict([ItemSequence(), ItemSequence()])
+    with pytest.raises(TypeError, match=r'a data frame: pass its to_dict\("records"\)'):
+        found.predict(Frame())
 
 
 # --- memory, threads, processes ---------------------------------------------------------------------------------------

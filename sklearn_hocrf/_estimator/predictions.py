@@ -214,6 +214,10 @@ class PredictionsMixin:
         tag ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For scores
         of whole segments, see :mod:`sklearn_hocrf.metrics`.
 
+        scikit-learn's ``scoring="accuracy"`` is not this score. It gives nan, or, if y has arrays of one length with
+        two numbers as labels (such as 0 and 1), silently the share of sequences that are entirely right. In searches,
+        pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
+
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix

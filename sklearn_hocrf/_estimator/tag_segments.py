@@ -79,7 +79,7 @@ class TagSegmentsMixin:
             As in :meth:`predict`.
         threshold : float or None, default=None
             None returns the segments that the labels of :meth:`predict` encode. A number in [0, 1] returns all segments
-            that are at least as probable, with their probabilities. Below 0.5 they may overlap: a low threshold finds
+            that are at least as probable, with their probabilities. Up to 0.5 they may overlap: a low threshold finds
             more of the true segments than the best labelling has.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that

@@ -382,13 +382,13 @@ def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:
     return found
 
 
-def checked_forbidden(forbidden: Iterable[Sequence[int]], n_labels: int) -> tuple[tuple[int, ...], ...]:
+def checked_forbidden(forbidden: Iterable[Sequence[int]], n_codes: int) -> tuple[tuple[int, ...], ...]:
     """Return forbidden runs of two or more label codes, sorted and distinct, or raise a ValueError."""
     runs = set()
     for run in forbidden:
         is_run = isinstance(run, (tuple, list)) and len(run) > 1
-        if not is_run or not all(isinstance(y, Integral) and 0 <= y < n_labels for y in run):
-            raise ValueError(f"a forbidden run must have two or more labels in [0, {n_labels}), got {run!r:.80}")
+        if not is_run or not all(isinstance(y, Integral) and 0 <= y < n_codes for y in run):
+            raise ValueError(f"a forbidden run must have two or more labels in [0, {n_codes}), got {run!r:.80}")
         runs.add(tuple(map(int, run)))
     return tuple(sorted(runs, key=lambda run: (len(run), run)))
 

@@ -39,7 +39,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     patterns : PatternTable
         Patterns that have weights. Those that contain a forbidden run never occur.
     forbidden : iterable of tuples of int
-        Runs of two or more label codes that must not occur, of any length, whether they are patterns or not.
+        Runs of two or more label codes that must not occur, of any length, whether they are patterns or not. If labels
+        are tags, a run has the codes of segments, or is a pair of tags.
 
     Raises
     ------
@@ -48,10 +49,14 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     """
     patterns = PatternTable(*patterns).checked()
     n_labels = patterns.n_labels
-    runs, tags = _without_longer(checked_forbidden(forbidden, n_labels)), TagHistory.of(patterns.history, n_labels)
+    tags = TagHistory.of(patterns.history, n_labels)
+    runs = _without_longer(checked_forbidden(forbidden, tags.n_codes))
     if any(map(tags.is_impossible, runs)):
         raise ValueError("forbidden runs of three or more segments must not have equal neighbours")
-    if tags.first and runs and (max(map(len, runs)) > 2 or tags.border(*np.array(runs).T).any()):
+    of_tags = [run for run in runs if min(run) < tags.first]  # others are of segments
+    if any(len(run) > 2 or max(run) >= n_labels for run in of_tags) or (
+        tags.border(*np.array(of_tags, int).reshape(-1, 2).T).any()
+    ):
         raise ValueError("forbidden runs of tags must be pairs that are never right")
     if runs:
         automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, n_labels))
