@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
 from numbers import Real
@@ -27,15 +28,26 @@ from ._data.checks import short, without_columns
 from ._data.warnings import unwarned, warn_user
 from ._persistence import VersionMixin
 from ._solvers import zero_of_slope
+from ._validation._attributes import looks_like_rows
 from ._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
-from ._validation._inputs import check_sequence_weight, input_form, refuse_no_tokens, used_sequences
-from ._validation._messages import refuse_infinite_values, refuse_non_sequence
-from ._validation._rows import check_table, n_tokens, refuse_complex, stack_rows
+from ._validation._inputs import (
+    check_sequence_weight,
+    common_column_names,
+    input_form,
+    refuse_no_tokens,
+    used_sequences,
+)
+from ._validation._messages import TOKEN_FEATURES_FIRST, Places, refuse_infinite_values, refuse_non_sequence
+from ._validation._rows import check_table, n_tokens, stack_rows
 from ._validation._sklearn import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
 from ._validation._splits import ASKED, each_fold, fit_part, indexable_sequences, router_of, splits_of
 from ._validation._token_targets import read_token_targets
 from .crf import HighOrderCRF
 
+FOR_MODEL = (
+    "passthrough gives features to the sequence model, which needs finite numbers: list those that are, such as "
+    "passthrough=[0], or encode texts and fill missing values before"
+)
 METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
 BOUNDS = 0.01, 1e4  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature
@@ -62,7 +74,9 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     ----------
     estimator : classifier or Pipeline
         It gets the tokens of all sequences as the rows of a table, or as a list, and must have ``predict_proba`` or
-        ``decision_function`` once it is fitted. Features of neighbouring tokens have to be in the rows already.
+        ``decision_function`` once it is fitted. Features of neighbouring tokens have to be in the rows already. In
+        place of labels it gets codes: 0, 1, ... for the sorted labels of its training data. A `class_weight` names the
+        labels themselves.
     final_estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or None, default=None
         The sequence model. None means ``HighOrderCRF()``, whose parameters a search cannot set: it sets
         ``final_estimator__max_order`` of ``final_estimator=HighOrderCRF()``. The names of its features are "score=" and
@@ -87,7 +101,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     Attributes
     ----------
     estimator_ : classifier or Pipeline
-        The classifier, fitted to all tokens whose labels are known.
+        The classifier, fitted to all tokens whose labels are known. Unless it was fitted before, its classes are
+        0, 1, ..., the codes of the sorted labels of these tokens.
     final_estimator_ : estimator
         The fitted sequence model.
     stack_method_ : str
@@ -211,16 +226,18 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         training, splits, scoring, of_final = self._prepared(X, y, sample_weight, params)
         tokens = training.tokens
         if splits is None:
-            classifier, scores = self.estimator, scoring.of(self.estimator, tokens.rows)
+            with tokens.explained():
+                classifier, scores = self.estimator, scoring.of(self.estimator, tokens.rows)
         else:
             scoring, scores = self._out_of_fold(training, scoring, splits)
-            classifier = fit_part(*training.of_fit(), training.params, np.flatnonzero(training.codes >= 0))
-            scoring.by(classifier)  # raises if it lacks the method
+            with tokens.explained():
+                fitted = fit_part(*training.of_fit(), training.params, np.flatnonzero(training.codes >= 0))
+            classifier, scoring = fitted.estimator_, scoring.by(fitted.estimator_, fitted.codes_)
         final = clone(self._unfitted_final())
         scoring = scoring.scaled_on(scores, training)
         final.fit(scoring.columns(tokens, scores), without_columns(y), **of_final)
-        fitted = {"estimator_": classifier, "final_estimator_": final, "stack_method_": scoring.method}
-        self.__dict__.update(fitted, temperature_=scoring.temperature, _scored_by=scoring._asdict())
+        made = {"estimator_": classifier, "final_estimator_": final, "stack_method_": scoring.method}
+        self.__dict__.update(made, temperature_=scoring.temperature, _scored_by=scoring._asdict())
         return self
 
     def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> None:
@@ -234,7 +251,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     def _prepared(self, X, y, sample_weight, params) -> tuple[_Training, list | None, _Scoring, dict]:
         """Return what is trained on, with the splits unless the classifier is fitted, or raise what can be refused."""
         X, y = indexable_sequences(X, y)
-        tokens = self._tokens(X)
+        tokens = _Tokens.of(X)
         form, lengths = tokens.form, np.diff(tokens.offsets)
         weight = check_sequence_weight(sample_weight, len(lengths))
         used = used_sequences(lengths, weight)
@@ -258,24 +275,18 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         check_fit(self._unfitted_final(), columns, y, **of_final)
         return training, splits, scoring, of_final
 
-    def _tokens(self, X: Any) -> _Tokens:
-        """Return the tokens of X, or raise for numbers that are not finite, if the classifier does not take them."""
-        tokens = _Tokens.of(X)
-        kind = getattr(getattr(tokens.rows, "dtype", None), "kind", "O")
-        if kind == "f" and tokens.form != "table" and not get_tags(self.estimator).input_tags.allow_nan:
-            refuse_infinite_values(SequenceBatch.from_table(tokens.rows, tokens.offsets))
-        return tokens
-
     def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> tuple[_Scoring, np.ndarray]:
         """Return the scores of all tokens, each by a classifier that has not seen its sequence, and their method."""
 
-        def score(classifier, rows, _):
-            own = scoring.by(classifier)
-            return own.method, own.of(classifier, rows)
+        def score(fitted, rows, _):
+            own = scoring.by(fitted.estimator_, fitted.codes_)
+            return own.method, own.of(fitted.estimator_, rows)
 
         splits = [(training.labelled(train), training.tokens.positions(test)) for train, test in splits]
         threads = {"n_jobs": self.n_jobs, "require": "sharedmem"}
-        methods, of_folds = zip(*each_fold(score, *training.of_fit(), splits, training.params, **threads), strict=True)
+        with training.tokens.explained():
+            folds = each_fold(score, *training.of_fit(), splits, training.params, **threads)
+        methods, of_folds = zip(*folds, strict=True)
         if len(set(methods)) > 1:
             raise ValueError(f"some classifiers of the splits have {METHODS[0]}, others have not: set stack_method")
         scores = np.concatenate([part for part in of_folds if len(part)])
@@ -320,8 +331,10 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         return self.__dict__.get(self._answering, self._unfitted_final())
 
     def _given(self, X: Any) -> Any:
-        tokens, scoring = self._tokens(X), _Scoring(**self._scored_by)
-        return scoring.columns(tokens, scoring.of(self.estimator_, tokens.rows))
+        tokens, scoring = _Tokens.of(X), _Scoring(**self._scored_by)
+        with tokens.explained():
+            scores = scoring.of(self.estimator_, tokens.rows)
+        return scoring.columns(tokens, scores)
 
     def _passed_on(self, method: Callable) -> Callable:
         if "X" not in signature(method).parameters:
@@ -348,8 +361,6 @@ class _Tokens(NamedTuple):
         """Read X in any form."""
         X = without_columns(X)
         form = input_form(X)
-        if getattr(X, "dtype", None) is not None:
-            refuse_complex(X)
         if isinstance(X, SequenceBatch):
             is_dense = X.dense is not None and len(X.dense.attributes) == X.n_attributes
             return cls(X.toarray() if is_dense else X.tocsr(), X.offsets, form, X.feature_names)
@@ -361,21 +372,86 @@ class _Tokens(NamedTuple):
         rows = _stacked(X)
         return cls(rows, offsets_of(list(map(n_tokens, X))), form, getattr(rows, "columns", None))
 
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Add to errors of a classifier which tokens it may not take: what it takes shows only when it is called."""
+        try:
+            yield
+        except (AttributeError, TypeError, ValueError) as error:
+            if reason := self._reason():
+                kind = ValueError if isinstance(error, ValueError) else TypeError
+                first_line = str(error).strip().partition("\n")[0][:80]
+                raise kind(f"the classifier fails ({first_line}), perhaps because of this: {reason}") from error
+            raise
+
+    def _reason(self) -> str:
+        """Return which token is not a row of finite numbers, or an empty text."""
+        try:
+            self.numbers(self.rows, self.names)
+        except (TypeError, ValueError) as error:
+            return str(error)
+        return ""
+
+    def numbers(self, rows: Any, names: Any) -> Any:
+        """Return columns of the tokens as an array or a sparse matrix, or raise unless they are finite numbers."""
+        places = Places(self.offsets, names)
+        if not looks_like_rows([rows], default=True):
+            what = f"{places.row(0)} of X is {short(rows[0])}, no row of numbers"
+            raise TypeError(f"{what}, as this estimator takes: {TOKEN_FEATURES_FIRST}")
+        table = check_table(rows, None, places)
+        refuse_infinite_values(SequenceBatch.from_table(table, self.offsets), places)
+        return table
+
     def positions(self, sequences: np.ndarray) -> np.ndarray:
         """Return the indices of the tokens of some sequences."""
         return joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
 
 
 def _stacked(X: list) -> Any:
-    """Return the tokens of sequences, one after another."""
+    """Return the tokens of sequences, one after another, in types that a classifier may take."""
+    if any(map(np.ma.is_masked, X)):
+        stack_rows(X, None, None)  # raises: concatenation would forget the mask
     full = [sequence for sequence in X if n_tokens(sequence)]
     first = full[0] if full else []
-    if getattr(getattr(first, "dtype", None), "kind", "O") in "biufc":
-        return stack_rows(X, None, None)[0]
+    widths = {n: one.shape[1] for n, one in enumerate(X) if n_tokens(one) and len(getattr(one, "shape", ())) == 2}
+    for n, width in widths.items():
+        origin = next(iter(widths))
+        if width != widths[origin]:
+            raise ValueError(f"X has {width} features in sequence {n}, but sequence {origin} has {widths[origin]}")
     for library in filter(None, map(sys.modules.get, ("pandas", "polars"))):
         if isinstance(first, library.DataFrame):
+            common_column_names(X)  # raises where they differ
             return library.concat(full)
+    if any(map(sparse.issparse, full)):
+        return sparse.vstack(list(map(sparse.csr_array, full)), format="csr")
     return np.concatenate(full) if hasattr(first, "shape") else [token for one in full for token in one]
+
+
+class _OfCodes(BaseEstimator):
+    """A classifier whose labels are 0 to n - 1 in each part of the data: some classifiers take no others."""
+
+    def __init__(self, estimator: Any, labels: np.ndarray):
+        self.estimator, self.labels = estimator, labels
+
+    def fit(self, X: Any, y: np.ndarray, **params: Any) -> Self:
+        """Fit a clone; y has indices of ``labels``, and ``codes_`` are those that occur."""
+        self.codes_, codes = np.unique(y, return_inverse=True)
+        self.estimator_ = clone(self.estimator).set_params(**self._weights()).fit(X, codes, **params)
+        return self
+
+    def _weights(self) -> dict:
+        """Return the weights of classes that parameters name by label, with codes for labels."""
+        code_of = {label: code for code, label in enumerate(self.labels[self.codes_].tolist())}
+        absent = set(self.labels.tolist()) - set(code_of)
+        given = {
+            name: value
+            for name, value in self.estimator.get_params().items()
+            if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping)
+        }
+        return {  # codes beyond the others make scikit-learn refuse labels that y lacks
+            name: {code_of.setdefault(label, len(code_of)): value[label] for label in value if label not in absent}
+            for name, value in given.items()
+        }
 
 
 class _Training(NamedTuple):
@@ -390,14 +466,14 @@ class _Training(NamedTuple):
 
     def of_fit(self) -> tuple[Any, Any, np.ndarray]:
         """Return the estimator, its X and its y; only those of :meth:`labelled` tokens are meant."""
-        return self.estimator, self.tokens.rows, self.labels[self.codes]
+        return _OfCodes(self.estimator, self.labels), self.tokens.rows, self.codes
 
     def check(self, splits: list) -> None:
         """Raise an error for a classifier or splits that cannot be fitted; warn of splits that lack a label."""
         tested = np.concatenate([test for _, test in splits])
         if not np.array_equal(np.sort(tested), np.arange(len(self.tokens.offsets) - 1)):
             raise ValueError("each sequence must be in the test part of exactly one split of cv")
-        check_fit(self.estimator, None, self.labels[self.codes[self.codes >= 0]])
+        check_fit(self.estimator, None, self.codes[self.codes >= 0])
         for index, (train, _) in enumerate(splits):
             codes = self.codes[self.labelled(train)]
             if not len(codes):
@@ -420,34 +496,35 @@ class _Scoring(NamedTuple):
     passthrough: Any
     n_columns: int = 0  # of scores; 1 for the decision function of two classes
     temperature: float = 1.0
+    codes: np.ndarray | None = None  # the columns of the classifier's classes 0, 1, ...; None if they are all labels
 
-    def by(self, classifier: Any) -> _Scoring:
-        """Return this with the method of a fitted classifier: some have it only then."""
+    def by(self, classifier: Any, codes: np.ndarray | None = None) -> _Scoring:
+        """Return this with the method of a fitted classifier: some have it only then. ``codes`` are of its labels."""
         asked = METHODS if self.method == "auto" else (self.method,)
         method = next((name for name in asked if hasattr(classifier, name)), None)
         if method is None or not hasattr(classifier, "classes_"):
             lacking = " or ".join(asked) if method is None else "classes_"
             raise TypeError(f"estimator {short(classifier)} has no {lacking}, which gives the scores")
-        return self._replace(method=method)
+        return self._replace(method=method, codes=codes)
 
     def of(self, classifier: Any, rows: Any) -> np.ndarray:
         """Return the scores of tokens, of shape (N, columns)."""
         if not n_tokens(rows):
             return np.zeros((0, self.n_columns))
         values = np.asarray(getattr(classifier, self.method)(rows), dtype=np.float64)
-        if self.method == "predict_proba":
-            values = np.log(np.maximum(values, self.eps))
-        elif values.ndim == 1:
-            values = values[:, None] if len(self.labels) == 2 else np.column_stack([-values, values])
-        n_columns, n_classes = values.shape[1], len(classifier.classes_)
-        if n_columns not in (1, n_classes):  # of pairs of classes, which folds that lack one would not have alike
-            raise ValueError(f"{self.method} has {n_columns} columns for {n_classes} classes: one for each is needed")
-        if n_classes == len(self.labels):
-            return values
-        lowest = np.log(self.eps) if self.method == "predict_proba" else values.min()
-        spread = np.full((len(values), len(self.labels)), lowest)
-        spread[:, np.searchsorted(self.labels, classifier.classes_)] = values
-        return spread
+        n_classes, is_probability = len(classifier.classes_), self.method == "predict_proba"
+        values = values.reshape(len(values), -1)
+        is_one = values.shape[1] == 1 and not is_probability  # the score of the second of two classes
+        values = np.hstack([-values, values]) if is_one and n_classes == 2 else values
+        if values.shape[1] != n_classes:  # pairs of classes, which folds that lack one would not have alike
+            what = f"{self.method} has {values.shape[1]} columns for {n_classes} classes"
+            raise ValueError(f"{what}: one for each is needed")
+        values = np.log(np.maximum(values, self.eps)) if is_probability else values
+        if self.codes is not None:
+            lowest, own = np.log(self.eps) if is_probability else values.min(), values
+            values = np.full((len(own), len(self.labels)), lowest)
+            values[:, self.codes[np.asarray(classifier.classes_, np.int64)]] = own
+        return values[:, 1:] if is_one and len(self.labels) == 2 else values
 
     def scaled_on(self, scores: np.ndarray, training: _Training) -> _Scoring:
         """Return this with the temperature at which the labels are most likely."""
@@ -487,13 +564,19 @@ class _Scoring(NamedTuple):
 
     def _passed(self, tokens: _Tokens) -> tuple[Any, list[str]]:
         """Return the features that pass, and their names."""
-        rows = tokens.rows if hasattr(tokens.rows, "shape") else check_table(tokens.rows, None)
-        every = range(rows.shape[1])
-        names = [f"x{i}" for i in every] if tokens.names is None else list(tokens.names)
-        if self.passthrough is True:
-            return check_table(rows, None), names
-        index_of = dict(zip(names, every, strict=True))
-        at = [index_of.get(which, which) for which in self.passthrough]
-        if unknown := [which for which in at if which not in every]:
-            raise ValueError(f"passthrough has {short(unknown[0])}, which is no feature of X")
-        return check_table(safe_indexing(rows, at, axis=1), None), [names[i] for i in at]
+        rows, shown, names = tokens.rows, tokens.names, []
+        table = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
+        if len(table.shape) == 2:
+            every = range(table.shape[1])
+            names = [f"x{i}" for i in every] if shown is None else list(shown)
+            if self.passthrough is not True:
+                index_of = dict(zip(names, every, strict=True))
+                at = [index_of.get(which, which) for which in self.passthrough]
+                if unknown := [which for which in at if which not in every]:
+                    raise ValueError(f"passthrough has {short(unknown[0])}, which is no feature of X")
+                rows, names = safe_indexing(table, at, axis=1), [names[i] for i in at]
+                shown = at if shown is None else names
+        try:
+            return tokens.numbers(rows, shown), names
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error}; {FOR_MODEL}") from error

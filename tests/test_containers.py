@@ -178,3 +178,103 @@ def test_flat_rows_are_refused_by_name(estimator, make):
             estimator.fit(X, y)
     with pytest.raises(TypeError, match="sequence 1, position 0 of X is 1.0 .*must be a row of numbers"):
         estimator.fit([[[0.0], [1.0], [1.0]], objects([1.0, 0.0]), [[0.0], [1.0]]], y)
+
+
+# --- what numpy, pandas and scipy cannot convert ----------------------------------------------------------------------
+
+
+needs_strings = pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="numpy has no StringDType")
+NO_TEXT = (None, np.nan, pd.NA)
+
+
+def texts(values, na_object=None):
+    return np.array(
+        [na_object if value is None else value for value in values], np.dtypes.StringDType(na_object=na_object)
+    )
+
+
+@needs_strings
+@pytest.mark.parametrize("estimator", [HighOrderCRF(max_iter=3), HighOrderSemiCRF(max_iter=3)])
+def test_labels_of_numpys_texts(estimator):
+    X, y = [[["u"], ["v"], ["u"]], [["v"], ["u"]]], [["a", None, "b"], ["b", "a"]]
+    lists = clone(estimator).fit(X, y)
+    for form in [texts(labels) for labels in y], [texts(y[0]), y[1]]:
+        arrays = clone(estimator).fit(X, form)
+        np.testing.assert_array_equal(arrays.coef_.toarray(), lists.coef_.toarray())
+        assert lists.predict(X, known=form) == lists.predict(X, known=y)
+        np.testing.assert_array_equal(lists.log_likelihood(X, form), lists.log_likelihood(X, y))
+    complete = clone(estimator).fit(X, [texts("aab"), texts("ba")])
+    assert complete.classes_.tolist() == ["a", "b"]
+    for missing in NO_TEXT[1:]:
+        with pytest.raises(ValueError, match=r"y (contains NaN|has the label <NA>) \(sequence 0, position 1\)"):
+            clone(estimator).fit(X, [texts(labels, missing) for labels in y])
+    with pytest.raises(ValueError, match="y has missing labels"):
+        lists.score(X, [texts(labels) for labels in y])
+
+
+def void(rows):
+    return np.array([[(value, 0) for value in row] for row in rows], "f8,i4")
+
+
+def masked(rows):
+    return np.ma.array(rows, mask=[[0, 0], [0, 1]])
+
+
+def table_of(values):
+    return pd.DataFrame({"u": [1.0, 2.0], "v": values})
+
+
+ODD = {
+    "numpy's texts": lambda: np.array([["1", "2"], ["3", None]], np.dtypes.StringDType(na_object=None)),
+    "records": lambda: void([[1, 2], [3, 4]]),
+    "masked": lambda: masked([[1, 2], [3, 4]]),
+    "times": lambda: np.array([["2020", "2021"], ["2020", "NaT"]], "M8[Y]"),
+    "objects": lambda: np.array([[1, 2], [3, {}]], object),
+    "arrays in arrays": lambda: np.array([[1, 2], [3, np.ones(2)]], object),
+    "long numbers": lambda: np.array([[1, 2], [3, np.longdouble("1e400")]]),
+    "NA": lambda: table_of(pd.array([1, None], "Int64")),
+    "NA of texts": lambda: table_of(pd.array(["1", None], "string")),
+    "categories": lambda: table_of(pd.Categorical(["x", None])),
+    "periods": lambda: table_of(pd.PeriodIndex(["2020-01", None], freq="M")),
+    "intervals": lambda: table_of(pd.interval_range(0, 2)),
+    "sparse columns": lambda: table_of(pd.arrays.SparseArray([0.0, np.nan])),
+    "sparse, of long numbers": lambda: sparse.csr_array(np.array([[1, 0], [0, np.longdouble("nan")]])),
+    "keys": lambda: sparse.dok_array(np.array([[1.0, 0.0], [0.0, np.nan]])),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_errors_of_other_libraries_name_the_place(kind):
+    if kind == "numpy's texts" and not hasattr(np.dtypes, "StringDType"):
+        pytest.skip("numpy has no StringDType")
+    odd, right, y = ODD[kind](), np.ones((2, 2)), [["a", "b"], ["b", "a"]]
+    fitted = HighOrderCRF(max_iter=2).fit([right, right], y)
+    where = r"sequence 1, position [01](, feature [01])?( of X)? (is|has)"
+    for call in (
+        lambda: HighOrderCRF().fit([right, odd], y),
+        lambda: fitted.predict([right, odd]),
+        lambda: fitted.predict_marginals([right, odd]),
+        lambda: cross_val_score(HighOrderCRF(), [right, odd] * 2, y * 2, cv=2, error_score="raise"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=where):
+            call()
+    row_of_table = r"sequence [01], position 0, feature [01]( of X)? is"
+    if isinstance(odd, np.ndarray):
+        with pytest.raises((TypeError, ValueError), match=row_of_table):
+            HighOrderCRF().fit(odd, ["a", "b"])
+
+
+def test_sparse_vectors_are_no_sequences():
+    with pytest.raises(ValueError, match="sequence 1 of X has 1 dimensions, but must have 2"):
+        HighOrderCRF().fit([np.ones((2, 2)), sparse.coo_array(np.ones(2))], [["a", "b"], ["b", "a"]])
+
+
+@needs_strings
+def test_numpys_texts_are_names_of_attributes():
+    rows = [["a", "b"], ["c", "d"]]
+    named, y = np.array(rows, np.dtypes.StringDType()), [["p", "q"]]
+    plain = HighOrderCRF(max_iter=2).fit([np.array(rows)], y)
+    assert_same(HighOrderCRF(max_iter=2).fit([named], y).coef_.toarray(), plain.coef_.toarray())
+    assert plain.predict([named]) == plain.predict([np.array(rows)])
+    with pytest.raises(TypeError, match="a str, but sequence 0, position 1 of X has None"):
+        HighOrderCRF().fit([np.array([["a", "b"], ["c", None]], np.dtypes.StringDType(na_object=None))], y)

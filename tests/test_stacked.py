@@ -9,15 +9,21 @@ from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import DictVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, StackedSequenceLabeler, make_pipeline
@@ -102,7 +108,8 @@ def assert_is(stacked, scores, of_test, y=Y, sequences=None, passed=None):
     expected = final.predict_marginals(cut(of_test))
     for one, other in zip(stacked.predict_marginals(X if sequences is None else sequences), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
-    if set(stacked.estimator_.classes_) == set(flat) - {None}:
+    is_fitted = stacked.cv == "prefit" or isinstance(stacked.estimator, FrozenEstimator)
+    if not is_fitted or set(stacked.estimator_.classes_) == set(flat) - {None}:
         np.testing.assert_allclose(stacked.temperature_, best_temperature(scores, flat), rtol=1e-6)
 
 
@@ -155,6 +162,241 @@ def test_a_label_that_a_fold_lacks_gets_the_lowest_score(monkeypatch, classifier
     scores = seen[-1][OWNER % 3 == 0]
     if floor is None:  # the decision function of two classes, of more in all
         np.testing.assert_array_equal(scores[:, 0], -scores[:, 1])
+
+
+class OnlyCodes(ClassifierMixin, BaseEstimator):
+    """A classifier that takes the labels 0, 1, ... alone, all of them, as some of other libraries do."""
+
+    def fit(self, X, y):
+        found = np.unique(y)
+        if found.dtype.kind not in "iu" or not np.array_equal(found, np.arange(len(found))):
+            raise ValueError(f"Invalid classes: expected 0, 1, ..., got {found}")
+        self.model_ = LogisticRegression().fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
+class Reversed(OnlyCodes):
+    """A classifier whose classes are not sorted."""
+
+    def fit(self, X, y):
+        super().fit(X, y)
+        self.classes_ = self.classes_[::-1]
+        return self
+
+    def predict_proba(self, X):
+        return super().predict_proba(X)[:, ::-1]
+
+
+class Decisions(OnlyCodes):
+    """A classifier with the decision function alone, a table even for two classes."""
+
+    predict_proba = property()
+
+    def decision_function(self, X):
+        values = self.model_.decision_function(X)
+        return values[:, None] if values.ndim == 1 else values
+
+
+def boosted_trees():
+    return pytest.importorskip("xgboost", reason="xgboost is absent").XGBClassifier(n_estimators=2, n_jobs=1)
+
+
+CLASSIFIERS = {
+    "codes alone": OnlyCodes,
+    "not sorted": Reversed,
+    "decisions": Decisions,
+    "pipeline": lambda: sklearn_make_pipeline(StandardScaler(), OnlyCodes()),
+    "search": lambda: GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
+    "naive Bayes": GaussianNB,
+    "neighbours": KNeighborsClassifier,
+    "histograms": lambda: HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=2),
+    "forest": lambda: RandomForestClassifier(3, random_state=0),
+    "SGD": lambda: SGDClassifier(random_state=0),
+    "SVC": LinearSVC,
+    "dummy": DummyClassifier,
+    "calibrated": lambda: CalibratedClassifierCV(LinearSVC(), cv=2),
+    "xgboost": boosted_trees,
+}
+LACKING = np.where(OWNER % 3 == 0, np.array(["d", "b"])[(np.arange(len(OWNER)) % 4 > 0).astype(int)], FLAT_Y)
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("names", [["a", "b", "c", "d"], [7, 9, 20, 30], [False, True]], ids=str)
+@pytest.mark.filterwarnings("ignore:.*lacks", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_classifiers_see_the_codes_of_their_own_labels(monkeypatch, name, names):
+    seen = []
+    monkeypatch.setattr(HighOrderCRF, "fit", lambda self, X, y: None)
+    monkeypatch.setattr(_Scoring, "columns", lambda self, tokens, scores: seen.append(scores))
+    codes = np.unique(LACKING, return_inverse=True)[1] % len(names)  # the first fold lacks "d"
+    y, classifier, expected = np.array(names)[codes], CLASSIFIERS[name](), None
+    for train, test in TOKEN_FOLDS:
+        own, of_own = np.unique(codes[train], return_inverse=True)
+        fitted = clone(classifier).fit(ROWS[train], of_own)
+        is_probability = hasattr(fitted, "predict_proba")
+        values = getattr(fitted, "predict_proba" if is_probability else "decision_function")(ROWS[test])
+        values = logs(np.asarray(values, float)) if is_probability else values
+        values = values.ravel() if values.size == len(test) else values
+        if values.ndim == 1:
+            values = np.column_stack([-values, values])
+        expected = np.zeros((len(ROWS), len(names))) if expected is None else expected
+        expected[test] = np.log(1e-3) if is_probability else values.min()
+        expected[np.ix_(test, own[fitted.classes_])] = values
+    stacked = StackedSequenceLabeler(classifier, cv=FOLDS).fit(X, cut(y))
+    if len(names) == 2 and not is_probability:
+        expected = expected[:, 1:]
+    np.testing.assert_array_equal(seen[-1], expected)
+    assert sorted(stacked.estimator_.classes_) == list(range(len(names)))
+
+
+@pytest.mark.filterwarnings("ignore:.*lacks")
+def test_the_classes_are_labels_and_those_of_the_classifier_codes():
+    stacked = StackedSequenceLabeler(OnlyCodes(), cv=FOLDS).fit(X, cut(LACKING))
+    assert stacked.classes_.tolist() == ["a", "b", "c", "d"]
+    assert set(np.concatenate(stacked.predict(X))) <= set(LACKING)
+    assert stacked.estimator_.classes_.tolist() == [0, 1, 2, 3]
+    assert stacked.final_estimator_.feature_names_in_.tolist() == [f"score={label}" for label in "abcd"]
+    some = [np.where(labels == "d", {"d", "c"}, labels).tolist() for labels in cut(LACKING.astype(object))]
+    open_label = StackedSequenceLabeler(OnlyCodes(), cv=FOLDS).fit(X, some)  # no classifier knows "d"
+    assert open_label.classes_.tolist() == ["a", "b", "c", "d"]
+    assert open_label.estimator_.classes_.tolist() == [0, 1, 2]
+    columns = open_label._given(X).toarray()
+    assert (columns[:, 3] == columns.min(axis=1)).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*lacks")
+def test_class_weights_name_labels():
+    numbers = np.array([3, 1, 2, 0])[np.unique(LACKING, return_inverse=True)[1]]
+    for y, weights in ((LACKING, {"a": 5.0, "d": 9.0}), (numbers, {1: 5.0, 0: 9.0}), (numbers, {2: 7.0})):
+        for wrap in lambda one: one, sklearn_make_pipeline:
+            of_labels = wrap(LogisticRegression(class_weight=weights))
+            stacked = StackedSequenceLabeler(of_labels, cv=FOLDS).fit(X, cut(y))
+            alone = clone(of_labels).fit(ROWS, y)
+            np.testing.assert_allclose(stacked.estimator_.predict_proba(ROWS), alone.predict_proba(ROWS))
+            assert stacked.estimator.get_params() == of_labels.get_params()
+    with pytest.raises(ValueError, match="not in class_weight"):
+        StackedSequenceLabeler(LogisticRegression(class_weight={7: 2.0}), cv=FOLDS).fit(X, cut(numbers))
+
+
+class Counted(LogisticRegression):
+    fits = 0
+
+    def fit(self, *args, **params):
+        Counted.fits += 1
+        return super().fit(*args, **params)
+
+
+HOLES = np.where(RNG.random(ROWS.shape) < 0.1, np.nan, ROWS)
+FILLING = {
+    "pipeline": sklearn_make_pipeline(SimpleImputer(), LogisticRegression()),
+    "search": GridSearchCV(sklearn_make_pipeline(SimpleImputer(), LogisticRegression()), {}, cv=2),
+    "trees": HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=2),
+}
+HOLED = {
+    "arrays": lambda: cut(HOLES),
+    "lists": lambda: [rows.tolist() for rows in cut(HOLES)],
+    "objects": lambda: cut(HOLES.astype(object)),
+    "batch": lambda: SequenceBatch.from_table(HOLES, OFFSETS),
+    "frames": lambda: cut(pytest.importorskip("pandas", reason="absent").DataFrame(HOLES, columns=NAMES)),
+}
+
+
+@pytest.mark.parametrize("form", HOLED)
+@pytest.mark.parametrize("name", FILLING)
+def test_what_a_classifier_takes_is_its_own_affair(monkeypatch, name, form):
+    if form == "objects" and name == "trees":
+        pytest.skip("the trees of scikit-learn take no objects")
+    sequences, codes = HOLED[form](), np.unique(FLAT_Y, return_inverse=True)[1]
+    seen, columns = [], _Scoring.columns
+    monkeypatch.setattr(
+        _Scoring, "columns", lambda self, tokens, scores: seen.append(scores) or columns(self, tokens, scores)
+    )
+    stacked = StackedSequenceLabeler(FILLING[name], cv=FOLDS).fit(sequences, Y)
+    np.testing.assert_allclose(seen[-1], logs(by_hand(FILLING[name], HOLES, codes)[0]), rtol=1e-9)
+    assert len(stacked.predict(sequences)) == 18
+
+
+def test_types_of_tokens_stay():
+    """Complex numbers, integers and bools reach a pipeline as they are."""
+    seen = []
+
+    def look(rows):
+        seen.append(rows.dtype)
+        return np.abs(rows).astype(float)
+
+    estimator = sklearn_make_pipeline(FunctionTransformer(look), LogisticRegression())
+    for kind in complex, int, bool, np.float32:
+        StackedSequenceLabeler(estimator, cv=2).fit([rows.astype(kind) for rows in X], Y)
+    assert set(seen) == set(map(np.dtype, (complex, int, bool, np.float32)))
+    masked = [np.ma.array(X[0], mask=np.eye(len(X[0]), 3)), *X[1:]]
+    with pytest.raises(ValueError, match="sequence 0, position 0, feature 0 of X is masked"):
+        StackedSequenceLabeler(estimator, cv=2).fit(masked, Y)
+
+
+@pytest.mark.parametrize("form", [name for name in HOLED if name != "objects"])
+def test_features_that_pass_are_finite_numbers_before_any_fit(form):
+    sequences, where = HOLED[form](), [np.argwhere(np.isnan(rows)).tolist() for rows in cut(HOLES)]
+    n, (t, feature) = next((n, holes[0]) for n, holes in enumerate(where) if holes)
+    named = repr(NAMES[feature]) if form == "frames" else feature
+    words = f"NaN: sequence {n}, position {t}, feature {named} is nan; passthrough gives features to the sequence model"
+    Counted.fits = 0
+    counting = sklearn_make_pipeline(SimpleImputer(), Counted())
+    for passthrough in True, [feature]:
+        with pytest.raises(ValueError, match=words):
+            StackedSequenceLabeler(counting, cv=FOLDS, passthrough=passthrough).fit(sequences, Y)
+    assert Counted.fits == 0
+    whole = [i for i in range(3) if i != feature]
+    filled = SimpleImputer().fit_transform(HOLES)
+    filled[:, feature] = HOLES[:, feature]  # what does not pass may be missing
+    passed = StackedSequenceLabeler(counting, cv=FOLDS, passthrough=whole).fit(cut(filled), Y)
+    with pytest.raises(ValueError, match="NaN: sequence .*passthrough gives"):
+        passed.predict(cut(np.where(np.arange(3) == whole[0], np.nan, filled)))
+
+
+def test_columns_of_texts_do_not_pass():
+    pandas = pytest.importorskip("pandas", reason="absent")
+    table = pandas.DataFrame({"u": ROWS[:, 0], "place": np.array(["x", "y"])[np.arange(len(ROWS)) % 2]})
+    Counted.fits = 0
+    classifier = sklearn_make_pipeline(make_column_transformer((OneHotEncoder(), ["place"])), Counted())
+    stacked = StackedSequenceLabeler(classifier, cv=FOLDS, passthrough=True)
+    with pytest.raises(TypeError, match="sequence 0, position 0, feature 'place' of X is 'x' .*, not a number; pass"):
+        stacked.fit(cut(table), Y)
+    assert Counted.fits == 0
+    stacked.set_params(passthrough=["u"]).fit(cut(table), Y)  # as the message advises
+    late = table.astype({"u": object})
+    late.iloc[OFFSETS[5] + 1, 0] = "z"
+    with pytest.raises(TypeError, match="sequence 5, position 1, feature 'u' of X is 'z'"):
+        stacked.predict(cut(late))
+    other = [*cut(table)[:-1], cut(table)[-1].rename(columns={"u": "w"})]
+    with pytest.raises(ValueError, match="sequence 17 of X does not have the column names of sequence 0"):
+        stacked.fit(other, Y)
+
+
+WORDS = [["ab"[i % 2] for i in range(len(labels))] for labels in Y]
+TOKENS = {
+    "dicts": ([[{"w": word} for word in words] for words in WORDS], "attributes"),
+    "names": ([[[word, "x"] for word in words] for words in WORDS], "attributes"),
+    "texts": (WORDS, None),
+    "arrays of texts": ([np.array(words) for words in WORDS], None),
+}
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+@pytest.mark.parametrize("classifier", [LOGISTIC, GridSearchCV(LOGISTIC, {}, cv=2)], ids=["model", "search"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+def test_tokens_that_a_classifier_does_not_take(kind, classifier):
+    tokens, templates = TOKENS[kind]
+    words = "sequence 0, position 0 of X is .*no row of numbers.*put a SequenceFeatureExtractor before it"
+    with pytest.raises((TypeError, ValueError), match=words):
+        StackedSequenceLabeler(classifier, cv=2).fit(tokens, Y)
+    extractor = SequenceFeatureExtractor(templates)
+    make_pipeline(extractor, StackedSequenceLabeler(classifier, cv=2)).fit(tokens, Y)  # as the message advises
+    if kind == "dicts":
+        taking = sklearn_make_pipeline(DictVectorizer(), LOGISTIC)
+        StackedSequenceLabeler(taking, cv=2).fit(tokens, Y)
 
 
 def test_tokens_without_labels_are_scored_but_teach_no_classifier():

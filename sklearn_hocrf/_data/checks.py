@@ -134,8 +134,12 @@ def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:
 
 
 def unmasked(array) -> np.ndarray | list:
-    """Return an array of labels without its mask; if entries are masked, lists with None in their place."""
-    return array.tolist() if np.ma.is_masked(array) else np.asarray(array)
+    """Return an array of labels without its mask; lists if entries are masked, which are None, or texts missing."""
+    if np.ma.is_masked(array):
+        return array.tolist()
+    array = np.asarray(array)
+    is_open = hasattr(array.dtype, "na_object") and any(map(is_missing, array.ravel().tolist()))
+    return array.tolist() if is_open else array  # numpy sorts no texts beside None
 
 
 def without_columns(data):

@@ -140,6 +140,7 @@ def _refuse_real_numbers(labels, classes, where):
     if len(bad):
         t = int(np.argmax(np.isin(labels, bad)))
         what = "y contains inf" if np.isinf(labels[t]) else "Unknown label"
+        what = what if classes.dtype.kind == "f" else "Complex data not supported"  # words of scikit-learn's checks
         raise ValueError(f"{what}: {labels[t]} ({where(t)}); real numbers are a regression target, not labels")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._data.checks import short
-from .._data.warnings import warn_user
+from .._data.warnings import warn_unless_saved, warn_user
 from .._objectives import OBJECTIVES, Objective, Problem, Tied
 from .._penalties import Penalty
 from .._solvers import LBFGS, SGD, Progress, Solver, SolverReport, one_blas_thread
@@ -112,6 +112,7 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, 
 def _choose_solver(parameters: Mapping[str, Any], name: str) -> Solver:
     solver = parameters["solver"]
     if not isinstance(solver, str):
+        warn_unless_saved(getattr(solver, "callback", None), "callback of the solver")
         return solver
     callback = ProgressLines(name, parameters["max_iter"]) if parameters["verbose"] else None
     settings = parameters["tol"], parameters["max_iter"], callback

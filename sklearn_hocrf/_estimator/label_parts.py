@@ -10,6 +10,7 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import is_missing, refuse_iterator, short
+from .._data.warnings import warn_unless_saved
 from .._structure.label_parts import LabelParts
 
 
@@ -48,6 +49,8 @@ def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarr
     ValueError, TypeError
         For parts that are missing, not hashable, or not mutually comparable; for a mapping without any of the labels.
     """
+    if callable(label_parts):
+        warn_unless_saved(label_parts, "label_parts")
     of_label = [_parts_of(label_parts, label) for label in labels.tolist()]
     if isinstance(label_parts, Mapping) and label_parts and not any(map(label_parts.__contains__, labels.tolist())):
         raise ValueError(

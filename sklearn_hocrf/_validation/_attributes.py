@@ -94,7 +94,7 @@ def looks_like_rows(X, *, default) -> bool:
     """Return whether the sequences are rows of numbers rather than attributes; ``default`` if all are empty."""
     for n, sequence in enumerate(X):
         if len(getattr(sequence, "shape", ())) == 2:
-            return not (isinstance(sequence, np.ndarray) and sequence.dtype.kind in "SU")
+            return not (isinstance(sequence, np.ndarray) and sequence.dtype.kind in "SUT")
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
         for token in sequence:

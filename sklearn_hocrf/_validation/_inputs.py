@@ -24,7 +24,7 @@ from ._attributes import (
     sort_vocabulary,
 )
 from ._known import lengths_of_targets
-from ._messages import refuse_infinite_values, refuse_non_sequence
+from ._messages import ROWS_OF_NUMBERS, refuse_infinite_values, refuse_non_sequence
 from ._rows import check_table, n_tokens, stack_rows
 from ._sklearn import get_feature_names
 
@@ -280,7 +280,7 @@ def input_form(X) -> str:
     if sparse.issparse(X):
         return "table"
     n_axes = len(X.shape) if hasattr(X, "shape") else np.asarray(X).ndim if hasattr(X, "__array__") else None
-    if n_axes is None or (n_axes == 1 and X.dtype.kind in "OSU"):
+    if n_axes is None or (n_axes == 1 and X.dtype.kind in "OSUT"):
         return _form_of_list(X)
     if n_axes == 0:
         raise ValueError(f"Expected 2D array, got scalar array instead: X is the single value {short(X)}")
@@ -308,7 +308,7 @@ def _form_of_list(X):
     return "sequences"
 
 
-def _common_column_names(X):
+def common_column_names(X):
     """Return the column names of sequences that are data frames; those without tokens need not have any."""
     full = [n for n, sequence in enumerate(X) if n_tokens(sequence)]
     names = get_feature_names(X[full[0]]) if full else None
@@ -355,7 +355,7 @@ def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, F
         elif fitted.is_table:
             validate_data(estimator, X, reset=False, skip_check_array=True)  # number and names of the features
         else:
-            raise ValueError(f"X is a plain 2-D array, but {name} was fitted on sequences; if X is one, wrap it: `[X]`")
+            _refuse_table(matrix.shape[1], fitted, name)
     else:
         X = list(X)
         are_rows = form == "grid" or looks_like_rows(X, default=fitted is not None and fitted.vocabulary is None)
@@ -367,7 +367,7 @@ def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, F
             vocabulary = Vocabulary()
             return read_attributes(X, vocabulary, grow=True), FeatureSpace(0, None, vocabulary, is_table=False)
         if fitted is None:
-            names = _common_column_names(X)
+            names = common_column_names(X)
         for sequence in () if fitted is None else X:
             if hasattr(sequence, "columns") and n_tokens(sequence):
                 validate_data(estimator, sequence, reset=False, skip_check_array=True)
@@ -377,9 +377,20 @@ def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, F
     return batch, FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
 
 
+def _refuse_table(n_columns, fitted, name):
+    """Raise for a plain 2-D X where training data were sequences, with what makes sequences of it."""
+    _check_kind(True, fitted, name)
+    remedy = ROWS_OF_NUMBERS
+    if n_columns == fitted.n_features:
+        remedy = "if X is one, wrap it: `[X]`"
+    elif fitted.n_features > 1:
+        remedy = f"X has {n_columns} features, but {name} is expecting {fitted.n_features} features as input"
+    raise ValueError(f"X is a plain 2-D array, but {name} was fitted on sequences; {remedy}")
+
+
 def _check_kind(rows, features, name):
     if rows and features.vocabulary is not None:
-        raise ValueError(f"X has rows of numbers, but {name} was fitted on attribute names")
+        raise ValueError(f"X has rows of numbers, but {name} was fitted on attribute names: make X as for fit")
     if not rows and features.vocabulary is None:
         raise ValueError(
             f"X has attribute names, but {name} was fitted on rows of numbers or on a SequenceBatch: pass X through "

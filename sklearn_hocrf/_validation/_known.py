@@ -42,6 +42,7 @@ from .._data.schemes import (
     read_tag,
 )
 from .._data.segments import Segments
+from ._messages import ROWS_OF_NUMBERS
 from ._targets import read_collection, read_labels, read_target_sequences
 
 
@@ -123,7 +124,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
     labels: Any
     bounds: Any = None
     if scheme == "segments":
-        labels, bounds = _listed_segments(y, lengths, name, what)
+        labels, bounds = _listed_segments(y, lengths, form, name, what)
         if not takes_missing_labels:
             _refuse_gaps(bounds, offsets_of(lengths))
         counts, as_lists = np.bincount(bounds[:, 0], minlength=len(lengths)), True
@@ -283,7 +284,7 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
-def _listed_segments(y, lengths, name, what) -> tuple[list, np.ndarray]:
+def _listed_segments(y, lengths, form, name, what) -> tuple[list, np.ndarray]:
     """Return the labels of the segments that y lists, and (sequence, start, stop) of each; shape (M, 3).
 
     They are sorted, lie in their sequences and do not overlap.
@@ -298,7 +299,8 @@ def _listed_segments(y, lengths, name, what) -> tuple[list, np.ndarray]:
     for i in np.flatnonzero(overlaps | beyond)[:1].tolist():
         n, segment = rows[i][0], short(rows[i][1:])
         if beyond[i]:
-            raise ValueError(f"segment {segment} of sequence {n} of {what} ends beyond its {lengths[n]} tokens")
+            hint = f", as X is a plain 2-D array; {ROWS_OF_NUMBERS}" if form == "table" else ""
+            raise ValueError(f"segment {segment} of sequence {n} of {what} ends beyond its {lengths[n]} tokens{hint}")
         raise ValueError(f"segments {short(rows[i - 1][1:])} and {segment} of sequence {n} of {what} overlap")
     return [row[3] for row in rows], bounds
 
@@ -337,7 +339,7 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
         return None, "sequences"
     sequences = [() if labels is None else labels for labels in read_target_sequences(y, n_sequences, name)]
     if scheme == "segments" or (scheme == "auto" and looks_like_segments(sequences)):
-        _, bounds = _listed_segments(y, np.full(n_sequences, MAX_STOP), name, "y")
+        _, bounds = _listed_segments(y, np.full(n_sequences, MAX_STOP), "sequences", name, "y")
         lengths = np.zeros(n_sequences, np.int64)
         np.maximum.at(lengths, bounds[:, 0], bounds[:, 2])
         return lengths, "sequences"

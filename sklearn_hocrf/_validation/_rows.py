@@ -11,18 +11,24 @@ from sklearn.utils import check_array
 from .._data.arrays import offsets_of
 from .._data.batch import MAX_FEATURES
 from .._data.checks import is_missing, short, to_float
-from ._messages import FRAMES_FIRST, not_finite, refuse_broken, refuse_non_sequence
+from ._messages import FRAMES_FIRST, IN_X, not_finite, refuse_broken, refuse_non_sequence, refuse_other_axes
 
 _LARGEST = sys.float_info.max
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # although float() converts them
 
 
-def check_table(X, estimator, **options):
+def check_table(X, estimator, places=IN_X, **options):
     """Return a plain 2-D X as array or CSR matrix; :func:`refuse_infinite_values` checks for nan and inf.
 
     float32 is kept, all other numbers become float64.
     """
-    _as_numbers(X)  # scikit-learn's check says neither which cell is wrong nor that text became numbers
+    # scikit-learn's check says neither which cell is wrong nor that text became numbers
+    if _as_numbers(X, places=places).ndim == 1:
+        raise ValueError(
+            f"Expected 2D array, got 1D array instead: X is {short(X)}. Reshape your data: `[[[x] for x in X]]` if X "
+            "is a sequence of numbers, `[[[str(x)] for x in X]]` of codes, `[[X]]` of one token, `[X]` if it is a row "
+            "of a plain table"
+        )
     matrix = check_array(
         X,
         accept_sparse="csr",
@@ -46,7 +52,7 @@ def refuse_complex(array, where="X"):
         )
 
 
-def _as_numbers(rows, *before):
+def _as_numbers(rows, *before, places=IN_X):
     """Return X, or one sequence of it, whose index is ``before``, as a sparse matrix or an array of real numbers."""
     where, are_listed = f"sequence {before[0]} of X" if before else "X", isinstance(rows, (list, tuple))
     if sparse.issparse(rows):
@@ -54,21 +60,22 @@ def _as_numbers(rows, *before):
     try:
         array = rows if sparse.issparse(rows) else np.asarray(rows)
     except ValueError:
-        _refuse_cells(rows, *before)
+        _refuse_cells(rows, *before, places=places)
         raise
     refuse_complex(array, where)
     is_masked = np.ma.is_masked(rows) or (are_listed and any(map(np.ma.is_masked, rows)))
-    if is_masked or array.dtype.kind in "OSUmM" or (before and array.ndim == 1):
-        remedy = f"; {FRAMES_FIRST}" if hasattr(rows, "columns") and not before else ""
+    if is_masked or array.dtype.kind in "OSUTVmM" or (before and array.ndim == 1):
+        is_frame = hasattr(rows, "columns") and not before and places.offsets is None
+        remedy = f"; {FRAMES_FIRST}" if is_frame else ""
         # numpy would convert the numbers next to text to text, and forget masks
-        _refuse_cells(rows if are_listed or is_masked else array, *before, remedy=remedy)
+        _refuse_cells(rows if are_listed or is_masked else array, *before, places=places, remedy=remedy)
     return array
 
 
-def _refuse_cells(rows, *before, remedy=""):
+def _refuse_cells(rows, *before, places, remedy=""):
     """Raise unless rows, a list or an array, have one length and numbers that a float can hold."""
     for i, row in enumerate(rows):
-        where = f"sequence {before[0]}, position {i}" if before else f"sequence {i}, position 0"
+        where = f"sequence {before[0]}, position {i}" if before else places.row(i)
         if isinstance(row, (str, dict)) or not hasattr(row, "__len__"):
             raise TypeError(f"{where} of X is {short(row)} ({type(row).__name__}), but must be a row of numbers")
         if len(row) != len(rows[0]):
@@ -78,7 +85,7 @@ def _refuse_cells(rows, *before, remedy=""):
             )
         for feature, value in enumerate(row):
             if type(value) not in (int, float) or not -_LARGEST < value < _LARGEST:  # a shortcut for most cells
-                _refuse_cell(value, f"{where}, feature {feature}", remedy)
+                _refuse_cell(value, f"{where}, {places.feature(feature)}", remedy)
 
 
 def _refuse_cell(value, where, remedy):
@@ -129,6 +136,5 @@ def _row_block(sequence, n):
     block = _as_numbers(sequence, n)
     if block.shape in ((0,), (0, 0)):
         return None
-    if block.ndim != 2:
-        raise ValueError(f"sequence {n} of X has {block.ndim} dimensions, but must have 2: position and feature")
+    refuse_other_axes(block, n)
     return block.astype(np.float64) if block.dtype.kind == "O" else block

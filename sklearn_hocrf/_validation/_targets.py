@@ -8,6 +8,7 @@ from sklearn.utils import column_or_1d
 from .._data.checks import short
 from .._data.labels import flatten_labels, list_sequences, ordered_collection
 from .._data.schemes import looks_like_segments
+from ._messages import ROWS_OF_NUMBERS
 
 FIXED = "the classes fixed by the first call of partial_fit"
 
@@ -76,8 +77,10 @@ def _read_plain_labels(y, n_rows, what):
     if as_lists and any(isinstance(label, (list, np.ndarray)) for label in y) or not as_lists and y.ndim > 1:
         if len(y) == 1 and np.size(y[0]) == n_rows > 1:
             raise ValueError(f"{what} contains one sequence of labels, but X is a plain 2-D array: wrap it, too: `[X]`")
-        if as_lists:
-            raise ValueError(f"{what} should be a 1d array, one label per row, because X is a plain 2-D array")
+        is_column = all(np.shape(labels)[:1] in ((), (1,)) for labels in y)
+        if as_lists or not is_column:
+            remedy = "`np.ravel(y)`" if is_column else ROWS_OF_NUMBERS
+            raise ValueError(f"{what} should be a 1d array, one label per row of the plain 2-D array X: {remedy}")
         y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
         raise ValueError(f"Found inconsistent numbers of samples: X has {n_rows} rows, {what} {len(y)}")

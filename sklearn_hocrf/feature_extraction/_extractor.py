@@ -322,7 +322,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         Warns
         -----
         UserWarning
-            If a token feature is a lambda or a local function, because the transformer cannot be pickled then.
+            If a token feature is a lambda or a local function, because the transformer cannot be pickled then; if it is
+            a method such as ``str.isupper`` or ``dict.get``, because no file of skops that has it can be loaded.
         """
         self._learn(X)
         return self

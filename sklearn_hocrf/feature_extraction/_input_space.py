@@ -22,10 +22,6 @@ from ._columns import (
 )
 from ._names import InputFeatures
 
-TOKEN_FEATURES_FIRST = (
-    "put a SequenceFeatureExtractor before it (texts, numbers), with templates='attributes' for dicts and lists of "
-    "attribute names"
-)
 FEATURES_BY_TYPE = {Mapping: "dicts", np.ndarray: "rows of numbers", list: "lists"}
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .._data.checks import short
+from .._data.warnings import warn_unless_saved
 from .._tagger import named_function
 from ._array_fields import ArrayColumn
 from ._columns import is_text
 from ._templates import check_templates
-from ._token_functions import affix_names, as_function, named_functions, warn_if_local
+from ._token_functions import affix_names, as_function, named_functions
 
 DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
 
@@ -63,7 +64,7 @@ def _changes_any(function, texts) -> bool:
 def _check_functions(functions, columns, widths, known):
     for name, (field, function) in functions.items():
         what = f"token_features: {name!r}"
-        warn_if_local(function, what)
+        warn_unless_saved(function, what)
         if field not in columns:
             raise ValueError(f"{what} is for the field {field!r}; {known}")
         if field in widths:

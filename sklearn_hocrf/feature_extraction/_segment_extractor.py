@@ -12,8 +12,9 @@ from .._data.batch import SequenceBatch
 from .._data.schemes import SCHEMES
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
 from .._data.warnings import warn_user
+from .._validation._messages import TOKEN_FEATURES_FIRST
 from .._validation._sklearn import Interval, StrOptions
-from ._input_space import TOKEN_FEATURES_FIRST, InputSpace, batch_of, text_field, token_form
+from ._input_space import InputSpace, batch_of, text_field, token_form
 from ._segment_base import SegmentCounts, SegmentTransformer
 from ._segment_rows import FunctionRows, IdentityRows, check_functions
 from ._strings import TrainingStrings
@@ -70,7 +71,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         are ignored. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing);
         tokens of several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than
         loops. :func:`phrase_marks` makes functions for lists of phrases. Define functions in an importable module: with
-        lambdas, the fitted transformer cannot be pickled.
+        lambdas, the fitted transformer cannot be pickled, and with methods such as ``dict.get`` not loaded by skops.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"

@@ -13,11 +13,11 @@ from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
+from .._data.warnings import warn_unless_saved
 from ._columns import is_text, texts_of
 from ._names import FeatureNames, escape
 from ._strings import fingerprints, token_numbers
 from ._templates import find_keys, value_text
-from ._token_functions import warn_if_local
 
 
 class IdentityRows:
@@ -85,7 +85,7 @@ def check_functions(functions) -> tuple[tuple[str, Callable], ...]:
                 f"{what} = {function!r:.80} must be callable: function(tokens, starts, stops) -> array or dict of "
                 "arrays"
             )
-        warn_if_local(function, what)
+        warn_unless_saved(function, what)
         checked.append((_own_name(function) if name is None else name, function))
     return tuple(checked)
 

@@ -16,7 +16,6 @@ import numpy as np
 from .._data.checks import short
 from .._data.columns import TokenColumn
 from .._data.texts import pack_texts, unpack_texts
-from .._data.warnings import warn_user
 from .._tagger import FUNCTIONS, lengths_by_first, marks_of, named_function
 from ._columns import is_text, text_column
 
@@ -33,17 +32,6 @@ def as_function(function: Callable | str) -> Callable:
         names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
         raise ValueError(f"token_features: unknown token function {function!r}; use one of {names}, or a callable")
     return found
-
-
-def warn_if_local(function, what) -> None:
-    """Warn if a user-defined function cannot be pickled; ``what`` names the parameter that holds it."""
-    function = function.normalize if isinstance(function, Phrases) else function
-    function = getattr(function, "func", function)  # of a functools.partial
-    if "<" in getattr(function, "__qualname__", ""):  # <lambda>, <locals>
-        warn_user(
-            f"{what} is a lambda or a local function: the fitted transformer cannot be pickled or saved; "
-            "define it with def at the top of a module"
-        )
 
 
 def named_functions(token_features, default_field) -> dict:
