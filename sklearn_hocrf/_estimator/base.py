@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 
 from .._inference.families import Family
-from .._names_elsewhere import NamesElsewhere, answering
 from .._persistence import VersionMixin, with_lists, with_mappings
 from .._structure.patterns import TOKENS
 from .._validation._callbacks import CallbacksMixin, without_tasks
@@ -29,7 +28,6 @@ from .predictions import PredictionsMixin
 
 
 class BaseSequenceLabeler(
-    NamesElsewhere,
     VersionMixin,
     PredictionsMixin,
     AnswersMixin,
@@ -54,7 +52,6 @@ class BaseSequenceLabeler(
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
-    @answering(3, "X_dev")
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to labelled sequences.
