@@ -285,6 +285,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.verbose = verbose
         self.random_state = random_state
 
+    @property
+    def pruning_recall_(self) -> float:
+        """The fraction of held-out tokens that keep their label; defined only if ``pruning`` left labels out."""
+        state = getattr(self, "_state", None)
+        if state is None or state.level_zero is None:
+            raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
+        return state.level_zero.recall
+
     @classmethod
     def from_crfsuite(cls, model: str | PathLike[str] | Any, *, encoding: str = "utf-8") -> Self:
         """Return a CRFsuite model as a fitted estimator.

@@ -15,7 +15,6 @@ from sklearn.utils import ClassifierTags
 
 from .._inference.families import Family
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._structure.patterns import TOKENS
 from .._validation._callbacks import CallbacksMixin, without_tasks
 from .._validation._inputs import FeatureSpace
 from .._validation._sklearn import fit_context
@@ -41,9 +40,6 @@ class BaseSequenceLabeler(
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
-    # parameters of HighOrderCRF alone, and what they are in files that were written before it had them
-    history: Any = TOKENS
-    pruning: int | None = None
     _takes_segment_features = False
     _family: Family
     _targets: type[Any]  # how y is read, and what predictions look like
@@ -160,14 +156,6 @@ class BaseSequenceLabeler(
             FittedState(*state).checked(self._targets).set_on(self)
 
     # --- fitted attributes --------------------------------------------------------------------------------------------
-
-    @property
-    def pruning_recall_(self) -> float:
-        """The fraction of held-out tokens that keep their label; defined only if ``pruning`` left labels out."""
-        state = getattr(self, "_state", None)
-        if state is None or state.level_zero is None:
-            raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
-        return state.level_zero.recall
 
     @property
     def _features(self) -> FeatureSpace:
