@@ -38,7 +38,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ._names_elsewhere import refuse
 from ._version import __version__
 
 __all__ = [
@@ -97,7 +96,7 @@ else:
     def __getattr__(name):
         """Import a public name at its first use: a tagger needs numpy alone, and subpackages take their time."""
         if name not in {*__all__, "crf", "dask", "semicrf"}:
-            refuse(__name__, name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
             module = import_module(f".{_MODULES.get(name, name)}", __name__)
         except ImportError as error:

@@ -14,8 +14,7 @@ from ._estimator.answers import AnswersMixin
 from ._estimator.one_call import predict_one
 from ._estimator.predictions import PredictionsMixin
 from ._estimator.tag_segments import TagSegmentsMixin
-from ._names_elsewhere import ATTRIBUTES
-from ._validation._delegation import check_fit, method_of_model, model_inside, through_steps
+from ._validation._delegation import check_fit, method_of_model, through_steps
 from ._validation._sklearn import available_if
 from ._version import SITE
 from .crf import HighOrderCRF
@@ -60,11 +59,6 @@ class SequencePipeline(_Pipeline):
             if not params and is_own and (found := predict_one(steps[-1], X, steps[:-1])) is not None:
                 return found
             return through_steps(self, "predict")(X, **params)
-
-        def __getattr__(self, name):
-            if name in ATTRIBUTES:
-                getattr(model_inside(self), name)  # estimators of this package name theirs in an error
-            return object.__getattribute__(self, name)
 
 
 def _questions(estimator):

@@ -18,8 +18,8 @@ class Settings:
     Examples
     --------
     >>> from sklearn_hocrf.training import SGD
-    >>> SGD(), SGD(1e-3, batch_size=4)
-    (SGD(), SGD(tol=0.001, batch_size=4))
+    >>> SGD(), SGD(batch_size=4)
+    (SGD(), SGD(batch_size=4))
     """
 
     def __repr__(self) -> str:

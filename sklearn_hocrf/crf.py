@@ -135,10 +135,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
         The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
         after every few sequences; it requires "likelihood", and converges more slowly. Instances of
-        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings, and ignore
-        ``max_iter``, ``tol`` and ``verbose``.
+        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings.
     max_iter : int, default=500
-        Maximum number of iterations; for "sgd", of epochs.
+        Maximum number of iterations; for "sgd", of epochs, which are passes over the training sequences.
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
         above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at
@@ -285,6 +284,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
+
+    @property
+    def pruning_recall_(self) -> float:
+        """The fraction of held-out tokens that keep their label; defined only if ``pruning`` left labels out."""
+        state = getattr(self, "_state", None)
+        if state is None or state.level_zero is None:
+            raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
+        return state.level_zero.recall
 
     @classmethod
     def from_crfsuite(cls, model: str | PathLike[str] | Any, *, encoding: str = "utf-8") -> Self:

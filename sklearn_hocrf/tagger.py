@@ -40,7 +40,6 @@ import os
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _tagger
-from ._names_elsewhere import answer_as_tagger, refuse
 from ._tagger import Labelling, Tagger
 
 if TYPE_CHECKING:
@@ -62,12 +61,6 @@ def _compiled(n_labels, structure, score, borders, pairs):
 
 
 _tagger.compiled = _compiled
-answer_as_tagger(Tagger)
-
-if not TYPE_CHECKING:  # type checkers know the names that exist
-
-    def __getattr__(name):
-        refuse(__name__, name)
 
 
 def export_tagger(

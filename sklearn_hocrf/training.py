@@ -16,7 +16,7 @@ Both estimators minimise an ``objective`` plus a penalty with a ``solver``.
 ...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
 ... )
 >>> X = [[[word] for word in words] for words in X]
->>> model = HighOrderCRF(solver=SGD(batch_size=4, random_state=0)).fit(X, y)
+>>> model = HighOrderCRF(solver=SGD(batch_size=4), random_state=0).fit(X, y)
 >>> model.predict(X)[1]
 ['DET', 'NOUN']
 

@@ -4,8 +4,7 @@
     python tests/budget.py FOLDER...  # of other checkouts, in columns beside each other
 
 Code lines are lines without blanks, comments and docstrings; words are those of ``wc -w``. Nothing of the package is
-imported, so that a checkout without its dependencies, or of another version, can be counted. ``tests/test_budget.py``
-holds the package to its budget.
+imported, so that a checkout without its dependencies, or of another version, can be counted.
 """
 
 import ast

@@ -33,8 +33,8 @@ WAYS = {  # of an estimator, X and y to a fitted model
     "plain": lambda crf, X, y: crf.set_params(**FEW).fit(X, y),
     "sample weights": lambda crf, X, y: crf.set_params(**FEW).fit(X, y, np.arange(len(y)) % 4 / 2),
     "warm start": lambda crf, X, y: crf.set_params(**FEW, warm_start=True).fit(X, y).fit(X, y),
-    "sgd": lambda crf, X, y: crf.set_params(**FEW, solver=STREAM).fit(X, y),
-    "stream": lambda crf, X, y: crf.set_params(solver=STREAM).partial_fit(X, y).partial_fit(X, y),
+    "sgd": lambda crf, X, y: crf.set_params(**STREAM).fit(X, y),
+    "stream": lambda crf, X, y: crf.set_params(**STREAM).partial_fit(X, y).partial_fit(X, y),
     "calibration": lambda crf, X, y: CalibratedSequenceLabeler(crf.set_params(**FEW), cv=2).fit(X, y),
     "penalty search": lambda crf, X, y: PenaltySearchCV(crf.set_params(**FEW), cv=2, max_steps=2).fit(X, y),
 }

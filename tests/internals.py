@@ -2,7 +2,7 @@
 
 # ruff: noqa: F401
 
-from sklearn_hocrf import _files, _kernels, _names_elsewhere
+from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import main, tell_progress
 from sklearn_hocrf._commands import _check_tags as check_tags
 from sklearn_hocrf._data import arrays, batch, folders, schemes
@@ -61,8 +61,11 @@ from sklearn_hocrf._solvers import (
     LBFGS,
     SGD,
     LBFGSMemory,
+    LBFGSMinimizer,
+    Minimizer,
     Progress,
     SearchEnd,
+    SGDMinimizer,
     SolverReport,
     minimize_in_box,
     shortest_subgradient,

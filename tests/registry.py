@@ -27,7 +27,7 @@ from sklearn_hocrf.training import SGD
 
 LETTERS = {"bio": "BI", "iob1": "BI", "bioes": "BIES", "bilou": "BILU", "bmes": "BMES"}
 SCHEMES = ["runs", "bio", "bioes", "bilou", "segments"]
-STREAM = SGD(random_state=0)  # trains on streams
+STREAM = {"solver": SGD(), "random_state": 0, "max_iter": 100}  # trains on streams
 
 # --- segments and what y has for them -------------------------------------------------------------------------------
 

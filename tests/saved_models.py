@@ -51,10 +51,10 @@ def estimators():
     """Return pairs (model, its X) by name, not fitted."""
     w = SequenceFeatureExtractor([("w", 0)])
     own = {
-        "likelihood": {"solver": training.LBFGS(max_iter=3)},
-        "elastic net": {"l1_reg": 0.1, "solver": training.LBFGS(max_iter=3)},
+        "likelihood": {"solver": training.LBFGS(), "max_iter": 3},
+        "elastic net": {"l1_reg": 0.1, "solver": training.LBFGS(), "max_iter": 3},
         "matching": {"objective": "local_feature_matching"},
-        "sgd": {"solver": training.SGD(random_state=0)},
+        "sgd": {"solver": training.SGD(), "random_state": 0},
         "groups": {"sigma_reg": {("features", 0): 1.0, ("patterns", 1): 0.5, None: 2.0}},
         "constraints": {"constraints": Constraints(forbid=[("O", "I-PER")])},
         "scheme": {"constraints": "bio", "max_order": 2},

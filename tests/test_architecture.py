@@ -38,7 +38,6 @@ MAY_IMPORT = {
     "_inference": {"_kernels", "_data", "_structure"},
     "_objectives": CORE - {"_kernels"} | {"_settings"},
     "_version": set(),
-    "_names_elsewhere": {"_data"},
     "_persistence": {"_version"},
     "_settings": set(),
     "_display": {"_kernels", "_data"},
@@ -47,28 +46,27 @@ MAY_IMPORT = {
     "_validation": CORE | {"_tagger"},  # which reads feature dicts in the same way
     "feature_extraction": CORE
     | {"_validation", "_persistence", "_settings", "_tagger"},  # some extractors learn from y, too
-    "metrics": CORE | {"_validation", "_names_elsewhere", "_settings"},
+    "metrics": CORE | {"_validation", "_settings"},
     "datasets": CORE | {"_validation"},
     "text": {"_data"},
     "inspection": CORE | {"_validation", "_display", "_estimator", "_settings"},
     "training": {"_estimator", "_solvers"},
     "scores": CORE - {"_kernels"} | {"_settings", "_validation", "_estimator", "_tagger"},
-    "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_tagger", "_names_elsewhere"},
+    "_estimator": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_tagger"},
     "_crfsuite": CORE | {"_validation", "_estimator", "_files"},
     "crf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator", "_crfsuite"},
     "semicrf": CORE | LEARNING | TOOLS | {"_validation", "_persistence", "_settings", "_estimator"},
     "model_selection": CORE | LEARNING | {"_validation", "_persistence", "_settings", "_estimator", "metrics", "text"},
-    "_pipeline": ESTIMATORS | {"_validation", "_names_elsewhere", "_version"},
+    "_pipeline": ESTIMATORS | {"_validation", "_version"},
     "_stacked": CORE | {"_validation", "_persistence", "_solvers", "crf"},
     "dask": CORE | {"_estimator", "_validation", "_objectives", "_persistence", "_settings"},
     "_tagger": set(),  # numpy alone: it may be copied elsewhere
     "_export": CORE | {"_validation", "_estimator", "_files", "_tagger"},
-    "tagger": {"_tagger", "_crfsuite", "_export", "_names_elsewhere", "_inference"},
+    "tagger": {"_tagger", "_crfsuite", "_export", "_inference"},
     "__init__": TOOLS
     | ESTIMATORS
     | {
         "inspection",
-        "_names_elsewhere",
         "_version",
         "_persistence",
         "_data",

@@ -278,7 +278,7 @@ def test_segments_of_one_token_in_some_partitions_alone(client):
 @pytest.mark.slow
 def test_forms_of_partitions(client):
     """Bags, Delayed, Futures; lists, batches, arrays; iterators, as maps of bags are."""
-    few = {"solver": LBFGS(tol=1e-8), "sigma_reg": 0.2}
+    few = {"tol": 1e-8, "sigma_reg": 0.2}
     local = HighOrderCRF(**few).fit(X, y)
     bags = bag.from_sequence(X, npartitions=3).map(list), bag.from_sequence(y, npartitions=3).map(list)
     check_same(DaskSequenceLabeler(HighOrderCRF(**few), client).fit(*bags), local)
@@ -576,8 +576,8 @@ def test_training_goes_on_after_a_worker_is_killed():
     ):
         expected = DaskSequenceLabeler(HighOrderCRF(max_iter=5), client).fit(parts(X), parts(y)).estimator_
         killed = []
-        solver = LBFGS(max_iter=5, callback=At(3, lambda: killed.append(kill_one(client))))
-        crf = DaskSequenceLabeler(HighOrderCRF(solver=solver), client).fit(parts(X), parts(y)).estimator_
+        solver = LBFGS(callback=At(3, lambda: killed.append(kill_one(client))))
+        crf = DaskSequenceLabeler(HighOrderCRF(solver=solver, max_iter=5), client).fit(parts(X), parts(y)).estimator_
         assert len(killed) == 1
     assert crf.objective_history_.tobytes() == expected.objective_history_.tobytes()
     assert crf.coef_.data.tobytes() == expected.coef_.data.tobytes()

@@ -87,3 +87,12 @@ def test_the_same_parameter_has_the_same_words(first, second, own):
     one, other = (entries(operator.attrgetter(name)(sklearn_hocrf)) for name in (first, second))
     assert len(one.keys() & other.keys()) > len(own.split())
     assert {name for name in one.keys() & other.keys() if one[name] != other[name]} == set(own.split())
+
+
+@pytest.mark.parametrize("estimator", [sklearn_hocrf.HighOrderCRF, sklearn_hocrf.HighOrderSemiCRF])
+def test_estimators_have_the_attributes_that_they_document(estimator):
+    """Neither has a parameter or attribute of the other one."""
+    crf = estimator(solver="sgd", random_state=0).fit([[["a"], ["b"]]], [["A", "B"]])
+    names = {*dir(estimator), *vars(crf)}  # dir of the object leaves out what is not defined
+    found = {name for name in names if name[0] != "_" and not callable(getattr(crf, name, None))}
+    assert found == entries(estimator).keys()

@@ -163,7 +163,7 @@ def test_messages_name_pages_of_the_site():
         # those of one line: docstrings, which the site turns into links, have several
         assert not [node.lineno for node in strings if re.match(r"[^\n]*\bdocs/[^\n]*$", str(node.value))], path
         named.update(re.findall(r"\{GUIDE\}/(\w+)\.html(?:#([\w-]+))?", source))
-    assert len(named) > 2
+    assert len(named) > 1
     for page, anchor in named:
         text = (CHECKOUT / "docs" / "guide" / f"{page}.md").read_text(encoding="utf-8")
         titles = [title.lower().replace(" ", "-") for title in re.findall("^#+ (.+)$", text, re.MULTILINE)]

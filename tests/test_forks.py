@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf._data.arrays import BufferPool
 from sklearn_hocrf._data.forks import cached_property
 from sklearn_hocrf._inference.schedule import Schedule, SharedWork
 from sklearn_hocrf.datasets import make_markov_sequences, make_name_sentences
@@ -105,14 +104,6 @@ def test_children_answer_beside_a_thread_that_asks_the_same_model(name, is_cold,
         assert is_true_in_child(lambda: ask(shared[0]) == expected, forked.set), f"after {n_forks} other children"
         thread.join()
     assert not failed
-
-
-def test_children_have_pools_of_memory_of_their_own():
-    pool = BufferPool()
-    table = pool.zeros(5)
-    with pool._lock:
-        assert is_true_in_child(lambda: not np.shares_memory(pool.zeros(5), table))
-    assert is_true_in_child(lambda: [pool.empty(5).ctypes.data for _ in range(2)][0] == pool.empty(5).ctypes.data)
 
 
 def test_children_have_threads_of_their_own():

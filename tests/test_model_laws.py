@@ -457,7 +457,7 @@ def test_empty_training_sequences_change_nothing(name):
     same = clone(few).fit(kind.X(), kind.y(), weight[full])
     assert_same_model(weighted, same, kind.X(NEW))
     if "stream" not in kind.without:
-        one, other = (clone(kind.estimator).set_params(solver=STREAM) for _ in range(2))
+        one, other = (clone(kind.estimator).set_params(**STREAM) for _ in range(2))
         for _ in range(2):
             one.partial_fit(kind.X(words), y, sample_weight=weight)
             other.partial_fit(kind.X(), kind.y(), sample_weight=weight[full])
@@ -469,10 +469,8 @@ def test_streams(name):
     """One batch is one epoch of a fit; a stored stream goes on; sequences of weight 0 and threads change nothing."""
     kind = KINDS[name]
     X, y = kind.X(), kind.y()
-    crf = clone(kind.estimator).set_params(solver=STREAM)
-    epoch = clone(crf)
-    epoch.solver.max_iter = 1
-    epoch.fit(X, y)
+    crf = clone(kind.estimator).set_params(**STREAM)
+    epoch = clone(crf).set_params(max_iter=1).fit(X, y)
     once = clone(crf).partial_fit(X, y)
     if not kind.partial and not registry.has_l1(crf):  # a fit starts from known labels, and drops patterns of weight 0
         close(once.coef_.toarray(), epoch.coef_.toarray(), 1e-13)

@@ -33,7 +33,7 @@ def labels_of(words):
 Y = [labels_of(words) for words in WORDS]
 CLASSES = ["L", "M", "R"]
 ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
-SOLVER = SGD(random_state=0)
+SOLVER = {"solver": "sgd", "random_state": 0}
 
 
 @pytest.fixture(params=ESTIMATORS)
@@ -96,7 +96,7 @@ def test_many_rounds_through_a_stream_come_to_the_optimum(estimator):
     if estimator is HighOrderSemiCRF:
         settings["segment_length"] = 9
     best = estimator(**settings).fit(X, Y)
-    crf = estimator(**settings, solver=SGD(n_sequences=len(X), random_state=0))
+    crf = estimator(**settings, solver=SGD(n_sequences=len(X)), random_state=0)
     for _ in range(25):
         stream(crf, 60)
 
@@ -111,7 +111,7 @@ def test_many_rounds_through_a_stream_come_to_the_optimum(estimator):
 
 def test_steps_fall_when_the_number_of_sequences_is_given():
     """m goes on from call to call: the last call moves the weights less than the first ones."""
-    crf = HighOrderCRF(solver=SGD(n_sequences=120, random_state=0, step_size=0.3))
+    crf = HighOrderCRF(solver=SGD(n_sequences=120, step_size=0.3), random_state=0)
     moved = []
     for _ in range(12):
         before = crf.pattern_coef_ if hasattr(crf, "pattern_coef_") else 0
@@ -138,7 +138,7 @@ def test_new_features_get_weights_as_they_come(crf):
 
 def test_growing_changes_nothing_for_the_other_weights():
     """A stream whose second batch brings features that no other batch has, against one that knew of them."""
-    base = HighOrderCRF(max_order=2, solver=SOLVER)
+    base = HighOrderCRF(max_order=2, **SOLVER)
     first, second = (X[:40], Y[:40]), (X[40:80], Y[40:80])
     strange = [[["zzz"], ["aaa"]]], [["L", "M"]]
     grown = clone(base).partial_fit(*first).partial_fit(second[0] + strange[0], second[1] + strange[1])
@@ -160,7 +160,7 @@ def test_growing_changes_nothing_for_the_other_weights():
 
 def test_numeric_features():
     X, y = datasets.make_digit_words(40, random_state=0)
-    crf = HighOrderCRF(solver=SOLVER)
+    crf = HighOrderCRF(**SOLVER)
     for _ in range(5):
         crf.partial_fit(X[:20], y[:20], classes=np.arange(10)).partial_fit(X[20:], y[20:])
     assert crf.score(X, y) > 0.8
@@ -173,7 +173,7 @@ def test_features_of_segments():
     extractor = SegmentFeatureExtractor(identity=True, length="indicator", max_length=9)
     words = WORDS[:60]
     batch = extractor.fit(words, Y[:60]).transform(words)
-    crf = HighOrderSemiCRF(solver=SOLVER, segment_length=9)
+    crf = HighOrderSemiCRF(**SOLVER, segment_length=9)
     for start in range(0, 60, 20):
         crf.partial_fit(batch[start : start + 20], Y[start : start + 20], classes=CLASSES)
     assert crf.score(batch, Y[:60]) > 0.8
@@ -252,7 +252,7 @@ TOKENS = [[["x", tag.lower()] for tag in tags] for tags in TAGS]
 
 
 def test_tags():
-    crf = HighOrderSemiCRF(scheme="bio", solver=SOLVER)
+    crf = HighOrderSemiCRF(scheme="bio", **SOLVER)
     classes = ["O", "B-P", "I-P", "B-Q", "I-Q"]
     crf.partial_fit(TOKENS[:2], TAGS[:2], classes=classes)
     crf.partial_fit(TOKENS[2:], TAGS[2:])
@@ -267,7 +267,7 @@ def test_tags():
 
 
 def test_segments_that_become_longer():
-    crf = HighOrderSemiCRF(solver=SOLVER)
+    crf = HighOrderSemiCRF(**SOLVER)
     crf.partial_fit([[["a"], ["b"]]], [["A", "B"]])
     with pytest.raises(ValueError, match="has 2 tokens, but segment_length allows 1.*None means the longest"):
         crf.partial_fit([[["a"], ["b"]]], [["A", "A"]])
@@ -295,14 +295,14 @@ def test_fit_starts_anew(crf):
 def test_partial_fit_goes_on_from_fit(estimator, l1_reg):
     crf = estimator(max_order=2, l1_reg=l1_reg).fit(X[:60], Y[:60])
     before = crf.log_likelihood(X, Y).sum()
-    crf.set_params(solver=SGD(random_state=0, step_size=0.05, n_sequences=len(X)))
+    crf.set_params(solver=SGD(step_size=0.05, n_sequences=len(X)), random_state=0)
     crf.partial_fit(X, Y)
     assert crf.log_likelihood(X, Y).sum() > before
     assert crf.objective_history_[0] < 2 * -before + 100  # from the fitted weights
 
 
 def test_l1_gives_zeros(estimator):
-    crf = estimator(l1_reg=8.0, solver=SOLVER)
+    crf = estimator(l1_reg=8.0, **SOLVER)
     stream(crf)
     zeros = np.count_nonzero(stream(clone(crf).set_params(l1_reg=0.0)).coef_.toarray()) - crf.coef_.nnz
     assert zeros > 3
@@ -404,7 +404,7 @@ def test_hashed_features_are_appended():
 def test_a_stream_of_raw_tokens(estimator):
     """Neither the extractor nor the estimator has seen the tokens of later batches."""
     extractor = SequenceFeatureExtractor([(("w", 0),), (("w", -1), ("w", 0))], n_features=2**10)
-    crf = estimator(solver=SOLVER)
+    crf = estimator(**SOLVER)
     if estimator is HighOrderSemiCRF:
         crf.set_params(segment_length=9)
     for words, y in batches(30, WORDS):

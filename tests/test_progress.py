@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from internals import duration, lines_of, progress, write_line
+from internals import Minimizer, duration, lines_of, progress, write_line
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import make_digit_words
@@ -90,14 +90,21 @@ def test_durations(seconds, text):
 @pytest.mark.parametrize("l1_reg", [0.0, 0.1])
 def test_solvers_end_where_they_say(l1_reg):
     told = []
-    HighOrderCRF(solver=LBFGS(1e-4, callback=told.append), l1_reg=l1_reg).fit(X, Y)
+    HighOrderCRF(solver=LBFGS(callback=told.append), tol=1e-4, l1_reg=l1_reg).fit(X, Y)
     small = [one.gradient_norm for one in told]
     assert [value <= one.goal for value, one in zip(small, told, strict=True)] == [False] * (len(told) - 1) + [True]
 
 
 def test_lines_that_nobody_sees(capsys):
-    lines = lines_of(LBFGS())
+    lines = lines_of(Minimizer())
     lines.part = "a part"
     assert not lines.write("text")
-    assert lines_of(LBFGS()).part == ""
+    assert lines_of(Minimizer()).part == ""
     assert capsys.readouterr().err == ""
+
+
+def test_lines_and_a_callback(clock, capsys):
+    """A callback that stops training does so beside the lines of ``verbose``."""
+    crf = HighOrderCRF(solver=LBFGS(callback=lambda progress: progress.n_iter == 2), verbose=1).fit(X, Y)
+    assert crf.n_iter_ == 2
+    assert "iteration 1, " in capsys.readouterr().err

@@ -1,8 +1,11 @@
-"""Settings of solvers: what they may be, and how they are printed."""
+"""Settings of solvers: how they are printed, and those of estimators that are theirs, too."""
+
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.training import LBFGS, SGD
@@ -11,12 +14,10 @@ from sklearn_hocrf.training import LBFGS, SGD
 @pytest.mark.parametrize(
     ("text", "thing"),
     [
-        ("LBFGS()", LBFGS(3e-3, 500)),
-        ("LBFGS(tol=0.001)", LBFGS(1e-3)),
-        ("LBFGS(tol=0.001)", LBFGS(np.float64(1e-3), np.int64(500))),
+        ("LBFGS()", LBFGS(callback=None)),
+        ("SGD(step_size=0.001)", SGD(step_size=np.float64(1e-3), batch_size=np.int64(8))),
         ("LBFGS(callback=print)", LBFGS(callback=print)),
-        ("LBFGS(tol=0, max_iter=7)", LBFGS(tol=0, max_iter=7)),
-        ("SGD(random_state=0, batch_size=4)", SGD(batch_size=4, random_state=0)),
+        ("SGD(callback=print, batch_size=4)", SGD(batch_size=4, callback=print)),
         (
             "SGD(step_size=0.5, n_sequences=1000)",
             SGD(step_size=0.5, n_sequences=1000),
@@ -33,3 +34,33 @@ def test_what_is_printed_is_short():
     assert repr(crf) == "HighOrderCRF(solver=SGD(batch_size=4))"
     assert repr(clone(crf)) == repr(crf)
     assert len(repr(LBFGS(callback=crf.predict))) < 80
+
+
+X, Y = [[["a"], ["b"], ["a"]], [["b"]], [["b"], ["a"]]], [["A", "B", "A"], ["B"], ["B", "A"]]
+DOORS = [("lbfgs", LBFGS()), ("lbfgs", LBFGS(callback=print)), ("sgd", SGD()), ("sgd", SGD(callback=print))]
+
+
+@pytest.mark.parametrize(("name", "solver"), DOORS)
+@pytest.mark.parametrize("settings", [{"tol": 0.1}, {"tol": 0.0, "max_iter": 3}, {"random_state": 7, "max_iter": 2}])
+def test_estimators_settings_are_those_of_any_solver(name, solver, settings):
+    """Instances and names of solvers train alike."""
+    with warnings.catch_warnings(action="ignore"):
+        one, other = (HighOrderCRF(solver=s, **{"random_state": 0} | settings).fit(X, Y) for s in (name, solver))
+    np.testing.assert_array_equal(one.coef_.data, other.coef_.data)
+    np.testing.assert_array_equal(one.objective_history_, other.objective_history_)
+
+
+def test_streams_take_the_seed_of_the_estimator():
+    def weights(random_state):
+        crf = HighOrderCRF(solver=SGD(batch_size=1), random_state=random_state)
+        return crf.partial_fit(X, Y).coef_.data
+
+    np.testing.assert_array_equal(weights(1), weights(1))
+    assert len({weights(seed).tobytes() for seed in range(10)}) > 1
+
+
+def test_searches_over_solvers():
+    grid = {"solver": [SGD(step_size=0.1), SGD(step_size=0.3)], "max_iter": [2, 3]}
+    with warnings.catch_warnings(action="ignore"):
+        search = GridSearchCV(HighOrderCRF(random_state=0), grid, cv=2, error_score="raise").fit(X, Y)
+    assert repr(search.best_params_["solver"]) in {"SGD(step_size=0.1)", "SGD(step_size=0.3)"}

@@ -9,8 +9,8 @@ from itertools import chain
 import numpy as np
 import pytest
 from internals import (
-    LBFGS,
     LBFGSMemory,
+    LBFGSMinimizer,
     Objective,
     Penalty,
     Point,
@@ -128,7 +128,7 @@ def test_drawn_quadratics_end_where_coordinate_descent_does(seed, monkeypatch):
     monkeypatch.setattr(LBFGSMemory, "pairs", (2, 100))
     for pair_bytes in LBFGSMemory.pair_bytes, 0:
         monkeypatch.setattr(LBFGSMemory, "pair_bytes", pair_bytes)
-        report = LBFGS(tol=1e-9, max_iter=5000).solve(objective, penalty, start)
+        report = LBFGSMinimizer(tol=1e-9, max_iter=5000).solve(objective, penalty, start)
         assert total(objective, penalty, report.w) <= expected + 1e-8 * abs(expected) + 1e-12
         assert (report.w[strength >= 1e5] == 0).all() or (w[strength >= 1e5] != 0).any()
 
@@ -137,7 +137,8 @@ def test_drawn_quadratics_end_where_coordinate_descent_does(seed, monkeypatch):
 @pytest.mark.parametrize("precision", [0.0, 1e-3])
 def test_weights_that_nothing_bends_become_zero(precision):
     """Few weights, of which some are in no term, far from 0: the gradient may not change for those that are left."""
-    two = LBFGS(tol=1e-8).solve(Quadratic(np.diag([1.0, 0.0]), np.zeros(2)), Penalty(precision, 1.0), [0.1, 10.0])
+    flat = Quadratic(np.diag([1.0, 0.0]), np.zeros(2))
+    two = LBFGSMinimizer(tol=1e-8).solve(flat, Penalty(precision, 1.0), [0.1, 10.0])
     assert two.converged
     assert not two.w.any()
     for seed in range(200):
@@ -147,7 +148,7 @@ def test_weights_that_nothing_bends_become_zero(precision):
         rows[:, rng.random(n) < 0.4] = 0.0
         objective, strength = Quadratic(rows.T @ rows, rng.normal(size=n)), rng.choice([0.3, 1.0, 3.0], size=n)
         penalty, start = Penalty(precision, strength), rng.normal(size=n) * rng.choice([0.0, 0.1, 10.0], size=n)
-        report = LBFGS(tol=1e-8, max_iter=200).solve(objective, penalty, start)
+        report = LBFGSMinimizer(tol=1e-8, max_iter=200).solve(objective, penalty, start)
         assert report.converged
         gradient = gradient_of_smooth_part(objective, penalty, report.w)
         assert np.linalg.norm(shortest_subgradient(report.w, gradient, strength)) <= 1e-6
@@ -156,10 +157,10 @@ def test_weights_that_nothing_bends_become_zero(precision):
 @pytest.mark.parametrize("strength", [1.5, 2.0, 8.0])
 def test_steps_of_the_gradient_alone_reach_zeros(strength):
     objective, penalty = logistic(n_weights=20), Penalty(0.1, strength)
-    expected = LBFGS(tol=1e-8).solve(objective, penalty, np.zeros(20)).w
+    expected = LBFGSMinimizer(tol=1e-8).solve(objective, penalty, np.zeros(20)).w
     w = np.random.default_rng(0).normal(size=20)
     for _ in range(2000):
-        report = LBFGS(tol=1e-6, max_iter=1).solve(objective, penalty, w)
+        report = LBFGSMinimizer(tol=1e-6, max_iter=1).solve(objective, penalty, w)
         if not report.n_iter:
             break
         w = report.w
@@ -174,7 +175,7 @@ def test_conditions_of_karush_kuhn_and_tucker(strength, sigma):
     objective = logistic()
     # the last weights are not to be sparse
     penalty = Penalty(np.full(30, sigma**-2), np.where(np.arange(30) < 25, strength, 0.0))
-    report = LBFGS(tol=1e-7, max_iter=2000).solve(objective, penalty, np.zeros(30))
+    report = LBFGSMinimizer(tol=1e-7, max_iter=2000).solve(objective, penalty, np.zeros(30))
     gradient = gradient_of_smooth_part(objective, penalty, report.w)
     zero = report.w == 0
     assert report.converged
@@ -190,9 +191,9 @@ both = pytest.mark.parametrize("strength", [0.0, 1.0])  # of the L1 penalty
 @pytest.mark.parametrize("tol", [1e-1, 1e-3])
 def test_it_stops_where_it_says_and_the_gap_is_a_bound(strength, tol):
     objective, penalty, start = logistic(1), Penalty(np.full(30, 0.2), strength * np.ones(30)), np.zeros(30)
-    best = LBFGS(tol=1e-9, max_iter=5000).solve(objective, penalty, start).history[-1]
+    best = LBFGSMinimizer(tol=1e-9, max_iter=5000).solve(objective, penalty, start).history[-1]
     calls = []
-    report = LBFGS(tol=tol, callback=calls.append).solve(objective, penalty, start)
+    report = LBFGSMinimizer(tol=tol, callback=calls.append).solve(objective, penalty, start)
     gradient = gradient_of_smooth_part(objective, penalty, report.w)
     norm = np.linalg.norm(shortest_subgradient(report.w, gradient, penalty.strength))
     assert report.converged
@@ -215,15 +216,15 @@ def test_it_stops_where_it_says_and_the_gap_is_a_bound(strength, tol):
 
 def test_a_good_start_is_the_end():
     objective, penalty = logistic(), Penalty(np.ones(30), np.ones(30))
-    report = LBFGS(tol=1e-6).solve(objective, penalty, np.zeros(30))
-    again = LBFGS(tol=1e-6).solve(objective, penalty, report.w)
+    report = LBFGSMinimizer(tol=1e-6).solve(objective, penalty, np.zeros(30))
+    again = LBFGSMinimizer(tol=1e-6).solve(objective, penalty, report.w)
     assert again.converged
     assert again.n_iter == 0
     np.testing.assert_array_equal(again.w, report.w)
 
 
 def test_strong_penalties_leave_nothing():
-    report = LBFGS().solve(
+    report = LBFGSMinimizer().solve(
         logistic(), Penalty(np.zeros(30), np.full(30, 1e4)), np.random.default_rng(0).normal(size=30)
     )
     assert report.converged
@@ -235,7 +236,7 @@ def test_strong_penalties_leave_nothing():
 @pytest.mark.parametrize("max_iter", [0, 2])
 def test_it_says_when_it_has_not_converged(strength, max_iter):
     penalty = Penalty(np.ones(30), strength * np.ones(30))
-    report = LBFGS(tol=1e-9, max_iter=max_iter).solve(logistic(), penalty, np.zeros(30))
+    report = LBFGSMinimizer(tol=1e-9, max_iter=max_iter).solve(logistic(), penalty, np.zeros(30))
     assert not report.converged
     assert report.n_iter == max_iter
     assert len(report.history) == max_iter + 1
@@ -243,7 +244,7 @@ def test_it_says_when_it_has_not_converged(strength, max_iter):
 
 
 def test_it_ends_where_rounding_errors_hide_the_way():
-    report = LBFGS(tol=0, max_iter=10_000).solve(logistic(), Penalty(np.ones(30), np.ones(30)), np.zeros(30))
+    report = LBFGSMinimizer(tol=0, max_iter=10_000).solve(logistic(), Penalty(np.ones(30), np.ones(30)), np.zeros(30))
     assert not report.converged
     assert report.n_iter < 10_000
     assert report.message == "no step decreases the function"
@@ -254,7 +255,7 @@ def test_it_ends_where_rounding_errors_hide_the_way():
 def test_overflow_is_refused(strength):
     for penalty in Penalty(np.ones(30), strength * np.ones(30)), Penalty(np.full(30, 1e200), strength * np.ones(30)):
         with pytest.raises(ValueError, match="floating point numbers cannot represent"), np.errstate(over="ignore"):
-            LBFGS().solve(logistic(), penalty, np.full(30, 1e200))
+            LBFGSMinimizer().solve(logistic(), penalty, np.full(30, 1e200))
 
 
 # --- L-BFGS -----------------------------------------------------------------------------------------------------------
@@ -263,9 +264,9 @@ def test_overflow_is_refused(strength):
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e3, 1e6])
 def test_lbfgs_on_rows_of_any_scale(scale):
     objective = logistic(n_weights=3)
-    expected = LBFGS(tol=1e-9, max_iter=5000).solve(objective, Penalty(0.0), np.zeros(3)).history[-1]
+    expected = LBFGSMinimizer(tol=1e-9, max_iter=5000).solve(objective, Penalty(0.0), np.zeros(3)).history[-1]
     scaled = Logistic(scale * objective.signed, np.ones(len(objective.signed)))
-    found = LBFGS(tol=0, max_iter=5000).solve(scaled, Penalty(0.0), np.zeros(3))
+    found = LBFGSMinimizer(tol=0, max_iter=5000).solve(scaled, Penalty(0.0), np.zeros(3))
     assert found.history[-1] == pytest.approx(expected, rel=1e-8)
 
 
@@ -282,7 +283,7 @@ class Rosenbrock(Objective):
 @pytest.mark.parametrize("start", [-1.2, 0.0, 3.0])
 def test_lbfgs_in_the_valley_of_rosenbrock(n_weights, start):
     w0 = np.where(np.arange(n_weights) % 2, 1.0, start)
-    report = LBFGS(tol=1e-8, max_iter=2000).solve(Rosenbrock(), Penalty(0.0), w0)
+    report = LBFGSMinimizer(tol=1e-8, max_iter=2000).solve(Rosenbrock(), Penalty(0.0), w0)
     peer = minimize(rosen, w0, jac=rosen_der, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 0, "maxiter": 2000})
     assert report.converged
     assert (np.diff(report.history) < 0).all()
@@ -300,7 +301,7 @@ def test_lbfgs_finds_the_minimum_of_scipy(seed, precision):
         return value + more, gradient + slope
 
     peer = minimize(function, np.zeros(30), jac=True, method="L-BFGS-B", options={"gtol": 1e-9, "ftol": 0})
-    report = LBFGS(tol=1e-8).solve(objective, penalty, np.zeros(30))
+    report = LBFGSMinimizer(tol=1e-8).solve(objective, penalty, np.zeros(30))
     assert report.converged
     assert report.history[-1] == pytest.approx(peer.fun, rel=1e-12)
     np.testing.assert_allclose(report.w, peer.x, rtol=0, atol=1e-5)
@@ -323,7 +324,7 @@ class Steep(Objective):
 @pytest.mark.parametrize("strength", [0.0, 1e-9])
 def test_steps_that_overflow_are_shortened(strength):
     objective = Steep()
-    report = LBFGS(tol=1e-6).solve(objective, Penalty(0.0, strength), np.full(3, -1.0))
+    report = LBFGSMinimizer(tol=1e-6).solve(objective, Penalty(0.0, strength), np.full(3, -1.0))
     assert objective.n_overflows > 0
     assert report.converged
     np.testing.assert_allclose(report.w, -np.log(1e4) / 1e4, rtol=1e-6)
@@ -344,7 +345,7 @@ class Scripted(Objective):
 def test_the_lowest_point_with_sufficient_decrease_is_kept():
     # the second point is low but steep; the third, flat enough to stop at, is higher
     objective = Scripted((10.0, -1.0), (8.0, -0.95), (9.5, 0.1), (9.5, 0.1))
-    report = LBFGS(tol=0, max_iter=1).solve(objective, Penalty(0.0), np.zeros(1))
+    report = LBFGSMinimizer(tol=0, max_iter=1).solve(objective, Penalty(0.0), np.zeros(1))
     assert report.w.tolist() == [objective.asked[1]]
     assert report.history.tolist() == [10.0, 8.0]
 
@@ -390,7 +391,7 @@ def test_16_bits_find_the_minima_of_drawn_functions(seed):
     objective, penalty, start = Quadratic(A.T @ A, centre), Penalty(precision), np.zeros(n_weights)
     few = LBFGSMemory(int(rng.integers(2, 40)), n_weights, is_rounded=True)
     few.expect_from(objective.value_gradient(start)[1])
-    report = LBFGS(1e-7, 5000).solve(objective, penalty, start, few)
+    report = LBFGSMinimizer(1e-7, 5000).solve(objective, penalty, start, few)
     expected = np.linalg.solve(A.T @ A + np.diag(precision), A.T @ A @ centre)
     assert report.converged
     assert_allclose(report.w, expected, atol=1e-5)
@@ -465,7 +466,7 @@ def test_first_weights_are_not_kept():
             return super().value_gradient(w)
 
     for strength in 0.0, 0.1:
-        LBFGS().solve(Watched(np.diag(np.arange(1.0, 6.0)), 0.0), Penalty(1.0, strength), first_weights())
+        LBFGSMinimizer().solve(Watched(np.diag(np.arange(1.0, 6.0)), 0.0), Penalty(1.0, strength), first_weights())
         assert len(alive) > 1
         assert not any(alive[1:])
         given.clear(), alive.clear()
@@ -570,7 +571,7 @@ def test_curvature_of_a_wall(power, sees_wall):
 
     curvature = LBFGSMemory(5, 1)
     curvature.add(at([0.0], [0.0]), at([1.0], [1.0]))
-    end = LBFGS(max_iter=1).solve(Steep(), Penalty(0.0), np.zeros(1), curvature).w
+    end = LBFGSMinimizer(max_iter=1).solve(Steep(), Penalty(0.0), np.zeros(1), curvature).w
     assert 0 < end[0] < 1  # the step to 1 is too long
     step, change = (np.ones(1), np.array([float(power)])) if sees_wall else (end, power * end ** (power - 1))
     assert_allclose(curvature.solve(change), step)
@@ -590,7 +591,7 @@ def test_steep_walls_cost_no_passes():
                 values = np.exp(A @ w)
                 return float(values.sum()), A.T @ values
 
-        report = LBFGS(1e-4, 2000).solve(Exponential(), Penalty(1.0), np.zeros(20))
+        report = LBFGSMinimizer(1e-4, 2000).solve(Exponential(), Penalty(1.0), np.zeros(20))
         assert report.converged
         passes += report.n_passes
     assert passes < 700
@@ -609,7 +610,7 @@ def test_frequent_features_take_few_passes(strength, monkeypatch):
             return np.logaddexp(0, -margin).sum(), -X.T @ (y / (1 + np.exp(margin)))
 
     def reports():
-        return LBFGS(1e-6, 2000).solve(Logistic(), Penalty(1.0, strength), np.zeros(200))
+        return LBFGSMinimizer(1e-6, 2000).solve(Logistic(), Penalty(1.0, strength), np.zeros(200))
 
     scaled = reports()
     monkeypatch.setattr(LBFGSMemory, "expect_from", lambda *_: None)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import (
     CHAIN,
-    LBFGS,
     SEGMENTS,
     SGD,
+    LBFGSMinimizer,
     NegativeLogLikelihood,
     Objective,
     Penalty,
@@ -41,6 +41,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
 
 # --------------------------------------------------------------------------------------------------------- minibatches
+
+
+def sgd(tol=3e-3, max_iter=100, random_state=None, callback=None, **settings):
+    return SGD(**settings).minimizer(tol, max_iter, callback, random_state)
 
 
 def chain_objective(case, **options):
@@ -287,7 +291,7 @@ def test_steps_one_by_one(strength):
             share = m / n
             w = minimiser(np.sum(gradients, axis=0), np.array(pulls), centres, share * PRECISION, share * strength)
     penalty = Penalty(PRECISION, strength) if strength else Penalty(PRECISION)
-    solver = SGD(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size)
+    solver = sgd(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size)
     report = solver.solve(objective, penalty, start)
     np.testing.assert_allclose(report.w, w, rtol=1e-9, atol=1e-11)
     if strength:
@@ -297,8 +301,8 @@ def test_steps_one_by_one(strength):
 
 def test_the_minimum_is_reached():
     objective, penalty = rows(60), Penalty(0.5)
-    best = LBFGS(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = SGD(max_iter=30, n_iter_no_change=99, random_state=0, batch_size=4).solve(objective, penalty, np.zeros(25))
+    best = LBFGSMinimizer(tol=1e-10).solve(objective, penalty, np.zeros(25))
+    report = sgd(max_iter=30, n_iter_no_change=99, random_state=0, batch_size=4).solve(objective, penalty, np.zeros(25))
     assert best.history[-1] <= report.history[-1] < 1.002 * best.history[-1]
     assert report.history[-1] == pytest.approx(objective.value(report.w) + penalty.value(report.w), rel=1e-12)
     assert report.history[0] == pytest.approx(60 * np.log(2))
@@ -311,8 +315,8 @@ def test_the_minimum_is_reached():
 
 def test_steps_make_weights_zero_where_the_optimum_has_zeros():
     objective, penalty = rows(100), Penalty(0.1, 2.0)
-    best = LBFGS(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = SGD(max_iter=40, n_iter_no_change=99, random_state=0).solve(objective, penalty, np.zeros(25))
+    best = LBFGSMinimizer(tol=1e-10).solve(objective, penalty, np.zeros(25))
+    report = sgd(max_iter=40, n_iter_no_change=99, random_state=0).solve(objective, penalty, np.zeros(25))
     assert 3 < np.count_nonzero(best.w == 0) < 22
     assert np.mean((best.w == 0) == (report.w == 0)) > 0.9
     assert report.history[-1] == pytest.approx(best.history[-1], rel=1e-3)
@@ -324,7 +328,7 @@ def test_the_end_is_never_worse_than_the_start():
     """Far too long steps: the weights go to and fro."""
     objective, penalty, start = rows(), Penalty(0.5), np.full(25, 1e-9)
     objective.signed = 1e6 * objective.signed
-    report = SGD(step_size=1e6, random_state=0).solve(objective, penalty, start)
+    report = sgd(step_size=1e6, random_state=0).solve(objective, penalty, start)
     value = objective.value(report.w) + penalty.value(report.w)
     assert not report.converged
     assert report.message == "no epoch decreased the function"
@@ -332,7 +336,7 @@ def test_the_end_is_never_worse_than_the_start():
     np.testing.assert_array_equal(report.w, start)
     np.testing.assert_array_equal(report.history, np.full(6, report.history[0]))
     assert report.history[0] == pytest.approx(value, rel=1e-12)
-    held_out = SGD(step_size=1e6, random_state=0, validation_fraction=0.3).solve(objective, penalty, start)
+    held_out = sgd(step_size=1e6, random_state=0, validation_fraction=0.3).solve(objective, penalty, start)
     np.testing.assert_array_equal(held_out.w, start)
     assert (held_out.n_iter, held_out.converged) == (0, False)
 
@@ -340,8 +344,8 @@ def test_the_end_is_never_worse_than_the_start():
 def test_it_says_when_it_ends_far_from_the_minimum():
     objective = rows()
     objective.signed = objective.signed @ sparse.diags_array(np.where(np.arange(25) % 2, 1e4, 1.0))
-    best = LBFGS(tol=1e-8, max_iter=5000).solve(objective, Penalty(0.5), np.zeros(25)).history[-1]
-    report = SGD(tol=3e-2, random_state=0).solve(objective, Penalty(0.5), np.zeros(25))
+    best = LBFGSMinimizer(tol=1e-8, max_iter=5000).solve(objective, Penalty(0.5), np.zeros(25)).history[-1]
+    report = sgd(tol=3e-2, random_state=0).solve(objective, Penalty(0.5), np.zeros(25))
     assert report.n_iter < 100
     assert not report.converged
     assert re.fullmatch(r"the function hardly decreases any more, but can decrease by \d+\.\d% or more", report.message)
@@ -378,8 +382,8 @@ def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
 
 def test_an_optimal_start_has_converged():
     objective, penalty = rows(), Penalty(0.5)
-    best = LBFGS(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = SGD(random_state=0).solve(objective, penalty, best.w)
+    best = LBFGSMinimizer(tol=1e-10).solve(objective, penalty, np.zeros(25))
+    report = sgd(random_state=0).solve(objective, penalty, best.w)
     assert report.converged
     assert report.history[-1] <= best.history[-1] * (1 + 1e-12)
 
@@ -387,14 +391,14 @@ def test_an_optimal_start_has_converged():
 def test_overflow_at_the_start_is_refused_as_by_others():
     objective = rows()
     objective.signed = objective.signed * 1e160
-    for refuses in SGD(), LBFGS():
+    for refuses in sgd(), LBFGSMinimizer():
         with pytest.raises(ValueError, match="its gradient inf, which floating point numbers cannot represent"):
             refuses.solve(objective, Penalty(0.5), np.zeros(25))
 
 
 def test_same_seed_same_weights():
     def weights(seed):
-        return SGD(max_iter=3, random_state=seed).solve(rows(), Penalty(0.5), np.zeros(25)).w
+        return sgd(max_iter=3, random_state=seed).solve(rows(), Penalty(0.5), np.zeros(25)).w
 
     np.testing.assert_array_equal(weights(0), weights(0))
     np.testing.assert_array_equal(weights(3), weights(np.random.RandomState(3)))
@@ -403,7 +407,7 @@ def test_same_seed_same_weights():
 
 def test_calibrated_step_is_the_best_of_its_neighbours():
     objective, penalty = rows(300), Penalty(0.5)
-    started = SGD()._start(objective, penalty, np.zeros(25), 300, np.random.RandomState(0))
+    started = sgd()._start(objective, penalty, np.zeros(25), 300, np.random.RandomState(0))
     state, n_visited = started
 
     def after_one_pass(step):
@@ -422,14 +426,14 @@ def test_calibrated_step_is_the_best_of_its_neighbours():
 def test_calibration_takes_a_sample_and_finds_small_steps():
     objective = rows(1010)
     objective.signed = objective.signed * 100  # where only small steps are any good
-    state, n_visited = SGD(batch_size=64)._start(objective, Penalty(1.0), np.zeros(25), 1010, np.random.RandomState(0))
+    state, n_visited = sgd(batch_size=64)._start(objective, Penalty(1.0), np.zeros(25), 1010, np.random.RandomState(0))
     assert state.step < 0.02
     assert n_visited % 2000 == 0
 
 
 def test_they_stop_when_the_objective_no_longer_falls():
     calls = []
-    report = SGD(tol=1e-3, max_iter=500, random_state=0, n_iter_no_change=4, callback=calls.append).solve(
+    report = sgd(tol=1e-3, max_iter=500, random_state=0, n_iter_no_change=4, callback=calls.append).solve(
         rows(200), Penalty(0.5), np.zeros(25)
     )
     history = report.history
@@ -446,7 +450,7 @@ def test_validation_sequences_choose_the_epoch():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(80, 200)) * (rng.random((80, 200)) < 0.3)
     objective = LogisticLoss(X, np.where(X[:, 0] + 2 * rng.normal(size=80) > 0, 1.0, -1.0))  # to be overfitted
-    setting = SGD(tol=0, max_iter=60, random_state=0, validation_fraction=0.25, step_size=0.3)
+    setting = sgd(tol=0, max_iter=60, random_state=0, validation_fraction=0.25, step_size=0.3)
     report = setting.solve(objective, Penalty(1e-3), np.zeros(200))
     train, held_out = setting._split(objective, np.random.RandomState(0))
     assert (train.n_sequences, held_out.n_sequences) == (60, 20)
@@ -456,24 +460,24 @@ def test_validation_sequences_choose_the_epoch():
     assert len(report.history) == report.n_iter + 1
     # the history is that of the training sequences
     assert report.history[-1] == pytest.approx(train.value(report.w) + 1e-3 * report.w @ report.w / 2)
-    longer = SGD(tol=0, max_iter=60, random_state=0, step_size=0.3).solve(train, Penalty(1e-3), np.zeros(200))
+    longer = sgd(tol=0, max_iter=60, random_state=0, step_size=0.3).solve(train, Penalty(1e-3), np.zeros(200))
     assert held_out.value(report.w) < held_out.value(longer.w)
     assert train.value(longer.w) < train.value(report.w)
 
 
 def test_passes_are_counted():
     objective, penalty = rows(200), Penalty(0.5)
-    report = SGD(tol=0, max_iter=4, step_size=0.1).solve(objective, penalty, np.zeros(25))
+    report = sgd(tol=0, max_iter=4, step_size=0.1).solve(objective, penalty, np.zeros(25))
     assert report.n_passes == 1 + 4 * 2 + 1  # start, epochs and values after them, last gradient
-    report = SGD(tol=0, max_iter=4, step_size=0.1, validation_fraction=0.2).solve(objective, penalty, np.zeros(25))
+    report = sgd(tol=0, max_iter=4, step_size=0.1, validation_fraction=0.2).solve(objective, penalty, np.zeros(25))
     assert report.n_passes == pytest.approx(0.8 + 4 * 1.8 + 0.8)
-    assert SGD(tol=0, max_iter=4).solve(objective, penalty, np.zeros(25)).n_passes >= 10 + 6
-    assert SGD(max_iter=0, step_size=1.0).solve(objective, penalty, np.ones(25)).w.tolist() == [1.0] * 25
+    assert sgd(tol=0, max_iter=4).solve(objective, penalty, np.zeros(25)).n_passes >= 10 + 6
+    assert sgd(max_iter=0, step_size=1.0).solve(objective, penalty, np.ones(25)).w.tolist() == [1.0] * 25
 
 
 def test_what_does_not_go_together():
     with pytest.raises(ValueError, match="smaller step_size"), np.errstate(all="ignore"):
-        SGD(step_size=1e308).solve(rows(), Penalty(0.0), np.zeros(25))
+        sgd(step_size=1e308).solve(rows(), Penalty(0.0), np.zeros(25))
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators
@@ -497,7 +501,7 @@ ESTIMATORS = [HighOrderCRF(max_order=2), HighOrderSemiCRF(max_order=2)]
 def test_estimators_come_close_to_the_optimum(crf, words):
     X, y = words
     best = clone(crf).fit(X, y).objective_history_[-1]
-    crf = quietly(clone(crf).set_params(solver=SGD(tol=0, random_state=0)), X, y)
+    crf = quietly(clone(crf).set_params(solver=SGD(), tol=0, random_state=0, max_iter=100), X, y)
     assert best <= crf.objective_history_[-1] < 1.01 * best
     assert crf.n_iter_ <= 100
     assert crf.n_passes_ > crf.n_iter_
@@ -508,7 +512,7 @@ def test_exact_zeros_leave_the_model(crf, words):
     crf = clone(crf).set_params(l1_reg=0.5, sigma_reg=10.0)
     X, y = (part[:40] for part in words)
     best = clone(crf).fit(X, y)
-    crf = quietly(crf.set_params(solver=SGD(max_iter=120, random_state=0)), X, y)
+    crf = quietly(crf.set_params(solver=SGD(), max_iter=120, random_state=0), X, y)
     assert (crf.coef_.data != 0).all()
     assert crf.objective_history_[-1] == pytest.approx(best.objective_history_[-1], rel=0.02)
     n_all = quietly(clone(crf).set_params(l1_reg=0.0, solver="lbfgs", max_iter=1), X, y).coef_.nnz
@@ -518,8 +522,9 @@ def test_exact_zeros_leave_the_model(crf, words):
 
 def test_instances_with_settings(words):
     X, y = words
-    solver = SGD(max_iter=30, batch_size=4, validation_fraction=0.2, n_iter_no_change=2, random_state=0)
-    crf = quietly(HighOrderCRF(solver=solver, sigma_reg=by_order(1.0, 3.0)), X, y)
+    solver = SGD(batch_size=4, validation_fraction=0.2, n_iter_no_change=2)
+    crf = HighOrderCRF(solver=solver, sigma_reg=by_order(1.0, 3.0), max_iter=30, random_state=0)
+    crf = quietly(crf, X, y)
     assert crf.score(X, y) > 0.9
     before = clone(crf).get_params()["solver"]
     assert vars(before) == vars(solver)

@@ -5,15 +5,10 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from sys import getrefcount
-from threading import Lock
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
-
-from .forks import call_in_forked_children
 
 PIECE = 1 << 20  # elements processed at a time, where an array may be larger than memory
 _CACHE_LINE = 64  # bytes
@@ -198,10 +193,10 @@ def _nameless_file(folder):
 
 
 class BufferPool:
-    """Pool of memory for large arrays of few shapes, which begin at a cache line.
+    """Memory for large arrays of few shapes, which begin at a cache line, for users that give it back.
 
-    The system clears new memory page by page, when it is first used; for some allocators, each time. A copy of a
-    pool, also one in another process, begins without memory.
+    The system clears new memory page by page, when it is first used; for some allocators, each time. Threads may use a
+    pool together.
 
     Attributes
     ----------
@@ -209,56 +204,26 @@ class BufferPool:
         How many arrays of a shape are kept for later.
     """
 
-    max_kept = 4
+    max_kept = 1
 
     def __init__(self) -> None:
-        self.forget()
-        _pools.add(self)
-
-    def forget(self) -> None:
-        """Begin without memory."""
-        self._owners: dict[tuple[int, ...], list[np.ndarray]] = {}  # by shape
-        self._unreferenced = [empty_aligned(0)]  # an array without other references
-        self._lock = Lock()
-
-    def __reduce__(self):
-        return BufferPool, ()
-
-    def empty(self, *shape: int) -> np.ndarray:
-        """Return an uninitialised array, in the memory of an earlier one without references, if there is one."""
-        with self._lock:
-            owners = self._owners.setdefault(shape, [])
-            # each is referred to by the list that keeps it and by the list made here
-            of_unused, *counts = _reference_counts([*self._unreferenced, *owners])
-            unused = [n for n, count in enumerate(counts) if count == of_unused]
-            owner = owners[unused[0]] if unused else empty_aligned(*shape)
-            if not unused:
-                owners.append(owner)
-                del owners[: -self.max_kept]
-            return owner.view()
+        self._free: dict[tuple[int, ...], list[np.ndarray]] = {}  # by shape
 
     def zeros(self, *shape: int) -> np.ndarray:
-        """Return an array of zeros, in memory as of ``empty``.
+        """Return an array of zeros, in the memory of one that was given back, if there is one.
 
         A page of ``np.zeros`` that kernels add to would be mapped twice, first to be read and then to be written.
         """
-        table = self.empty(*shape)
+        try:
+            table = self._free.setdefault(shape, []).pop()
+        except IndexError:
+            table = empty_aligned(*shape)
         table.fill(0.0)
         return table
 
-
-_pools: WeakSet[BufferPool] = WeakSet()
-
-
-def _forget_all() -> None:
-    """Empty all pools: threads that a forked child does not have may hold their locks, and refer to their arrays."""
-    for pool in _pools:
-        pool.forget()
-
-
-call_in_forked_children(_forget_all)
-
-
-def _reference_counts(owners: list[Any]) -> list[int]:
-    """Return how often each of some arrays is referred to: by each array made from it, too, at any remove."""
-    return [getrefcount(owner.base) for owner in owners]
+    def give_back(self, arrays: Iterable[np.ndarray]) -> None:
+        """Keep the memory of arrays to which nobody else refers; of shapes that were never lent, it is not kept."""
+        for array in arrays:
+            free = self._free.get(array.shape)
+            if free is not None and len(free) < self.max_kept:
+                free.append(array)

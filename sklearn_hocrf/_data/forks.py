@@ -6,8 +6,6 @@ A fork copies a lock as it is. If another thread holds it, nobody in the child e
 from __future__ import annotations
 
 import functools
-import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 T = TypeVar("T")
@@ -25,9 +23,3 @@ class cached_property(functools.cached_property[T]):
             if instance is None:
                 return self
             return vars(instance).setdefault(self.attrname, self.func(instance))
-
-
-def call_in_forked_children(function: Callable[[], None]) -> None:
-    """Have a function called in the child of each fork, before anything else is."""
-    if hasattr(os, "register_at_fork"):  # not on Windows, which has no forks
-        os.register_at_fork(after_in_child=function)

@@ -74,7 +74,8 @@ def unwarned() -> Iterator[None]:
 def warn_user(message, category: type[Warning] = UserWarning) -> None:
     """Warn on behalf of the innermost caller outside this package, scikit-learn and joblib.
 
-    A constant ``stacklevel`` would count functions of this package, and become wrong as soon as one of them is split.
+    A constant ``stacklevel`` would count functions of this package, and become wrong as soon as one of them is split;
+    ``skip_file_prefixes`` needs Python 3.12.
 
     Parameters
     ----------

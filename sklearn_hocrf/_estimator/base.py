@@ -14,9 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 
 from .._inference.families import Family
-from .._names_elsewhere import NamesElsewhere, answering
 from .._persistence import VersionMixin, with_lists, with_mappings
-from .._structure.patterns import TOKENS
 from .._validation._callbacks import CallbacksMixin, without_tasks
 from .._validation._inputs import FeatureSpace
 from .._validation._sklearn import fit_context
@@ -29,7 +27,6 @@ from .predictions import PredictionsMixin
 
 
 class BaseSequenceLabeler(
-    NamesElsewhere,
     VersionMixin,
     PredictionsMixin,
     AnswersMixin,
@@ -43,9 +40,6 @@ class BaseSequenceLabeler(
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
-    # parameters of HighOrderCRF alone, and what they are in files that were written before it had them
-    history: Any = TOKENS
-    pruning: int | None = None
     _takes_segment_features = False
     _family: Family
     _targets: type[Any]  # how y is read, and what predictions look like
@@ -54,7 +48,6 @@ class BaseSequenceLabeler(
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
-    @answering(3, "X_dev")
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to labelled sequences.
@@ -163,14 +156,6 @@ class BaseSequenceLabeler(
             FittedState(*state).checked(self._targets).set_on(self)
 
     # --- fitted attributes --------------------------------------------------------------------------------------------
-
-    @property
-    def pruning_recall_(self) -> float:
-        """The fraction of held-out tokens that keep their label; defined only if ``pruning`` left labels out."""
-        state = getattr(self, "_state", None)
-        if state is None or state.level_zero is None:
-            raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
-        return state.level_zero.recall
 
     @property
     def _features(self) -> FeatureSpace:

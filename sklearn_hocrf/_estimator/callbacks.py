@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from .._solvers import STOPPED, Progress, SolverReport
 from .._validation._inputs import read_sequences, read_training_sequences
 from .fitted_state import FittedState
-from .fitting import TRAINING, with_settings
+from .fitting import TRAINING
 
 # names of tasks
 FIT = "fit"
@@ -131,7 +132,7 @@ class FitTasks(_Tasks):
         if not self._callbacks:
             return train(solver)
         if self.is_stopped:  # a report on the starting weights
-            return train(with_settings(solver, max_iter=0))._replace(stopped=True, message=STOPPED)
+            return train(replace(solver, max_iter=0))._replace(stopped=True, message=STOPPED)
         context = self._root if self._is_flat else self._begin(self._root, name, solver.max_iter)
 
         # the gap of a criterion other than the model's does not apply to the model
@@ -143,7 +144,7 @@ class FitTasks(_Tasks):
             task = self._begin(context, ITERATION)
             return self._end(task, lambda: state_here(progress.report())) or own_stops
 
-        report = train(with_settings(solver, callback=tell))
+        report = train(replace(solver, callback=tell))
         if not self._is_flat:
             self.is_stopped = self._end(context, lambda: state_here(report))
         return report

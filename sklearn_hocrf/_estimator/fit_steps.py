@@ -20,7 +20,7 @@ from .._penalties import Penalty
 from .._solvers import SolverReport
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
-from .._structure.patterns import PatternTable, TagHistory, count_patterns
+from .._structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
 from .._validation._inputs import (
     TrainingData,
     TrainingSequences,
@@ -170,7 +170,7 @@ class FitSteps:
 
     def history(self, labels: np.ndarray) -> str | TagHistory:
         """Return what the labels of patterns are those of; the positions of a semi-CRF are segments already."""
-        return history_of_labels(self.estimator.history, self.estimator.constraints, labels)
+        return history_of_labels(getattr(self.estimator, "history", TOKENS), self.estimator.constraints, labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
@@ -254,7 +254,7 @@ class FitSteps:
         model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
 
     def _prune(self, problem: Problem) -> Problem:
-        n_candidates = self.estimator.pruning
+        n_candidates = getattr(self.estimator, "pruning", None)
         return problem if n_candidates is None else prune(problem, n_candidates, self.estimator.random_state)
 
     def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:

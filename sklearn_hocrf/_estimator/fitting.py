@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from .._data.checks import short
 from .._data.warnings import warn_unless_saved, warn_user
 from .._objectives import OBJECTIVES, Objective, Problem, Tied
 from .._penalties import Penalty
-from .._solvers import LBFGS, SGD, Progress, Solver, SolverReport, one_blas_thread
+from .._solvers import LBFGS, SGD, Minimizer, Progress, Solver, SolverReport, one_blas_thread
 from .._structure.layout import WeightLayout
 from .._structure.tied_weights import Ties, tie_weights
 from .._structure.weight_groups import match_prefixes, prefix_of_key, unmatched, weight_groups
@@ -24,7 +25,7 @@ from .progress import STARTING, ProgressLines, lines_of
 from .tags import names_in_patterns
 
 # (training by a solver, solver, name of the stage)
-Watch = Callable[[Callable[[Any], SolverReport], Solver, str], SolverReport]
+Watch = Callable[[Callable[[Any], SolverReport], Minimizer, str], SolverReport]
 TRAINING = "training"  # name of the last stage, which trains the weights of the model
 # the largest change of a score, from a tolerance to the optimum, of all models of docs/develop/design.md
 _CHANGES = (3e-3, 0.001), (3e-2, 0.002), (1e-1, 0.006)
@@ -109,14 +110,12 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, 
     return f"{parameter} has no key for the weight of {what}: add {key!r}, or None for the rest"
 
 
-def _choose_solver(parameters: Mapping[str, Any], name: str) -> Solver:
-    solver = parameters["solver"]
-    if not isinstance(solver, str):
-        warn_unless_saved(getattr(solver, "callback", None), "callback of the solver")
-        return solver
-    callback = ProgressLines(name, parameters["max_iter"]) if parameters["verbose"] else None
-    settings = parameters["tol"], parameters["max_iter"], callback
-    return SGD(*settings, parameters["random_state"]) if solver == "sgd" else LBFGS(*settings)
+def _choose_solver(parameters: Mapping[str, Any], name: str) -> Minimizer:
+    given, max_iter = parameters["solver"], parameters["max_iter"]
+    solver: Solver = given if isinstance(given, Solver) else SGD() if given == "sgd" else LBFGS()
+    warn_unless_saved(solver.callback, "callback of the solver")
+    callback = ProgressLines(name, max_iter, solver.callback) if parameters["verbose"] else solver.callback
+    return solver.minimizer(parameters["tol"], max_iter, callback, parameters["random_state"])
 
 
 def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
@@ -221,14 +220,7 @@ def _widening(solver: Any, ties: Ties) -> Any:
 
         return callback(progress._replace(report=widened))
 
-    return with_settings(solver, callback=tell)
-
-
-def with_settings(solver: Any, **settings: Any) -> Any:
-    """Return a copy of a solver with other settings."""
-    solver = copy.copy(solver)
-    vars(solver).update(settings)
-    return solver
+    return replace(solver, callback=tell)
 
 
 def _lacks_optimum(objective: Any, penalty: Any, problem: Problem, w: np.ndarray) -> bool:

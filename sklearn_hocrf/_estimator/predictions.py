@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.batch import Sequences
-from .._names_elsewhere import answering
 from .._validation._messages import refuse_metrics_of_labels
 from .fitted_model import FittedModel, Query
 from .one_call import one_call, predict_one
@@ -25,7 +24,6 @@ class PredictionsMixin:
     def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
     @overload
     def predict(self, X: Any, *, known: Any = None) -> Any: ...
-    @answering(1, "lengths")
     def predict(self, X: Any, *, known: Any = None) -> Any:
         """Return the most probable label sequence of each sequence.
 
@@ -206,7 +204,6 @@ class PredictionsMixin:
 
     # --- quality ------------------------------------------------------------------------------------------------------
 
-    @answering(3, "lengths")
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 

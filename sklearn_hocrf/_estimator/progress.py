@@ -6,11 +6,13 @@ import math
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
-from .._solvers import Progress, Solver, SolverReport
+from .._solvers import Minimizer, Progress, SolverReport
 
 STARTING = "training of the weights to start from"  # name of a part
 SECONDS_BETWEEN_LINES = 1.0  # of the whole process, at the least
@@ -56,17 +58,20 @@ class ProgressLines:
         Name of the estimator; None writes nothing.
     max_iter : int
         Maximum number of iterations of the solver.
+    callback : callable or None
+        Called after each line; its result is returned.
     """
 
     window, share = 10, 1e-3  # iterations in which the objective changes by less than this share of it
 
-    def __init__(self, name: str | None, max_iter: int) -> None:
+    def __init__(self, name: str | None, max_iter: int, callback: Callable[[Progress], Any] | None = None) -> None:
         self.part = ""  # name of the part of training that is running
+        self._callback = callback
         self._name, self._max_iter, self._start = name, max_iter, time.monotonic()
         self._values, self._is_said, self._remark = deque[float](maxlen=self.window + 1), False, ""
         self._forecast = Forecast(max_iter)
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: Progress) -> Any:
         if progress.n_iter <= 1:  # another stage of training
             self._values.clear()
             self._is_said, self._remark, self._forecast = False, "", Forecast(self._max_iter)
@@ -79,6 +84,7 @@ class ProgressLines:
         parts = [f"iteration {progress.n_iter}", *self._numbers(progress), self._left(), self._remark]
         if self.write(", ".join(filter(None, parts))):
             self._remark = ""
+        return self._callback is not None and self._callback(progress)
 
     def write(self, text: str, is_last: bool = False) -> bool:
         """Write a line that begins with the name of the estimator, as :func:`write_line`."""
@@ -142,7 +148,7 @@ class Forecast:
         return seconds * most, True
 
 
-def lines_of(solver: Solver) -> ProgressLines:
+def lines_of(solver: Minimizer) -> ProgressLines:
     """Return the progress lines of a solver; if it writes none, lines that are discarded."""
     callback = solver.callback
     return callback if isinstance(callback, ProgressLines) else ProgressLines(None, 0)

@@ -375,6 +375,7 @@ class LanePosterior(Posterior):
         counts, dense, arcs, lengths = sums
         pairs = counts[: layout.first_bias]
         layout.add_dense(dense, pairs)
+        self.plan.memory.give_back([dense])
         self.plan.add_length_counts(lengths, pairs)
         counts[layout.first_bias :] = layout.sum_over_suffixes(arcs)
         return counts

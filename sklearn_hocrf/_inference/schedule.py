@@ -196,7 +196,7 @@ class SharedWork:
         Chunks are added in order, so that the number of threads does not change the bits, each as soon as those before
         it have been added: few arrays are in memory at a time, and threads that go on compute meanwhile.
         """
-        sums, indices = _Sums(), iter(range(len(self.chunks)))  # shared: each thread takes the next index
+        sums, indices = _Sums(self.memory), iter(range(len(self.chunks)))  # shared: each thread takes the next index
         halt = self.halt = Event()
 
         def work_through() -> None:
@@ -218,7 +218,7 @@ class SharedWork:
         """
         n_chunks, n_jobs, halt = len(self.chunks), self.n_jobs, self.halt
         n_threads = n_chunks if n_chunks < 2 and n_jobs != 0 else min(threads_for(n_jobs), n_chunks)
-        self.memory.max_kept = n_threads + 3  # one for each thread, the sum, an earlier sum in use, and weights
+        self.memory.max_kept = n_threads
         if n_threads <= 1 and not (n_chunks and self.calls_are_long):
             work_through()
             return
@@ -486,9 +486,9 @@ def threads_for(n_jobs: int | None = None) -> int:
 class _Sums:
     """Sums of arrays that arrive in any order; of one evaluation, so no forked process has some of another thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: BufferPool) -> None:
         self.totals: tuple | None = None
-        self._lock = Lock()
+        self._memory, self._lock = memory, Lock()
         self._waiting: dict[int, tuple] = {}
         self._n_added = 0
 
@@ -506,3 +506,4 @@ class _Sums:
             return
         for total, array in zip(self.totals, term, strict=True):
             total += array
+        self._memory.give_back(term)

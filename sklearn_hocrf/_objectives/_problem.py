@@ -105,10 +105,7 @@ class Problem:
 
     def model(self, w: np.ndarray) -> Model:
         """Return the model with the weights ``w``."""
-        if self.candidates is not None:
-            return self.family.model(self.layout, w, schedule=self.schedule)
-        table = self.layout.dense_table(w, self.plan.memory.empty)
-        return self.family.model(self.layout, w, table, self.schedule)
+        return self.family.model(self.layout, w, schedule=self.schedule)
 
     def posterior(self, w: np.ndarray) -> Any:
         """Return the :class:`Posterior` of the batch with the weights ``w``."""

@@ -1,19 +1,32 @@
 """Minimisers of an objective plus a penalty, independent of CRFs.
 
-A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`.
+A solver consists of settings, from which ``minimizer`` makes an object with the settings of an estimator. Its method
+``solve(objective, penalty, w0)`` returns a :class:`SolverReport`.
 """
 
 from ._box import SearchEnd, minimize_in_box
-from ._common import STOPPED, Progress, Solver, SolverReport, one_blas_thread, shortest_subgradient, zero_of_slope
+from ._common import (
+    STOPPED,
+    Minimizer,
+    Progress,
+    Solver,
+    SolverReport,
+    one_blas_thread,
+    shortest_subgradient,
+    zero_of_slope,
+)
 from ._curvature import LBFGSMemory
-from ._lbfgs import LBFGS
-from ._stochastic import SGD, TrainingState
+from ._lbfgs import LBFGS, LBFGSMinimizer
+from ._stochastic import SGD, SGDMinimizer, TrainingState
 
 __all__ = [
     "LBFGS",
     "LBFGSMemory",
+    "LBFGSMinimizer",
+    "Minimizer",
     "Progress",
     "SGD",
+    "SGDMinimizer",
     "STOPPED",
     "SearchEnd",
     "Solver",

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 from scipy.optimize import brentq
 from threadpoolctl import ThreadpoolController
 
-from .._settings import Settings, check, is_integer, is_number
+from .._settings import Settings, check
 
 STOPPED = "stopped by a callback"  # message of reports
+OF_ESTIMATORS = "tol", "max_iter", "verbose", "random_state"  # parameters that no solver has
 ARMIJO = 1e-4  # fraction of the linear decrease that a step must reach
 
 
@@ -47,32 +49,47 @@ class SolverReport(NamedTuple):
 
 
 class Solver(Settings):
-    """Base class of the solvers, with their common settings.
+    """Base class of the settings of solvers, which users pass to estimators.
 
     Parameters
     ----------
-    tol : float
-        Tolerance of the solver's stopping rule, >= 0.
-    max_iter : int
-        Maximum number of iterations, >= 0.
     callback : callable or None
         Called with a :class:`Progress` after each iteration. If it returns True, training stops.
+    elsewhere : dict
+        What a user passed beside the settings.
 
     Raises
     ------
+    TypeError
+        For settings of estimators, and for unknown ones.
     ValueError
         For settings that are out of range.
     """
 
+    def __init__(self, callback: Callable[[Progress], Any] | None, elsewhere: dict[str, Never]) -> None:
+        own = type(self).__name__
+        for name in elsewhere:
+            if name in OF_ESTIMATORS:
+                raise TypeError(f"{own} has no {name}: pass {name} to the estimator, as in HighOrderCRF({name}=...)")
+            raise TypeError(f"{own} has no setting {name!r}")
+        check(callback is None or callable(callback), "callback", "None or a callable", callback)
+        self.callback = callback
+
+    def minimizer(self, tol: float, max_iter: int, callback: Any, random_state: Any) -> Minimizer:
+        """Return what minimises; for its parameters, see :class:`Minimizer`."""
+        raise NotImplementedError
+
+
+@dataclass
+class Minimizer:
+    """Base class of minimisers, made from the settings of a solver and of an estimator."""
+
     keeps_equal_weights_equal = False  # if objective and penalty treat them alike
 
-    def __init__(
-        self, tol: float = 3e-3, max_iter: int = 500, callback: Callable[[Progress], Any] | None = None
-    ) -> None:
-        check(is_number(tol) and 0 <= tol < np.inf, "tol", "a finite number >= 0", tol)
-        check(is_integer(max_iter) and max_iter >= 0, "max_iter", "an integer >= 0", max_iter)
-        check(callback is None or callable(callback), "callback", "None or a callable", callback)
-        self.tol, self.max_iter, self.callback = tol, max_iter, callback
+    tol: float = 3e-3  # of the stopping rule
+    max_iter: int = 500
+    callback: Callable[[Progress], Any] | None = None  # called after each iteration; stops if it returns True
+    random_state: int | np.random.RandomState | None = None  # of minimisers that draw sequences
 
     def _is_stopped(self, progress: Progress) -> bool:
         """Report an iteration to the callback, and return whether it stops training."""

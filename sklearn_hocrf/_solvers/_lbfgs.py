@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Never
 
 import numpy as np
 
-from ._common import ARMIJO, STOPPED, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
+from ._common import (
+    ARMIJO,
+    STOPPED,
+    Minimizer,
+    Progress,
+    Solver,
+    SolverReport,
+    gap_above_minimum,
+    point_of,
+    reached_tolerance,
+)
 from ._curvature import LBFGSMemory
 from ._owlqn import orthant_search
 
@@ -27,23 +38,25 @@ class LBFGS(Solver):
 
     Parameters
     ----------
-    tol : float, default=3e-3
-        Stop when the bound on the distance from the minimum is at most ``tol**2`` of the function; if no bound is
-        available, as without a penalty on all weights, when ``norm(gradient) <= tol * max(1, norm(w))``.
-    max_iter : int, default=500
-        Maximum number of iterations.
     callback : callable or None, default=None
         Called after each iteration with a named tuple of ``n_iter``; ``value``, the objective plus the penalty;
         ``gradient_norm``; and ``gap``, an upper bound on the distance of the value from the minimum. If it returns
         True, training stops.
+    **elsewhere : dict
+        Not accepted: ``tol``, ``max_iter``, ``verbose`` and ``random_state`` are parameters of the estimator.
 
     Raises
     ------
+    TypeError
+        For parameters of the estimator, and for unknown ones.
     ValueError
         For settings that are out of range.
 
     Notes
     -----
+    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function; if no bound is
+    available, as without a penalty on all weights, when ``norm(gradient) <= tol * max(1, norm(w))``.
+
     With ``l1_reg`` > 0, the orthant-wise limited-memory quasi-Newton method takes its place [2]_, with these settings.
     The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the
     steepest descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values
@@ -63,13 +76,23 @@ class LBFGS(Solver):
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
     >>> values = []
-    >>> solver = LBFGS(tol=1e-8, callback=lambda progress: values.append(progress.value))
-    >>> crf = HighOrderCRF(solver=solver).fit(X, y)
+    >>> solver = LBFGS(callback=lambda progress: values.append(progress.value))
+    >>> crf = HighOrderCRF(solver=solver, tol=1e-8).fit(X, y)
     >>> len(values) == crf.n_iter_, round(values[-1], 3)
     (True, 3.435)
     """
 
     __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
+
+    def __init__(self, *, callback: Callable[[Progress], Any] | None = None, **elsewhere: Never) -> None:
+        super().__init__(callback, elsewhere)
+
+    def minimizer(self, tol: float, max_iter: int, callback: Any, random_state: Any) -> LBFGSMinimizer:
+        return LBFGSMinimizer(tol, max_iter, callback, random_state)
+
+
+class LBFGSMinimizer(Minimizer):
+    """Minimisation by L-BFGS or, if the penalty has absolute values, by OWL-QN."""
 
     keeps_equal_weights_equal = True
 

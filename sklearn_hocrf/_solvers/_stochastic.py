@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Never
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from .._settings import check, is_integer, is_number
-from ._common import STOPPED, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
+from ._common import STOPPED, Minimizer, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
 from ._curvature import LBFGSMemory
-from ._lbfgs import LBFGS
+from ._lbfgs import LBFGSMinimizer
 
 _SAMPLE = 1000  # sequences on which step sizes are tried
 _FIRST_TRIED = 0.1
@@ -77,19 +77,8 @@ class SGD(Solver):
 
     Parameters
     ----------
-    tol : float, default=3e-3
-        Stop after ``n_iter_no_change`` consecutive epochs in which the monitored function did not decrease by more than
-        ``10 * tol**2`` times its lowest value, about 0.01 % by default. This function is the objective plus the
-        penalty, or the objective of the validation sequences. That does not bound the distance from the minimum as
-        ``tol`` of :class:`LBFGS` does: there is only a warning, unless validation stops training, if the minimum may be
-        lower by more than 5 % of the function.
-    max_iter : int, default=100
-        Maximum number of epochs, which are passes over the training sequences.
     callback : callable or None, default=None
         As in :class:`LBFGS`, after each epoch; ``gradient_norm`` is nan and ``gap`` is inf.
-    random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences, the sample, and the validation sequences. The same int gives the same
-        weights.
     batch_size : int, default=8
         Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
         the same data.
@@ -98,18 +87,31 @@ class SGD(Solver):
     validation_fraction : float, default=0.0
         Fraction of the sequences to hold out. The result is the weights after the epoch that is best on them.
     n_iter_no_change : int, default=5
-        Number of epochs without progress, see ``tol``.
+        Number of epochs without progress after which training stops; see Notes.
     n_sequences : float or None, default=None
         Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
         seen so far, including the current call.
+    **elsewhere : dict
+        Not accepted: ``tol``, ``max_iter``, ``verbose`` and ``random_state`` are parameters of the estimator.
 
     Raises
     ------
+    TypeError
+        For parameters of the estimator, and for unknown ones.
     ValueError
         For settings that are out of range.
 
     Notes
     -----
+    ``max_iter`` of the estimator counts epochs, which are passes over the training sequences. Its ``random_state``
+    determines the order of the sequences, the sample, and the validation sequences.
+
+    Training stops after ``n_iter_no_change`` consecutive epochs in which the monitored function did not decrease by
+    more than ``10 * tol**2`` times its lowest value, about 0.01 % by default. This function is the objective plus the
+    penalty, or the objective of the validation sequences. That does not bound the distance from the minimum as with
+    :class:`LBFGS`: there is only a warning, unless validation stops training, if the minimum may be lower by more than
+    5 % of the function.
+
     The history contains the exact objective plus penalty after each epoch, which costs a forward pass. The number of
     passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by the gradient
     at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
@@ -129,7 +131,7 @@ class SGD(Solver):
     >>> from sklearn_hocrf.training import SGD
     >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
     >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
-    >>> crf = HighOrderCRF(solver=SGD(random_state=0)).fit(X, y)
+    >>> crf = HighOrderCRF(solver=SGD(batch_size=1), random_state=0).fit(X, y)
     >>> crf.predict(X)
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
@@ -138,21 +140,16 @@ class SGD(Solver):
 
     def __init__(
         self,
-        tol: float = 3e-3,
-        max_iter: int = 100,
-        callback: Callable[[Progress], Any] | None = None,
-        random_state: int | np.random.RandomState | None = None,
         *,
+        callback: Callable[[Progress], Any] | None = None,
         batch_size: int = 8,
         step_size: float | None = None,
         validation_fraction: float = 0.0,
         n_iter_no_change: int = 5,
         n_sequences: float | None = None,
+        **elsewhere: Never,
     ) -> None:
-        super().__init__(tol, max_iter, callback)
-        is_seed = is_integer(random_state) and 0 <= int(random_state) < 2**32  # type: ignore[arg-type]
-        valid = random_state is None or is_seed or isinstance(random_state, np.random.RandomState)
-        check(valid, "random_state", "None, an integer from 0 to 2**32 - 1 or a numpy RandomState", random_state)
+        super().__init__(callback, elsewhere)
         check(is_integer(batch_size) and batch_size >= 1, "batch_size", "an integer >= 1", batch_size)
         check(_is_positive(step_size), "step_size", "None or a number > 0", step_size)
         is_share = is_number(validation_fraction) and 0 <= validation_fraction < 1
@@ -160,9 +157,18 @@ class SGD(Solver):
         is_count = is_integer(n_iter_no_change) and n_iter_no_change >= 1
         check(is_count, "n_iter_no_change", "an integer >= 1", n_iter_no_change)
         check(_is_positive(n_sequences), "n_sequences", "None or a number > 0", n_sequences)
-        self.random_state, self.batch_size, self.step_size = random_state, batch_size, step_size
+        self.batch_size, self.step_size, self.n_sequences = batch_size, step_size, n_sequences
         self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
-        self.n_sequences = n_sequences
+
+    def minimizer(self, tol: float, max_iter: int, callback: Any, random_state: Any) -> SGDMinimizer:
+        return SGDMinimizer(tol, max_iter, callback, random_state, self)
+
+
+@dataclass
+class SGDMinimizer(Minimizer):
+    """Minimisation by stochastic gradient descent."""
+
+    settings: SGD = field(default_factory=SGD)
 
     def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
@@ -188,7 +194,7 @@ class SGD(Solver):
         def chosen(report):
             return report if held_out is None else watch.of_best_epoch(report)
 
-        while not stopped and len(history) <= self.max_iter and watch.n_since < self.n_iter_no_change:
+        while not stopped and len(history) <= self.max_iter and watch.n_since < self.settings.n_iter_no_change:
             w, value = self._checked_epoch(train, penalty, state, n_train)
             n_visited += 2 * n_train + n_held_out
             if held_out is None:
@@ -203,7 +209,7 @@ class SGD(Solver):
         n_visited += n_train
         norm, gap = float(np.linalg.norm(gradient)), gap_above_minimum(train, penalty, gradient)
         result = report()._replace(gradient_norm=norm, gap=gap, message=message)
-        if watch.n_since >= self.n_iter_no_change:
+        if watch.n_since >= self.settings.n_iter_no_change:
             result = result._replace(converged=True, message="converged")
             if not (gap <= _FAR * value or reached_tolerance(train, penalty, watch.best, value, gradient) <= self.tol):
                 result = self._judge(result, train, penalty, watch.n_best)
@@ -214,7 +220,7 @@ class SGD(Solver):
 
         Training may also stop far from the minimum, if steps are too long, or too short for some weights.
         """
-        if n_best > 0 and self.validation_fraction > 0:  # early stopping, regardless of the minimum
+        if n_best > 0 and self.settings.validation_fraction > 0:  # early stopping, regardless of the minimum
             return report
         value = report.history[n_best]
         gain, bound, n_passes = _look_for_more(objective, penalty, report.w, value)
@@ -238,7 +244,7 @@ class SGD(Solver):
         """
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                _run_epoch(objective.minibatches(self.batch_size, state.rng), penalty, state, n_sequences)
+                _run_epoch(objective.minibatches(self.settings.batch_size, state.rng), penalty, state, n_sequences)
                 return state.w.copy(), _total(objective, penalty, state.w, share)
         except ValueError as error:
             if _REMEDY in str(error):
@@ -269,7 +275,7 @@ class SGD(Solver):
             For the next call.
         """
         n_new, is_first, n_visited = objective.n_sequences, state is None, 0
-        n_sequences = self.n_sequences or n_new + (state.n_seen if state else 0)
+        n_sequences = self.settings.n_sequences or n_new + (state.n_seen if state else 0)
         if state is None:
             state, n_visited = self._start(objective, penalty, w0, n_sequences, check_random_state(self.random_state))
         else:
@@ -288,13 +294,14 @@ class SGD(Solver):
 
     def _split(self, objective, rng):
         """Return the objectives of the training and of the validation sequences (None without validation)."""
-        if self.validation_fraction == 0:
+        if self.settings.validation_fraction == 0:
             return objective, None
         n_sequences = objective.n_sequences
-        n_held_out = int(np.ceil(self.validation_fraction * n_sequences))
+        n_held_out = int(np.ceil(self.settings.validation_fraction * n_sequences))
         if n_held_out >= n_sequences:
             raise ValueError(
-                f"validation_fraction={self.validation_fraction} of {n_sequences} sequences leaves none for training"
+                f"validation_fraction={self.settings.validation_fraction} of {n_sequences} sequences leaves none for "
+                "training"
             )
         shuffled = rng.permutation(n_sequences)
         return objective.part(np.sort(shuffled[n_held_out:])), objective.part(np.sort(shuffled[:n_held_out]))
@@ -306,8 +313,8 @@ class SGD(Solver):
         """
         w0 = np.array(w0, dtype=np.float64)
         own = np.random.RandomState(rng.randint(2**31 - 1))
-        if self.step_size is not None:
-            return _first_state(w0, self.step_size, own), 0
+        if self.settings.step_size is not None:
+            return _first_state(w0, self.settings.step_size, own), 0
         sample, n_sample = objective, objective.n_sequences
         if n_sample > _SAMPLE:
             sample, n_sample = objective.part(np.sort(rng.permutation(n_sample)[:_SAMPLE])), _SAMPLE
@@ -315,7 +322,7 @@ class SGD(Solver):
         def after_one_pass(step):
             tried = deepcopy(_first_state(w0, step, own))  # in the same order each time
             try:
-                _run_epoch(sample.minibatches(self.batch_size, tried.rng), penalty, tried, n_sequences)
+                _run_epoch(sample.minibatches(self.settings.batch_size, tried.rng), penalty, tried, n_sequences)
                 return _total(sample, penalty, tried.w, n_sample / n_sequences)
             except ValueError:  # scores exceed the range of floating point numbers
                 return np.inf
@@ -421,7 +428,7 @@ def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
         return value - progress.value > most or value - progress.value + progress.gap <= most
 
     curvature = LBFGSMemory.of_size(len(w))
-    probe = LBFGS(0.0, _PROBE, is_decided).solve(objective, penalty, w, curvature)
+    probe = LBFGSMinimizer(0.0, _PROBE, is_decided).solve(objective, penalty, w, curvature)
     bound, n_passes = probe.gap, probe.n_passes
     if bound == np.inf:
         gradient = point_of(objective, penalty, probe.w).steepest

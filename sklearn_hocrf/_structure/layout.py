@@ -251,14 +251,9 @@ class WeightLayout(ArcLayout):
     def __setstate__(self, state: Any) -> NoReturn:
         raise ValueError(f"a {type(self).__name__} has no state except the arguments of its constructor")
 
-    def dense_table(
-        self, weights: np.ndarray | None = None, empty: Callable[..., np.ndarray] = empty_aligned
-    ) -> np.ndarray:
-        """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros.
-
-        ``empty`` is called with the shape for the memory of the table.
-        """
-        table = empty(self.pairs.n_dense, self._dense_width)
+    def dense_table(self, weights: np.ndarray | None = None) -> np.ndarray:
+        """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
+        table = empty_aligned(self.pairs.n_dense, self._dense_width)
         table.fill(0.0)
         if weights is not None:
             given = weights[: len(self.dense_slots)]

@@ -27,9 +27,6 @@ User guide: docs/guide/answers.md, docs/guide/penalties.md; docs/guide/recipes.m
 of tokens and calibration curves, and for other scorers.
 """
 
-from typing import TYPE_CHECKING
-
-from .._names_elsewhere import refuse
 from ._randomization import randomization_test
 from ._scorers import log_likelihood_scorer, segment_f1_scorer
 from ._scores import (
@@ -54,8 +51,3 @@ __all__ = [
     "sequence_accuracy_score",
     "token_accuracy_score",
 ]
-
-if not TYPE_CHECKING:  # type checkers know the names that exist
-
-    def __getattr__(name):
-        refuse(__name__, name)

@@ -29,7 +29,7 @@ from .._inference.candidates import LevelZero
 from .._inference.chain import ChainModel
 from .._objectives import NegativeLogLikelihood, Problem, Tied
 from .._penalties import Penalty
-from .._solvers import LBFGS, LBFGSMemory, shortest_subgradient
+from .._solvers import LBFGSMemory, LBFGSMinimizer, shortest_subgradient
 from .._structure.tied_weights import tie_weights
 
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
@@ -212,7 +212,7 @@ class Fold:
         return result
 
 
-class _ByDistance(LBFGS):
+class _ByDistance(LBFGSMinimizer):
     """A solver that stops by the distance from the minimum, or where penalties are too weak to bound it, by the norm.
 
     The second order of the score is of the size of this distance, and the fold corrects for the first order.

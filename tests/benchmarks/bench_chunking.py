@@ -6,6 +6,7 @@ gain of a second thread. Needs conll2000 in SKLEARN_HOCRF_DATA or ../shared/data
 
 import tempfile
 import time
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ import numpy as np
 from common import data_file, skip_where
 
 from sklearn_hocrf import HighOrderCRF
+from sklearn_hocrf._solvers import LBFGSMinimizer
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS
@@ -121,24 +123,30 @@ class Moments:
         return (readings[1:] - readings[0]).T
 
 
-class Timed:
+class TimedLBFGS(LBFGS):
     """A solver that notes when it began, when each iteration ended, and what the objective was then."""
 
-    def __init__(self, **settings):
-        super().__init__(callback=self.note, **settings)
-        self.moments, self.values = Moments(), []  # copies, which are what estimators run, write to the same lists
+    def __init__(self):
+        super().__init__(callback=self.note)
+        self.moments, self.values = Moments(), []
 
-    def solve(self, objective, penalty, w0):
-        self.moments.note()
-        return super().solve(objective, penalty, w0)
+    def minimizer(self, *settings):
+        return TimedMinimizer(*settings, self.moments)
 
     def note(self, progress):
         self.moments.note()
         self.values.append(progress.value)
 
 
-class TimedLBFGS(Timed, LBFGS):
-    keeps_equal_weights_equal = True  # as LBFGS does
+@dataclass
+class TimedMinimizer(LBFGSMinimizer):
+    """A minimiser that notes when it begins."""
+
+    moments: Moments | None = None
+
+    def solve(self, objective, penalty, w0):
+        self.moments.note()
+        return super().solve(objective, penalty, w0)
 
 
 def load_kernels(chunks):
@@ -155,9 +163,10 @@ def scores(chunks, y_pred):
     return float(accuracy), float(f1_score(chunks.y_test, y_pred))
 
 
-def train_ours(chunks, solver, n_jobs=1):
-    """Return the course of a training of HighOrderCRF by a timed solver."""
-    crf = HighOrderCRF(**SETTINGS, solver=solver, n_jobs=n_jobs)
+def train_ours(chunks, max_iter, n_jobs=1):
+    """Return the course of a training of HighOrderCRF, beyond where python-crfsuite ends."""
+    solver = TimedLBFGS()
+    crf = HighOrderCRF(**SETTINGS, solver=solver, tol=1e-4, max_iter=max_iter, n_jobs=n_jobs)
     start = time.process_time()
     common.fit_quietly(crf, chunks.train, chunks.y_train)
     fitted = time.process_time()
@@ -234,8 +243,7 @@ class Fit:
         """Train, and return the course of it."""
         if program == "python-crfsuite":
             return train_crfsuite(self.chunks, self.max_iter)
-        solver = TimedLBFGS(tol=1e-4, max_iter=self.max_iter)  # beyond where python-crfsuite ends
-        return train_ours(self.chunks, solver, n_jobs=1 + program.endswith("2"))
+        return train_ours(self.chunks, self.max_iter, n_jobs=1 + program.endswith("2"))
 
 
 class Gradient:

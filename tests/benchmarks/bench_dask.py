@@ -31,7 +31,7 @@ from distributed import Client, LocalCluster
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._penalties import Penalty
-from sklearn_hocrf._solvers import LBFGS, SolverReport
+from sklearn_hocrf._solvers import LBFGS, LBFGSMinimizer, SolverReport
 from sklearn_hocrf.dask import DaskSequenceLabeler
 from sklearn_hocrf.dask._partitions import Partitions
 
@@ -80,6 +80,10 @@ class Evaluate(LBFGS):
         super().__init__()
         self.n_rounds, self.other = n_rounds, other
         self.seconds, self.n_bytes = [], []
+
+    def minimizer(self, tol, max_iter, callback, random_state):
+        self.tol, self.max_iter = tol, max_iter
+        return self
 
     def solve(self, objective, penalty, w0):
         w = 0.1 * np.random.default_rng(0).normal(size=len(w0))
@@ -209,7 +213,7 @@ class Bowl:
 def seconds_of_steps(n_weights):
     """Return what L-BFGS itself takes for each iteration."""
     times = []
-    solver = LBFGS(tol=0.0, max_iter=12, callback=lambda _: times.append(time.perf_counter()))
+    solver = LBFGSMinimizer(tol=0.0, max_iter=12, callback=lambda _: times.append(time.perf_counter()))
     solver.solve(Bowl(n_weights), Penalty(0.0), np.ones(n_weights))
     return np.diff(times) if len(times) > 1 else np.array([np.nan])
 
@@ -255,7 +259,7 @@ def report_memory(n_tokens, n_parts, limit):
         def look(progress):
             most.append((*client.run(resident).values(), resident()))
 
-        labeler = DaskSequenceLabeler(HighOrderCRF(1, solver=LBFGS(max_iter=5, callback=look)), client)
+        labeler = DaskSequenceLabeler(HighOrderCRF(1, max_iter=5, solver=LBFGS(callback=look)), client)
         with warnings.catch_warnings(action="ignore"):
             crf = labeler.fit(X, y).estimator_
         held = n_tokens * (10 * 4 + 8) + n_tokens * 10 * 8  # features, ranges; where the kernels find weights
@@ -277,7 +281,7 @@ def report_kills(n_fits, n_tokens=20_000):
     for n in range(n_fits):
         with LocalCluster(n_workers=2, **OPTIONS) as cluster, Client(cluster) as client:
             if n == 0:
-                labeler = DaskSequenceLabeler(HighOrderCRF(1, solver=LBFGS(max_iter=30)), client)
+                labeler = DaskSequenceLabeler(HighOrderCRF(1, max_iter=30), client)
                 expected = fit_quietly(labeler, X, y).estimator_
 
             def kill(progress, n=n, client=client):
@@ -286,7 +290,7 @@ def report_kills(n_fits, n_tokens=20_000):
                     os.kill(pids[sorted(pids)[n % 2]], signal.SIGKILL)
 
             start = time.perf_counter()
-            labeler = DaskSequenceLabeler(HighOrderCRF(1, solver=LBFGS(max_iter=30, callback=kill)), client)
+            labeler = DaskSequenceLabeler(HighOrderCRF(1, max_iter=30, solver=LBFGS(callback=kill)), client)
             crf = fit_quietly(labeler, X, y).estimator_
             equal = crf.objective_history_.tobytes() == expected.objective_history_.tobytes()
             same += equal

@@ -22,7 +22,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.training import SGD
 
 from . import definitions as plain
 from .builders import LABELS, TABLES, build_X, build_y, flags_of, junk, same
@@ -280,7 +279,7 @@ def check_against_lbfgs(case, X, y, estimator):
 def check_stream(case):
     """A stream that is stored between calls goes on as one that is not; a refused call leaves no trace."""
     names = LABELS["str"]
-    options = {"solver": SGD(random_state=0), "l1_reg": case.l1_reg}
+    options = {"solver": "sgd", "random_state": 0, "l1_reg": case.l1_reg}
     if case.segments:
         options["segment_length"] = 3
     plain_one, stored = ((HighOrderSemiCRF if case.segments else HighOrderCRF)(**options) for _ in range(2))
