@@ -70,7 +70,8 @@ class BaseSequenceLabeler(
             One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. Labels may
             be missing, as in ``known`` of :meth:`predict`: None for an unknown label, sets of possible labels, None for
-            a whole sequence; see Notes.
+            a whole sequence; see Notes. Sets of more than 8 labels, or of more than half of all labels, give no
+            features weights.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. It also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -99,10 +100,17 @@ class BaseSequenceLabeler(
         Notes
         -----
         If labels are missing, training maximises the probability of the known ones, the sum over all labellings that
-        agree with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, and
-        ends in an optimum near it; ``optimality_gap_`` is inf. The patterns, and the pairs of patterns and features,
-        come from the runs of known labels only. The labels are all labels in y, including those in sets. Local feature
-        matching, ``pruning`` and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
+        agree with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, if
+        there are any, and ends in an optimum near it; ``optimality_gap_`` is inf. The labels are all labels in y,
+        including those in sets. Local feature matching, ``pruning`` and
+        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
+
+        What occurs in y determines the patterns, and the pairs of patterns and features, that have weights. A set
+        counts like each of its labels, and a pattern counts wherever the labels and sets of neighbouring tokens contain
+        it and the constraints allow it. Missing labels count nothing. Nor do sets of more than 8 labels, or of more
+        than half of all labels, except two of three: they count as missing labels. If tags such as ``{"B-PER",
+        "I-PER"}`` leave borders of segments open, :class:`~sklearn_hocrf.HighOrderSemiCRF` counts all segments of up to
+        8 tokens that lie between known borders and have no missing label.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the

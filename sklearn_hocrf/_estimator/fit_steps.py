@@ -18,6 +18,7 @@ from .._inference.posterior import Evidence
 from .._objectives import Problem
 from .._penalties import Penalty
 from .._solvers import SolverReport
+from .._structure.label_sets import SetSequences
 from .._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from .._structure.pairs import PairRule
 from .._structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
@@ -140,27 +141,31 @@ class FitSteps:
         rules = compile_constraints(constraints, targets.labels, history)
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
         data = sequences.with_targets(targets, rules, parts).with_labelled_runs()
-        if data.runs is not None and self.family is SEGMENTS:
+        if data.has_missing_labels and self.family is SEGMENTS:
             return data  # constraints concern neighbours, which segments with gaps between them are not
-        codes, offsets = targets.label_sequences(data.batch)
-        if data.runs is None:
-            sequences.warn_of_one_recording(codes)
+        units = targets.units(data.batch)
+        if not data.has_missing_labels:
+            sequences.warn_of_one_recording(units.codes)
         if not rules.forbidden and rules.borders is None:
             return data
-        origin = np.repeat(data.batch.offsets[:-1], np.diff(offsets))
-        runs = LabelRuns(codes, offsets, targets.starts - origin, sequences.sequence_ids)
+        origin = np.repeat(data.batch.offsets[:-1], np.diff(units.offsets))
+        runs = LabelRuns(units.codes, units.offsets, units.start - origin, sequences.sequence_ids)
         refuse_breaches(rules, constraints, targets.labels, runs, history)
         return data
 
     def check_missing_labels(self, data: TrainingData) -> None:
         """Raise a ValueError if y has missing labels and this training needs all; warn if few are known."""
-        if data.runs is None:
+        if not data.has_missing_labels:
             return
         self.refuse("missing labels")
         n_known, n_tokens = data.n_labelled, data.batch.n_tokens
         if n_known < _FEW_KNOWN * n_tokens:
             warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
-        if 2 * data.runs.batch.n_tokens < n_known and self.family is SEGMENTS and self.estimator.segment_length is None:
+        if (
+            2 * data.labelled.batch.n_tokens < n_known
+            and self.family is SEGMENTS
+            and self.estimator.segment_length is None
+        ):
             warn_user(
                 "most labels of y are in segments that end at missing labels, and segment_length=None allows none that "
                 "is longer than the longest run of known labels: set segment_length"
@@ -174,11 +179,14 @@ class FitSteps:
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
-        codes, offsets = data.targets.label_sequences(data.batch)
-        labels, weight = data.targets.labels, data.sequence_weight
-        history = self.history(labels)
-        count = partial(count_patterns, codes, offsets, len(labels), sequence_weight=weight, history=history)
-        return ObservedPatterns(len(codes), count, history)
+        units, sets = data.targets.units(data.batch), data.targets.sets
+        n_labels, weight = len(data.targets.labels), data.sequence_weight
+        history = self.history(data.targets.labels)
+        count: Any = partial(count_patterns, units.codes, units.offsets, n_labels)
+        if sets is not None:
+            sequences = SetSequences(sets, units, TagHistory.of(history, n_labels), data.rules.forbidden)
+            count = sequences.count_patterns
+        return ObservedPatterns(len(units.codes), partial(count, sequence_weight=weight, history=history), history)
 
     def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
@@ -210,7 +218,8 @@ class FitSteps:
         data = data.labelled
         table = like.patterns if like is not None else self.select_patterns(data, self.observed(data), patterns)
         builder = self.layout_builder(data, table, like)
-        return builder.build(builder.count(data.batch, data.targets.labelling, data.sequence_weight))
+        targets = data.targets
+        return builder.build(builder.count(data.batch, targets.labelling, data.sequence_weight, targets.sets))
 
     # --- training -----------------------------------------------------------------------------------------------------
 

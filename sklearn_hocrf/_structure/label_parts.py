@@ -81,6 +81,11 @@ class Endings(NamedTuple):
         first, stop = self.starts[units], self.starts[np.asarray(units) + 1]
         return np.repeat(np.arange(len(first)), stop - first), self.rows[joined_ranges(first, stop)]
 
+    def part(self, first: int, last: int) -> Endings:
+        """Return the rows of the units first .. last - 1."""
+        starts = self.starts[first : last + 1]
+        return Endings(starts - starts[0], self.rows[starts[0] : starts[-1]])
+
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Return all pairs of a unit and a row."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)), self.rows
@@ -92,12 +97,17 @@ def endings(compiled: CompiledPatterns, parts: LabelParts, arcs: np.ndarray, ord
     These are the pattern of that order, if there is one, and at order 0 the parts of the label.
     """
     pattern = suffix_patterns(compiled.automaton, arcs, order)
-    found = pattern >= 0
-    if order > 0 or not parts.n_parts:
-        return Endings(offsets_of(found), pattern[found])
-    label = compiled.automaton.arc_label[arcs]
-    owner, part = Endings(parts.starts, parts.parts).of(label)
-    owner = np.concatenate([np.flatnonzero(found), owner])
-    row = np.concatenate([pattern[found], len(compiled.patterns.lengths) + part])
-    sorted_by_owner = np.argsort(owner, kind="stable")
-    return Endings(offsets_of(np.bincount(owner, minlength=len(arcs))), row[sorted_by_owner])
+    unit = np.flatnonzero(pattern >= 0)
+    return with_parts(compiled, parts, order, unit, pattern[unit], len(arcs))
+
+
+def with_parts(
+    compiled: CompiledPatterns, parts: LabelParts, order: int, unit: np.ndarray, row: np.ndarray, n_units: int
+) -> Endings:
+    """Return the patterns of an order that count at units, which ascend; for order 0, with the parts of the labels."""
+    if order == 0 and parts.n_parts:
+        label, part = Endings(parts.starts, parts.parts).of(row)
+        unit = np.concatenate([unit, unit[label]])
+        row = np.concatenate([row, len(compiled.patterns.lengths) + part])
+        row = row[np.argsort(unit, kind="stable")]
+    return Endings(offsets_of(np.bincount(unit, minlength=n_units)), row)

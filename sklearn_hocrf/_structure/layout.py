@@ -13,7 +13,7 @@ the scores of its columns are added to the scores of its labels.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -23,10 +23,11 @@ from scipy import sparse
 from .._data.arrays import allocator, empty_aligned, freeze, freeze_all, freeze_all_indices
 from .._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
 from .._data.forks import cached_property
-from .._data.segments import BEGIN, Channel, LengthBlock
+from .._data.segments import BEGIN, Channel, LengthBlock, Segments
 from .._kernels import token_scores
 from .dense_columns import DenseProduct, Occurrences, dense_product
-from .label_parts import LabelParts, PartLinks, endings, link_parts
+from .label_parts import Endings, LabelParts, PartLinks, endings, link_parts
+from .label_sets import LabelSets, SetSequences
 from .pairs import (
     DenseFeatures,
     FeatureMap,
@@ -38,7 +39,7 @@ from .pairs import (
     first_seen,
     values_at,
 )
-from .patterns import PatternTable, Runs, given_patterns
+from .patterns import PatternTable, Runs, TagHistory, given_patterns
 from .weighted_arcs import (
     ArcLayout,
     CompiledPatterns,
@@ -580,17 +581,37 @@ class LayoutBuilder:
     def _compile(self) -> CompiledPatterns:
         return compile_patterns(self.patterns, self.forbidden)
 
-    def count(self, batch: SequenceBatch, codes: Any, sequence_weight: np.ndarray | None = None) -> FeatureCounts:
-        """Return the counts of labelled data; ``sequence_weight`` is how often each sequence counts (None: once)."""
-        arcs = arcs_of_labels(self.compiled.automaton, batch.offsets, codes)
+    def count(
+        self,
+        batch: SequenceBatch,
+        codes: Any,
+        sequence_weight: np.ndarray | None = None,
+        sets: LabelSets | None = None,
+    ) -> FeatureCounts:
+        """Return the counts of labelled data.
+
+        ``sequence_weight`` is how often each sequence counts (None: once); ``sets`` replace single labels.
+        """
         dense = []
         if batch.dense is not None:
             column_ids = np.arange(len(batch.dense.attributes))
             dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, column_ids, *every_token(batch))]
         weight = np.repeat(weights_of(batch, sequence_weight), batch.lengths)
-        units = Units(partial(token_entries, batch), batch.n_attributes, ranges_of_tokens(batch), arcs, weight)
+        tokens, after = every_token(batch)
+        at_units = self._endings(Segments(batch.offsets, tokens, after + 1, codes), sets)
+        units = Units(partial(token_entries, batch), batch.n_attributes, ranges_of_tokens(batch), at_units, weight)
         pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
         return FeatureCounts(FeatureMap.of_tokens(first_seen(batch)), len(batch.indices), (BEGIN,), (), pairs)
+
+    def _endings(self, units: Segments, sets: LabelSets | None) -> Callable[[int, int, int], Endings]:
+        """Return the function that returns the rows of an order that count at the units first .. last - 1."""
+        if sets is None:
+            arcs = arcs_of_labels(self.compiled.automaton, units.offsets, units.codes)
+            return lambda order, first, last: endings(self.compiled, self.parts, arcs[first:last], order)
+        tags = TagHistory.of(self.patterns.history, self.patterns.n_labels)
+        sequences = SetSequences(sets, units, tags, self.forbidden)
+        at_units = cache(partial(sequences.endings, self.compiled, self.parts))
+        return lambda order, first, last: at_units(order).part(first, last)
 
     def build(self, counts: FeatureCounts) -> WeightLayout:
         """Return the layout for the counts of all training data."""

@@ -11,7 +11,7 @@ from scipy import sparse
 from .._data.arrays import freeze_all, freeze_all_indices, group_offsets, joined_ranges, offsets_of, reading_order
 from .._data.batch import SequenceBatch
 from .dense_columns import Occurrences, sum_values
-from .label_parts import Endings, LabelParts, endings
+from .label_parts import Endings, LabelParts
 from .patterns import is_frequent
 from .weighted_arcs import CompiledPatterns
 
@@ -109,7 +109,7 @@ class Units(NamedTuple):
     table: Callable[[int, int], sparse.csr_array]  # counts of each feature at units first .. last - 1
     n_features: int
     cuts: list[tuple[int, int]]  # first and last + 1 of the units whose tables are made together
-    arcs: np.ndarray  # (M,) int32   the arc that each unit uses
+    endings: Callable[[int, int, int], Endings]  # rows of an order that count at units first .. last - 1
     weight: np.ndarray  # (M,) float64   the weight of each unit
 
 
@@ -136,12 +136,12 @@ def count_pairs(
         return counts
     by_order = rule.by_order(units.n_features)
     for first, last in units.cuts:
-        table, arcs, weight = units.table(first, last), units.arcs[first:last], units.weight[first:last]
+        table, weight = units.table(first, last), units.weight[first:last]
         for order, some in by_order:
-            indicator = row_indicator(endings(compiled, parts, arcs, order), weight, shape[0])
+            indicator = row_indicator(units.endings(order, first, last), weight, shape[0])
             counts = counts + indicator @ (table if some is None else _columns_alone(table, some))
     for order, some in by_order if dense else ():
-        at_units = endings(compiled, parts, units.arcs, order)
+        at_units = units.endings(order, 0, len(units.weight))
         for of_columns in dense:
             numbers, row, feature = of_columns.counts(at_units, units.weight, some)
             counts = counts + sparse.csr_array((numbers, (row, feature)), shape=shape)

@@ -34,7 +34,8 @@ from .._data.segments import (
     are_short,
 )
 from .dense_columns import DenseProduct
-from .label_parts import PartLinks, endings, link_parts
+from .label_parts import Endings, PartLinks, endings, link_parts
+from .label_sets import LabelSets
 from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, first_seen, row_indicator, values_at
 from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals
@@ -378,12 +379,15 @@ class SegmentLayoutBuilder(LayoutBuilder):
         return compile_patterns(self.patterns, _all_forbidden(self.forbidden, self.limits.repeats, self.patterns))
 
     def count(
-        self, batch: SequenceBatch, segments: Segments, sequence_weight: np.ndarray | None = None
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        sequence_weight: np.ndarray | None = None,
+        sets: LabelSets | None = None,
     ) -> FeatureCounts:
-        """Return the counts of labelled data; ``sequence_weight`` is as in :meth:`LayoutBuilder.count`."""
-        arcs = arcs_of_labels(self.compiled.automaton, segments.offsets, segments.codes)
+        """Return the counts of labelled data; other arguments are as in :meth:`LayoutBuilder.count`."""
         weight = np.repeat(weights_of(batch, sequence_weight), np.diff(segments.offsets))
-        units = _segment_units(without_dense(batch), segments, arcs, weight)
+        units = _segment_units(without_dense(batch), segments, self._endings(segments, sets), weight)
         dense = _dense_features(batch, segments)
         pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
         features, channels, length_blocks = _feature_map(batch)
@@ -406,14 +410,16 @@ class SegmentLayoutBuilder(LayoutBuilder):
         return np.flatnonzero((longest > 1) | (self.fit_intercept == "token"))
 
 
-def _segment_units(batch: SequenceBatch, segments: Segments, arcs: np.ndarray, weight: np.ndarray) -> Units:
+def _segment_units(
+    batch: SequenceBatch, segments: Segments, at_units: Callable[[int, int, int], Endings], weight: np.ndarray
+) -> Units:
     """Return segments as units whose features are counted for several sequences at a time."""
 
     def table(first: int, last: int) -> sparse.csr_array:
         return segment_counts(batch, segments.start[first:last], segments.stop[first:last])
 
     cuts = [(segments.offsets[first], segments.offsets[last]) for first, last in ranges_of_sequences(batch)]
-    return Units(table, batch.n_features, cuts, arcs, weight)
+    return Units(table, batch.n_features, cuts, at_units, weight)
 
 
 def _all_forbidden(forbidden: Runs, repeats: bool, patterns: PatternTable) -> tuple[tuple[int, ...], ...]:

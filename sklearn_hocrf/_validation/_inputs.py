@@ -15,6 +15,7 @@ from .._data.checks import number_weights, short, without_columns
 from .._data.segments import LengthBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
 from .._data.warnings import warn_user
+from .._structure.label_sets import MOST, are_counted
 from ._attributes import (
     Vocabulary,
     extend_vocabulary,
@@ -87,12 +88,18 @@ class TrainingData(NamedTuple):
     parts: Any = None  # the parts of the labels: ``NamedParts``
     sequence_ids: np.ndarray | None = None  # indices of the sequences in X, for messages; None for runs
     runs: TrainingData | None = None  # if labels are missing: the longest runs of known ones, as separate sequences
+    counted: TrainingData | None = None  # if labels are missing: the longest runs of those that are known, or in sets
     source: np.ndarray | None = None  # of such runs: the index of the sequence that contains it
 
     @property
     def labelled(self) -> TrainingData:
-        """The data whose labels are all known; they determine the structure of a model."""
-        return self if self.runs is None else self.runs
+        """The data without missing labels; they determine the structure of a model."""
+        return self if self.counted is None else self.counted
+
+    @property
+    def has_missing_labels(self) -> bool:
+        """Whether y has missing labels or sets."""
+        return self.targets.known is not None
 
     def reindexed(self, features: FeatureSpace) -> TrainingData:
         """Return the data with the feature ids of a larger vocabulary."""
@@ -102,9 +109,11 @@ class TrainingData(NamedTuple):
 
     @property
     def n_labelled(self) -> int:
-        """The number of tokens with one known label."""
+        """The number of tokens with a known label, or a set that counts."""
         known = self.targets.known
-        return self.batch.n_tokens if known is None else int(np.sum(known.allowed.sum(axis=1) == 1))
+        if known is None:
+            return self.batch.n_tokens
+        return int(np.sum(are_counted(known.allowed.sum(axis=1), len(self.targets.labels))))
 
     def with_labelled_runs(self) -> TrainingData:
         """Return the data with their runs, if y has missing labels.
@@ -114,22 +123,33 @@ class TrainingData(NamedTuple):
         ValueError
             If no label in y is known, or no segment as a whole.
         """
-        if self.targets.known is None:
+        if not self.has_missing_labels:
             return self
-        starts, stops = self.targets.known_runs(self.batch.offsets)
-        if not len(starts) and self.n_labelled:
+        targets = self.targets
+        runs = self._runs(targets)
+        counted = runs if targets.counted is None else self._runs(targets.counted)
+        if counted is None and self.n_labelled:
             raise ValueError(
                 "no segment of y is known as a whole: beside a missing label, a run of labels may go on. Label whole "
                 'segments, or use HighOrderCRF(history="segments"), which learns from single labels'
             )
+        if counted is None:
+            raise ValueError(
+                "y has only missing labels: no token or segment has a known label to learn from, or a set of at most "
+                f"{MOST} labels and at most half of all: larger sets count as missing"
+            )
+        return self._replace(runs=runs, counted=counted)
+
+    def _runs(self, targets) -> TrainingData | None:
+        """Return the longest runs of what targets know, as separate sequences; None if they know nothing."""
+        starts, stops = targets.known_runs(self.batch.offsets)
         if not len(starts):
-            raise ValueError("y has only missing labels: no token or segment has a known label to learn from")
+            return None
         source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
-        targets = self.targets.of_runs(starts, stops, joined_ranges(starts, stops))
+        targets = targets.of_runs(starts, stops, joined_ranges(starts, stops))
         weight = None if self.sequence_weight is None else self.sequence_weight[source]
         batch = cut_sequences(self.batch, starts, stops)
-        runs = self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, sequence_ids=None)
-        return self._replace(runs=runs)
+        return self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, sequence_ids=None)
 
 
 class TrainingSequences(NamedTuple):

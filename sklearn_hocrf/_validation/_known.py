@@ -42,6 +42,7 @@ from .._data.schemes import (
     read_tag,
 )
 from .._data.segments import Segments
+from .._structure.label_sets import MOST, LabelSets, are_counted
 from ._messages import ROWS_OF_NUMBERS
 from ._targets import read_collection, read_labels, read_target_sequences
 
@@ -263,6 +264,23 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
     singles : bool
         Whether each token is a separate segment.
     """
+    codes, borders = known.codes, _borders(known, scheme, singles)
+    pieces = cut_segments(borders[1:-1] != -1, codes, known.offsets)
+    start, stop, label, lengths = pieces.start, pieces.stop, pieces.codes, pieces.lengths
+    if known.is_complete:
+        return pieces, label, lengths
+    label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
+    is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
+    segments = Segments(offsets_of(is_known)[pieces.offsets], start[is_known], stop[is_known], label[is_known])
+    allowed = _counted(known)
+    is_open: Any = ~allowed.any(axis=1)
+    labels = np.logical_and.reduceat((allowed | is_open[:, None])[known.ids], start)
+    piece, label = np.nonzero(labels & ~np.logical_and.reduceat(is_open[known.ids], start)[:, None])
+    return segments, label, lengths[piece]
+
+
+def _borders(known: Known, scheme, singles) -> np.ndarray:
+    """Return where segments begin, as in ``Mask.begins``, and that one ends with the last token; (N + 1,)."""
     codes, borders = known.codes, np.ones(len(known.codes) + 1, np.int8)
     if scheme == "runs" and not singles:
         borders[1:-1][codes[1:] == codes[:-1]] = -1
@@ -271,14 +289,53 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
     elif not singles:
         borders[:-1] = known.begins
     borders[known.offsets] = 1
-    pieces = cut_segments(borders[1:-1] != -1, codes, known.offsets)
-    start, stop, label, lengths = pieces.start, pieces.stop, pieces.codes, pieces.lengths
-    if known.is_complete:
-        return pieces, label, lengths
-    label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
-    is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
-    segments = Segments(offsets_of(is_known)[pieces.offsets], start[is_known], stop[is_known], label[is_known])
-    return segments, label[label >= 0], lengths[label >= 0]
+    return borders
+
+
+def _counted(known: Known) -> np.ndarray:
+    """Return the labels of each set, without sets that count as missing; (R, L)."""
+    allowed: Any = known.allowed
+    return allowed & are_counted(allowed.sum(axis=1), known.n_labels)[:, None]
+
+
+def possible_segments(known: Known, scheme, segments, longest, singles) -> tuple[Segments, LabelSets] | None:
+    """Return the segments that sets of labels or tags may be, and the labels of each; None if there are no such sets.
+
+    They lie between borders that are known, without a missing label between them. If other borders between them are
+    open, the segments have at most 8 tokens.
+
+    Parameters
+    ----------
+    known, scheme, singles
+        As for :func:`segments_of`.
+    segments : Segments
+        Those that are known from end to end.
+    longest : ndarray of shape (L,)
+        Highest length of a segment, by label.
+    """
+    borders, allowed = _borders(known, scheme, singles), _counted(known)
+    parts = cut_segments(borders[1:-1] == 1, known.codes, known.offsets)
+    has_labels: Any = allowed.any(axis=1)
+    is_full = np.logical_and.reduceat(has_labels[known.ids], parts.start)
+    if np.isin(parts.start[is_full], segments.start).all():
+        return None
+    is_closed = np.repeat(np.add.reduceat(borders[:-1] == 0, parts.start) == 0, parts.lengths)
+    part_stop = np.repeat(parts.stop, parts.lengths)
+    start = np.flatnonzero((borders[:-1] != -1) & np.repeat(is_full, parts.lengths))
+    labels, found = allowed[known.ids[start]], []
+    length = 1
+    while len(start):
+        unit, label = np.nonzero(labels & (borders[start + length] != -1)[:, None] & (longest >= length))
+        found.append((start, np.full(len(start), length), np.bincount(unit, minlength=len(start)), label))
+        goes_on = (start + length < part_stop[start]) & (is_closed[start] | (length < MOST))
+        start, labels = start[goes_on], labels[goes_on] & allowed[known.ids[start[goes_on] + length]]
+        length += 1
+    start, lengths, sizes, label = map(np.concatenate, zip(*found, strict=True))
+    order = np.lexsort((lengths, start))
+    order = order[sizes[order] > 0]
+    sets = LabelSets(offsets_of(sizes), label.astype(np.int32)).take(order)
+    start, stop = start[order], (start + lengths)[order]
+    return Segments(np.searchsorted(start, known.offsets), start, stop, sets.codes[sets.starts[:-1]]), sets
 
 
 # --- lists of segments ------------------------------------------------------------------------------------------------

@@ -29,9 +29,10 @@ from .._data.schemes import (
 )
 from .._data.segments import NO_LIMIT, Segments, are_short
 from .._data.warnings import scheme_of_labels, warn_user
+from .._structure.label_sets import LabelSets
 from .._structure.patterns import pairs_of_equals, without_forbidden
 from .._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
-from ._known import Known, check_classes, distinct_labels, known_of, read_given, segments_of
+from ._known import Known, check_classes, distinct_labels, known_of, possible_segments, read_given, segments_of
 from ._targets import FIXED, check_known_labels, read_target_sequences
 
 LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
@@ -52,6 +53,8 @@ class SegmentTargets(NamedTuple):
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
     known: Mask | None = None  # segmentations that agree with y, where it has missing labels
+    sets: LabelSets | None = None  # the labels that count for each segment, where they are not those of ``segments``
+    counted: SegmentTargets | None = None  # the targets that count, with all possible segments; None for these
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -94,19 +97,14 @@ class SegmentTargets(NamedTuple):
         """The segments, in the form in which models take them."""
         return self.segments
 
-    def label_sequences(self, batch) -> tuple[np.ndarray, np.ndarray]:
-        """Return the label codes of the segments of a batch, and the offsets of its sequences in them."""
-        return self.segments.codes, self.segments.offsets
-
-    @property
-    def starts(self) -> np.ndarray:
-        """The token at which each segment starts."""
-        return self.segments.start
+    def units(self, batch) -> Segments:
+        """Return the segments, which have a label each."""
+        return self.segments
 
     def without_data(self) -> SegmentTargets:
         """Return the labels, limits and form of y, which must be the same in later training data."""
         nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))
-        return self._replace(segments=nothing, known=None)
+        return self._replace(segments=nothing, known=None, counted=None)
 
     def merged(self, other: SegmentTargets) -> SegmentTargets:
         """Return targets, without data, of this and another part of the training data, with the same labels."""
@@ -120,8 +118,8 @@ class SegmentTargets(NamedTuple):
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
         """Return first token and end of the longest runs of tokens whose segments are known."""
-        start, stop = self.segments.start, self.segments.stop
-        goes_on = (start[1:] == stop[:-1]) & ~np.isin(start[1:], offsets)
+        start, stop = self.segments.start, np.maximum.accumulate(self.segments.stop)
+        goes_on = (start[1:] < stop[:-1]) | ((start[1:] == stop[:-1]) & ~np.isin(start[1:], offsets))
         return start[np.append(True, ~goes_on)[: len(start)]], stop[np.append(~goes_on, True)[: len(stop)]]
 
     def of_runs(self, starts, stops, tokens) -> SegmentTargets:
@@ -130,7 +128,7 @@ class SegmentTargets(NamedTuple):
         new_start = np.searchsorted(tokens, segments.start)
         offsets = np.append(np.searchsorted(segments.start, starts), len(segments.start))
         runs = Segments(offsets, new_start, new_start + segments.lengths, segments.codes)
-        return self._replace(segments=runs, known=None)
+        return self._replace(segments=runs, known=None, counted=None)
 
     # --- fitted models ------------------------------------------------------------------------------------------------
 
@@ -269,7 +267,14 @@ def read_segment_targets(
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
     flags = scheme != "runs" or singles, as_lists, bare_tags, scheme
     is_open = segments.lengths.sum() < len(known.codes)
-    return SegmentTargets(segments, labels, longest, *flags, shortest, known.mask if is_open else None)
+    targets = SegmentTargets(segments, labels, longest, *flags, shortest, known.mask if is_open else None)
+    possible = possible_segments(known, scheme, segments, longest, singles) if is_open else None
+    if possible is None:
+        return targets
+    units, sets = possible
+    if kept is not None:
+        units = units._replace(offsets=units.offsets[np.append(np.flatnonzero(kept), -1)])
+    return targets._replace(counted=targets._replace(segments=units, sets=sets))
 
 
 def _are_bare_tags(tags, scheme) -> bool:

@@ -9,6 +9,8 @@ import numpy as np
 from .._data.labels import decode_labels
 from .._data.masks import Mask
 from .._data.schemes import TagTable
+from .._data.segments import Segments
+from .._structure.label_sets import LabelSets
 from .._structure.layout import LayoutBuilder, WeightLayout
 from ._known import Known, check_classes, distinct_labels, known_of, read_given
 from ._targets import FIXED, check_known_labels
@@ -24,6 +26,8 @@ class TokenTargets(NamedTuple):
     labels: np.ndarray  # (L,)         the labels as in y, sorted
     as_lists: bool  # y was made of lists, so predictions are lists, too
     known: Mask | None = None  # the labellings that agree with y, where it has missing labels
+    sets: LabelSets | None = None  # the labels that count at each token, where they are not ``codes``
+    counted: TokenTargets | None = None  # the targets that count, with sets; None for these
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -63,26 +67,22 @@ class TokenTargets(NamedTuple):
         """The labels, in the form in which models take them."""
         return self.codes
 
-    def label_sequences(self, batch) -> tuple[np.ndarray, np.ndarray]:
-        """Return the label codes of a batch, and the offsets of its sequences in them."""
-        return self.codes, batch.offsets
-
-    @property
-    def starts(self) -> np.ndarray:
-        """The token at which each label starts; (N,)."""
-        return np.arange(len(self.codes))
+    def units(self, batch) -> Segments:
+        """Return the tokens of a batch, which have a label each."""
+        tokens = np.arange(len(self.codes))
+        return Segments(batch.offsets, tokens, tokens + 1, self.codes)
 
     def without_data(self) -> TokenTargets:
         """Return the labels and the form of y, which must be the same in later training data."""
-        return self._replace(codes=self.codes[:0], known=None)
+        return self._replace(codes=self.codes[:0], known=None, counted=None)
 
     def merged(self, other: TokenTargets) -> TokenTargets:
         """Return targets, without data, of this and another part of the training data, with the same labels."""
         return self._replace(as_lists=self.as_lists or other.as_lists)
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """Return first token and end of the longest runs of tokens whose labels are known."""
-        is_known = np.append(self.codes >= 0, False)
+        """Return first token and end of the longest runs of tokens whose labels are known, or whose sets count."""
+        is_known = np.append(self.codes >= 0 if self.sets is None else self.sets.sizes > 0, False)
         is_first = np.zeros(len(is_known), bool)
         is_first[offsets] = True
         begins = is_known & (is_first | ~np.append(False, is_known[:-1]))
@@ -91,7 +91,8 @@ class TokenTargets(NamedTuple):
 
     def of_runs(self, starts, stops, tokens) -> TokenTargets:
         """Return the targets of runs of tokens, as separate sequences."""
-        return self._replace(codes=self.codes[tokens], known=None)
+        sets = None if self.sets is None else self.sets.take(tokens)
+        return self._replace(codes=self.codes[tokens], known=None, sets=sets, counted=None)
 
     # --- fitted models ------------------------------------------------------------------------------------------------
 
@@ -169,4 +170,6 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_miss
     labels = distinct_labels(given) if labels is None else labels
     known = known_of(given, labels, among=FIXED)
     as_lists = given.as_lists if earlier is None else earlier.as_lists
-    return TokenTargets(known.codes, labels, as_lists, known.mask if (known.codes < 0).any() else None)
+    targets = TokenTargets(known.codes, labels, as_lists, known.mask if (known.codes < 0).any() else None)
+    sets = None if known.allowed is None else LabelSets.of(known.allowed, known.ids)
+    return targets if sets is None else targets._replace(counted=targets._replace(sets=sets))

@@ -126,7 +126,7 @@ def _read(steps, X, y, weight, fixed=None) -> TrainingData:
 
 def refuse_missing_labels(data: TrainingData | None) -> None:
     """Raise a ValueError if labels of y are missing."""
-    if data is not None and data.runs is not None:
+    if data is not None and data.has_missing_labels:
         raise ValueError(
             "y has missing labels, which make the likelihood non-convex, but the gradient of the score requires the "
             "minimum: use GridSearchCV with metrics.log_likelihood_scorer"
