@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from .._data.batch import Sequences
 from .._names_elsewhere import answering
-from .._validation._messages import refuse_metrics_of_labels
 from .fitted_model import FittedModel, Query
 from .one_call import one_call, predict_one
 from .patterns import pattern_codes
@@ -323,10 +322,8 @@ class PredictionsMixin:
 
 def labels_of_query(query: Query) -> Any:
     """Return the labels of the best labellings, in the form of X."""
-    targets, has_lists = query.targets, query.form == "sequences" or query.targets.scheme == "segments"
-    if targets.as_lists and has_lists:
-        refuse_metrics_of_labels()
+    targets = query.targets
     labelling = query.posterior.decode()
-    if has_lists:
+    if query.form == "sequences" or targets.scheme == "segments":
         return targets.as_predicted(labelling, query.posterior.batch.offsets)
     return query.reshape(targets.classes[targets.token_codes(labelling)])
