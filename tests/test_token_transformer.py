@@ -448,3 +448,10 @@ def test_windows_refuse():
     for X in ([], [[]]):
         with pytest.raises(ValueError, match="no tokens"):
             WindowFeatures().fit(X)
+    windows = WindowFeatures().fit(cut(FRAME[SENSORS]))
+    for wrong in (cut(HOLED), cut(FRAME.iloc[:, 2:])):
+        with pytest.raises(ValueError, match=r"NaN|could not convert"):
+            windows.fit(wrong)
+        assert windows.feature_names_in_.tolist() == SENSORS  # nothing has changed
+    with pytest.raises(ValueError, match="X has 2 features, but WindowFeatures is expecting 3"):
+        windows.transform([np.ones((2, 2))])

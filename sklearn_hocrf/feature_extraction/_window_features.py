@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import Tags
+from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._data.checks import check_choice
@@ -147,7 +147,9 @@ class WindowFeatures(  # type: ignore[call-arg]
         tokens = TokenRows.of(X, type(self).__name__, fit=reset)
         if tokens.rows is None:
             return tokens, None
-        return tokens, validate_data(self, tokens.rows, reset=reset, dtype=np.float64)
+        rows = check_array(tokens.rows, dtype=np.float64, input_name="X", estimator=self)  # raises before names are set
+        validate_data(self, tokens.rows, reset=reset, skip_check_array=True)
+        return tokens, rows
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
