@@ -93,7 +93,7 @@ MODULES = _table("""
     Tagger: tagger.Tagger
     ItemSequence: a list of feature dicts or of lists of names, such as its items()
     CRFSuiteError: ValueError and TypeError
-    scorers flat_accuracy sequence_accuracy: metrics.segment_f1_scorer, or make_scorer
+    scorers flat_accuracy sequence_accuracy: metrics.token_accuracy_scorer, or sequence_accuracy_scorer
     utils flatten: itertools.chain.from_iterable
     flat_accuracy_score accuracy_score: metrics.token_accuracy_score
     flat_f1_score: sklearn.metrics.f1_score of flattened lists, or metrics.segment_f1_score

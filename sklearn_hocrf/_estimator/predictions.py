@@ -210,8 +210,9 @@ class PredictionsMixin:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
         The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its
-        tag ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For scores
-        of whole segments, see :mod:`sklearn_hocrf.metrics`.
+        tag ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For others,
+        pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to searches:
+        scikit-learn's own, such as "f1_macro", cannot score sequences.
 
         Parameters
         ----------
