@@ -100,7 +100,7 @@ INNER = {  # transformer, stacked rows
             FunctionTransformer(np.abs),
         ]
     },
-    "bins, sparse": (KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), ROWS),
+    "bins, sparse": (KBinsDiscretizer(4, strategy="uniform"), ROWS),
     "imputed": (SimpleImputer(add_indicator=True), HOLED),
     "codes, sparse": (OneHotEncoder(), CODES),
     "texts, sparse": (OneHotEncoder(), np.array(["a", "b", "c"], dtype=object)[CODES]),
@@ -315,6 +315,7 @@ class Halving(TransformerMixin, BaseEstimator):
         return True
 
 
+WIDE = pd.DataFrame(np.ones((2, 100)), columns=[f"column {i}" for i in range(100)])
 REFUSED = {
     "widths": (
         [ROWS[:2], ROWS[:2, :2]],
@@ -324,7 +325,18 @@ REFUSED = {
         [ROWS[:2], sparse.csr_array(ROWS[:2])],
         "sequence 1 of X is a sparse matrix with 3 columns, but sequence 0",
     ),
-    "frames": ([FRAME[:2], FRAME[["x"]]], "sequence 1 of X is a data frame with the columns .'x'., but sequence 0 is"),
+    "frames": (
+        [FRAME[:2], FRAME[["x"]]],
+        "sequence 1 of X is a data frame with 1 columns, but sequence 0 is a data frame",
+    ),
+    "many names": (
+        [WIDE, WIDE.rename(columns={"column 99": "other"})],
+        "sequence 1 of X has the column 'other' in place of 'column 99', which sequence 0 has",
+    ),
+    "texts": (
+        [ROWS[:2], ROWS[:2].astype(str)],
+        "sequence 1 of X is an array of texts with 3 columns, but sequence 0 is",
+    ),
     "ragged": (
         [ROWS[:2, 0], ROWS[:3, 0]],
         r"ragged rows: X\[1\] has the shape \(3,\), but X\[0\] has \(2,\); in a list",

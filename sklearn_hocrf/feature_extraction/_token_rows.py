@@ -102,6 +102,11 @@ def _stacked(full):
     if sparse.issparse(sequences[0]):
         return sparse.vstack(sequences, format="csr")
     if hasattr(sequences[0], "columns"):
+        for n, frame in full.items():
+            for column, expected in zip(frame.columns, full[first].columns, strict=True):
+                if column != expected:
+                    what = f"the column {short(column)} in place of {short(expected)}"
+                    raise ValueError(f"sequence {n} of X has {what}, which sequence {first} has")
         return import_module(_library(sequences[0])).concat(sequences)
     if hasattr(sequences[0], "shape"):
         return np.concatenate(sequences)
@@ -113,7 +118,7 @@ def _kind(sequence, n) -> str:
     if hasattr(sequence, "columns"):
         if _library(sequence) not in ("pandas", "polars"):
             raise TypeError(f"sequence {n} of X is a frame of {_library(sequence)}: convert it to pandas or polars")
-        return f"a data frame with the columns {short(list(sequence.columns), 200)}"
+        return f"a data frame with {len(sequence.columns)} columns"
     if not hasattr(sequence, "shape"):
         return "a list"
     if np.ma.is_masked(sequence):
@@ -123,7 +128,9 @@ def _kind(sequence, n) -> str:
             f"sequence {n} of X has the shape {sequence.shape}, but must have one row per token: "
             f"X[{n}].reshape(-1, 1) is one column"
         )
-    return f"{'a sparse matrix' if sparse.issparse(sequence) else 'an array'} with {sequence.shape[1]} columns"
+    is_text = getattr(sequence.dtype, "kind", "O") in "SU"  # numpy would convert numbers beside texts
+    kind = "a sparse matrix" if sparse.issparse(sequence) else "an array of texts" if is_text else "an array"
+    return f"{kind} with {sequence.shape[1]} columns"
 
 
 def _library(frame) -> str:

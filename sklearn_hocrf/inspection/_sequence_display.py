@@ -69,9 +69,9 @@ class SequenceDisplay:
     >>> x = (y == "walk")[:, None] + rng.normal(size=(60, 2))
     >>> crf = HighOrderCRF().fit([x], [y])
     >>> seconds, speed = np.arange(60) / 10, x[:, 0]
-    >>> display = SequenceDisplay.from_estimator(  # pip install matplotlib
+    >>> display = SequenceDisplay.from_estimator(
     ...     crf, x, y, times=seconds, signals={"speed": speed}
-    ... )
+    ... )  # pip install matplotlib
     >>> _ = display.ax_.set_xlabel("seconds")
     >>> display.figure_.savefig("recording.png")  # doctest: +SKIP
     """
@@ -222,9 +222,9 @@ class SequenceDisplay:
         Examples
         --------
         >>> from sklearn_hocrf.inspection import SequenceDisplay
-        >>> SequenceDisplay.from_predictions(  # pip install matplotlib
-        ...     ["walk", "walk", "run"], ["walk", "run", "run"]
-        ... ).true_segments
+        >>> y_pred, y_true = ["walk", "walk", "run"], ["walk", "run", "run"]
+        >>> display = SequenceDisplay.from_predictions(y_pred, y_true)  # pip install matplotlib
+        >>> display.true_segments
         [(0, 1, 'walk'), (1, 3, 'run')]
         """
         _pyplot()
@@ -339,7 +339,8 @@ class SequenceDisplay:
         from matplotlib.patches import Patch
 
         handles = [Patch(color=color, label=_plain(label)) for label, color in self.colors.items() if label in seen]
-        self.ax_.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        where = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "ncols": 1 + (len(handles) - 1) // 10}
+        self.ax_.legend(handles=handles, frameon=False, **where)
 
 
 def _pyplot() -> Any:
