@@ -24,8 +24,8 @@ labels otherwise; ``segment_f1_scorer`` takes the scheme of the model.
 >>> metrics.segment_f1_score(truth, guess), metrics.token_accuracy_score(truth, guess)
 (0.8, 0.8333333333333334)
 
-User guide: docs/guide/answers.md, docs/guide/penalties.md; docs/guide/recipes.md for scikit-learn's scores, such as F1
-of tokens and calibration curves, and for other scorers.
+User guide: docs/guide/answers.md, docs/guide/penalties.md; docs/guide/recipes.md for scikit-learn's calibration curves
+and for other scorers.
 """
 
 from typing import TYPE_CHECKING

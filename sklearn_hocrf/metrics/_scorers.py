@@ -67,7 +67,7 @@ def token_accuracy_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
     """Return the fraction of tokens with the right label, for any estimator that predicts sequences of labels.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
-    tools. For this package's estimators, it is their ``score``.
+    tools. It is the ``score`` of this package's estimators, unless y lists segments.
 
     Parameters
     ----------
