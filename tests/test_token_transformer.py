@@ -155,6 +155,8 @@ def test_forms_of_X_remain():
     found = TokenTransformer(StandardScaler()).fit_transform(grid)
     np.testing.assert_array_equal(found.reshape(56, 3), StandardScaler().fit_transform(ROWS[:56]))
     assert TokenTransformer(OneHotEncoder()).fit_transform(grid[:, :, :1])[7].shape[0] == 7
+    assert TokenTransformer(SelectKBest(k=1)).fit_transform(grid, LABELS[:56].reshape(8, 7)).shape == (8, 7, 1)
+    assert TokenTransformer(StandardScaler()).fit(grid).transform(grid[:0]).shape == (0, 7, 3)
     np.testing.assert_array_equal(TokenTransformer(StandardScaler()).fit_transform(ROWS), scaled)
     table = TokenTransformer(StandardScaler()).set_output(transform="pandas").fit_transform(FRAME[SENSORS])
     assert table.columns.tolist() == SENSORS
