@@ -259,7 +259,14 @@ def texts_of(X: Any, field: Any = None) -> list[list[str]]:
     """Return the texts of the tokens of each sequence; ``field`` as in ``SegmentsDisplay.from_estimator``."""
     if isinstance(X, SequenceBatch):
         return _texts_of_batch(X, field)
-    return [[_text_of(token, field, n, t) for t, token in enumerate(sequence)] for n, sequence in enumerate(X)]
+    return [[_text_of(token, field, n, t) for t, token in enumerate(_tokens_of(x))] for n, x in enumerate(X)]
+
+
+def _tokens_of(sequence: Any) -> Iterable:
+    """Return the tokens of a sequence; the rows of a data frame as dicts."""
+    if not hasattr(sequence, "columns"):
+        return sequence
+    return [dict(zip(sequence.columns, row, strict=True)) for row in np.asarray(sequence).tolist()]
 
 
 def listed(X: Any) -> Any:

@@ -42,6 +42,8 @@ TRUSTED_TYPES = (
     "sklearn_hocrf.feature_extraction.SegmentFeatureExtractor",
     "sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder",
     "sklearn_hocrf.feature_extraction.SequenceFeatureExtractor",
+    "sklearn_hocrf.feature_extraction.TokenTransformer",
+    "sklearn_hocrf.feature_extraction.WindowFeatures",
     "sklearn_hocrf.feature_extraction._attributes.NamedAttributes",
     "sklearn_hocrf.feature_extraction._input_space.InputSpace",
     "sklearn_hocrf.feature_extraction._log_odds_rows.LogOddsRows",

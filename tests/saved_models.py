@@ -4,6 +4,7 @@ import warnings
 from functools import cache
 
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import (
     Constraints,
@@ -17,6 +18,8 @@ from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
     SequenceFeatureExtractor,
+    TokenTransformer,
+    WindowFeatures,
     phrase_marks,
 )
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
@@ -109,6 +112,7 @@ def estimators():
             make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(end=True, length="gamma"), segments()),
             ROWS,
         ),
+        "recordings": (make_pipeline(WindowFeatures(1, 1), TokenTransformer(StandardScaler()), chain()), ROWS),
         "a function of the user": (
             make_pipeline(SegmentFeatureExtractor(functions=[ends_in_vowel, n_tokens], scheme="bio"), segments()),
             WORDS,

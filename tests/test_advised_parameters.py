@@ -5,9 +5,15 @@ from pathlib import Path
 
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, StackedSequenceLabeler, make_pipeline
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import (
+    SegmentFeatureExtractor,
+    SequenceFeatureExtractor,
+    TokenTransformer,
+    WindowFeatures,
+)
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "notebooks").glob("*.ipynb"))]
@@ -27,6 +33,7 @@ def objects(page):
     yield StackedSequenceLabeler(LogisticRegression(), final)
     for model in (HighOrderCRF(), HighOrderSemiCRF()):
         yield make_pipeline(SequenceFeatureExtractor(), SegmentFeatureExtractor(), model)
+        yield make_pipeline(WindowFeatures(), TokenTransformer(StandardScaler()), model)
     dask = pytest.importorskip("sklearn_hocrf.dask", reason="Dask is absent")
     yield dask.DaskSequenceLabeler(HighOrderCRF())
 

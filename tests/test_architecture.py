@@ -94,6 +94,7 @@ OWNERS = {
     "scipy.stats": {"metrics"},
     "threadpoolctl": {"_solvers"},  # a dependency of scikit-learn
     "pandas": {"_display"},  # imported when a table is made a frame
+    "matplotlib": {"inspection"},  # of the extra "plot": imported when a display is plotted
     "skops": {"_commands"},  # of the extra "skops": imported when a file of that name is written
     "dask": {"dask"},  # of the extra "dask": that room is imported only by those who ask for it
     "distributed": {"dask"},

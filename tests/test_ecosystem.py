@@ -16,12 +16,11 @@ from sklearn.model_selection import (
     StratifiedKFold,
     ValidationCurveDisplay,
     cross_val_score,
-    cross_validate,
     train_test_split,
 )
 from sklearn.utils import resample
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline, metrics
+from sklearn_hocrf import HighOrderCRF, make_pipeline, metrics
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 
@@ -179,23 +178,22 @@ def test_what_the_table_names(pipe):
 # --- scores of single labels ------------------------------------------------------------------------------------------
 
 
-SEGMENTS = [[(t, t + 1, label) for t, label in enumerate(labels)] for labels in Y]
-
-
 @pytest.mark.parametrize("scoring", ["f1_macro", "accuracy", "balanced_accuracy"])
-@pytest.mark.parametrize("kind", ["tokens", "runs", "segments", "calibrated"])
-def test_scores_of_single_labels_say_what_to_use_instead(pipe, kind, scoring):
-    estimator, y = CalibratedSequenceLabeler(pipe, cv=2) if kind == "calibrated" else pipe, Y
-    if kind in ("runs", "segments"):
-        estimator = make_pipeline(SequenceFeatureExtractor(), HighOrderSemiCRF(scheme=kind, tol=1e-2))
-        y = SEGMENTS if kind == "segments" else Y
-    scorers = {"theirs": scoring, "ours": TOKEN_ACCURACY}
-    if kind == "segments":
-        scorers["ours"] = metrics.segment_f1_scorer
-    with pytest.warns(UserWarning, match="takes one label per sample, not sequences: use metrics.segment_f1_scorer"):
-        found = cross_validate(estimator, X, y, cv=2, scoring=scorers)
-    assert np.isnan(found["test_theirs"]).all()
-    assert found["test_ours"].min() > 0.5
+def test_scores_of_single_labels_cannot_score_sequences(pipe, scoring):
+    for y in (Y, [np.array(labels) for labels in Y]):
+        with pytest.warns(UserWarning, match="Scoring failed"):
+            assert np.isnan(cross_val_score(pipe, X, y, cv=2, scoring=scoring)).all()
+
+
+def test_accuracy_of_indicators_is_that_of_sequences():
+    """Arrays of 0 and 1 in sequences of one length look like indicators of labels."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=(20, 3))
+    grid = y[:, :, None] + rng.normal(size=(20, 3, 1))
+    found = cross_val_score(HighOrderCRF(), grid, y, cv=2, scoring="accuracy")
+    whole = cross_val_score(HighOrderCRF(), grid, y, cv=2, scoring=metrics.sequence_accuracy_scorer)
+    np.testing.assert_array_equal(found, whole)
+    assert (found < cross_val_score(HighOrderCRF(), grid, y, cv=2, scoring=metrics.token_accuracy_scorer)).all()
 
 
 def test_scores_of_single_labels_take_tables(pipe):

@@ -8,9 +8,16 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
+from sklearn.preprocessing import StandardScaler
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, StackedSequenceLabeler, make_pipeline
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import (
+    SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceFeatureExtractor,
+    TokenTransformer,
+    WindowFeatures,
+)
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
@@ -60,6 +67,7 @@ PIPELINES = {
     "segments": lambda: make_pipeline(
         SequenceFeatureExtractor(), SegmentFeatureExtractor(begin=True, length="capped"), HighOrderSemiCRF()
     ),
+    "recordings": lambda: make_pipeline(WindowFeatures(), TokenTransformer(StandardScaler()), HighOrderCRF()),
     "log odds": lambda: make_pipeline(SequenceFeatureExtractor(), SegmentLogOddsEncoder(), HighOrderSemiCRF()),
 }
 
@@ -68,7 +76,7 @@ PIPELINES = {
 @pytest.mark.parametrize("weight", [False, True])
 def test_pipelines(name, weight, tmp_path):
     found = []
-    tokens = [[(word,) for word in words] for words in WORDS] if name == "templates" else WORDS
+    tokens = {"templates": [[(word,) for word in words] for words in WORDS], "recordings": X}.get(name, WORDS)
     for data, y, weights in ((tokens, Y, WEIGHT), (chosen(tokens), chosen(Y), WEIGHT[FULL])):
         pipe = PIPELINES[name]()
         options = {f"{pipe.steps[-1][0]}__sample_weight": weights} if weight else {}

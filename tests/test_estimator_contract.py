@@ -14,13 +14,20 @@ from sklearn.base import is_classifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.fixes import parse_version
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, StackedSequenceLabeler
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import (
+    SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceFeatureExtractor,
+    TokenTransformer,
+    WindowFeatures,
+)
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler, PenaltySearchCV
 
 pytestmark = pytest.mark.filterwarnings("error:X is a plain table")  # nothing here is one recording
@@ -98,7 +105,10 @@ PUBLIC = {  # every public estimator and transformer: an instance (None if it ne
     "SegmentLogOddsEncoder": (SegmentLogOddsEncoder(), {}),
     "SequenceFeatureExtractor": (SequenceFeatureExtractor(), {}),
     "StackedSequenceLabeler": (StackedSequenceLabeler(LogisticRegression(), HighOrderCRF(max_iter=2), cv=2), {}),
+    "TokenTransformer": (TokenTransformer(StandardScaler()), {}),
+    "WindowFeatures": (WindowFeatures(1, 1), {}),
 }
+OF_ROWS = "TokenTransformer", "WindowFeatures"  # they take tables as scikit-learn's transformers do
 
 
 def public_estimators():
@@ -117,11 +127,12 @@ def test_no_public_estimator_is_left_out():
 def test_tags_say_what_goes_in_and_the_checks_for_them_pass(name):
     instance, known = PUBLIC[name]
     tags = get_tags(ConformalSequenceLabeler(HighOrderCRF()) if instance is None else instance)
-    is_transformer = hasattr(public_estimators()[name], "transform")
-    assert (tags.no_validation, tags.input_tags.string) == (is_transformer, is_transformer)
+    is_extractor = hasattr(public_estimators()[name], "transform") and name not in OF_ROWS
+    assert (tags.no_validation, tags.input_tags.string) == (is_extractor, is_extractor)
     inner = getattr(instance, "estimator", HighOrderCRF())  # scikit-learn 1.6 says that LogisticRegression is dense
-    takes_sparse = not is_transformer and get_tags(inner).input_tags.sparse
-    assert (tags.input_tags.two_d_array, tags.input_tags.sparse) == (not is_transformer, takes_sparse)
+    inner = getattr(instance, "transformer", inner) if name != "WindowFeatures" else instance
+    takes_sparse = not is_extractor and get_tags(inner).input_tags.sparse
+    assert (tags.input_tags.two_d_array, tags.input_tags.sparse) == (not is_extractor, takes_sparse)
     if instance is not None:
         results = check_estimator(instance, on_skip=None, on_fail=None, expected_failed_checks=known)
         assert not [(each["check_name"], each["exception"]) for each in results if each["status"] == "failed"]

@@ -5,6 +5,7 @@ import itertools
 import warnings
 
 import numpy as np
+import pandas
 import pytest
 import sklearn.metrics
 from hypothesis import given
@@ -12,11 +13,19 @@ from hypothesis import strategies as st
 from seqeval import metrics as seqeval_metrics
 from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Entities
 from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.inspection import permutation_importance
 from sklearn.metrics import make_scorer
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    permutation_test_score,
+)
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, metrics
+from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.text import extract_segments
 
 TYPES = ("PER", "A-B", "L")
@@ -444,7 +453,7 @@ SCORERS = {name: getattr(metrics, name) for name in metrics.__all__ if name.ends
 
 def test_every_scorer_in_cross_validation():
     scoring = SCORERS | {"token_accuracy": make_scorer(metrics.token_accuracy_score)}
-    assert len(scoring) == 3
+    assert len(scoring) == 6
     for y in (LABELS, [np.array(labels) for labels in LABELS], object_array(LABELS)):
         crf = HighOrderCRF(sigma_reg=0.1)
         results = cross_validate(crf, X, y, cv=2, scoring=scoring, error_score="raise")
@@ -456,6 +465,11 @@ def test_every_scorer_in_cross_validation():
         assert results["test_token_accuracy"][0] == metrics.token_accuracy_score(y[:half], predicted)
         expected = seqeval_metrics.f1_score(LABELS[:half], list(map(list, predicted)))
         assert results["test_segment_f1_scorer"][0] == pytest.approx(expected)
+        tokens = flat(LABELS[:half]), flat(map(list, predicted))
+        assert results["test_token_accuracy_scorer"][0] == sklearn.metrics.accuracy_score(*tokens)
+        assert results["test_token_f1_scorer"][0] == sklearn.metrics.f1_score(*tokens, average="macro")
+        whole = [list(one) == list(other) for one, other in zip(y[:half], predicted, strict=True)]
+        assert results["test_sequence_accuracy_scorer"][0] == np.mean(whole)
     single = [["S-X" if label != "O" else "O" for label in labels] for labels in LABELS]
     assert cross_val_score(HighOrderCRF(), X, single, cv=2, scoring=metrics.segment_f1_scorer).min() > 0.8
 
@@ -472,6 +486,64 @@ def test_the_scheme_of_the_model_wins():
     runs = HighOrderSemiCRF(scheme="runs").fit(X, y)
     assert metrics.segment_f1_scorer(runs, X, y) == metrics.segment_f1_score(y, runs.predict(X), scheme="runs")
     assert (crf.scheme_, runs.scheme_, HighOrderCRF().fit(X, y).scheme_) == ("bio", "runs", "bio")
+
+
+TOKEN_SCORES = {
+    "token_accuracy_scorer": sklearn.metrics.accuracy_score,
+    "token_f1_scorer": functools.partial(sklearn.metrics.f1_score, average="macro"),
+}
+
+
+@given(labellings(["a", "b", "c"], max_sequences=4), st.lists(st.integers(1, 3), min_size=4, max_size=4))
+def test_scorers_of_tokens_are_scikit_learns_on_stacked_tokens(systems, weight):
+    class Told:
+        def predict(self, X):
+            return systems[1]
+
+    tokens, weight = list(map(flat, systems)), np.array(weight[: len(systems[0])], dtype=float)
+    per_token = np.repeat(weight, list(map(len, systems[0])))
+    for name, score in TOKEN_SCORES.items():
+        if not tokens[0]:
+            with pytest.raises(ValueError, match="there are no tokens with a weight above 0, so there is no"):
+                SCORERS[name](Told(), None, systems[0])
+            continue
+        assert SCORERS[name](Told(), None, systems[0]) == pytest.approx(score(*tokens), rel=1e-12)
+        weighted = SCORERS[name](Told(), None, systems[0], weight)
+        assert weighted == pytest.approx(score(*tokens, sample_weight=per_token), rel=1e-12)
+    whole = [one == other for one, other in zip(*systems, strict=True)]
+    assert SCORERS["sequence_accuracy_scorer"](Told(), None, systems[0], weight) == np.average(whole, weights=weight)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_scorers_in_searches_and_curves(name):
+    grid = {"max_order": [0, 1]}
+    search = GridSearchCV(HighOrderCRF(sigma_reg=0.1), grid, cv=2, scoring=SCORERS[name], error_score="raise")
+    search.fit(X, LABELS)
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+    assert search.score(X, LABELS) == SCORERS[name](search.best_estimator_, X, LABELS)
+    penalties = PenaltySearchCV(HighOrderCRF(max_iter=3, tol=1), cv=2, max_steps=1)
+    assert np.isfinite(cross_val_score(penalties, X, LABELS, cv=2, scoring=SCORERS[name], error_score="raise")).all()
+    sizes = {"train_sizes": [0.5, 1.0], "cv": 2, "error_score": "raise"}
+    assert np.isfinite(learning_curve(HighOrderCRF(), X, LABELS, scoring=SCORERS[name], **sizes)[2]).all()
+    score, others, _ = permutation_test_score(
+        HighOrderCRF(), X, LABELS, scoring=SCORERS[name], cv=2, n_permutations=3, groups=list(map(len, X))
+    )
+    assert np.isfinite([score, *others]).all()
+
+
+@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize("labels", [["a", "b"], [0, 1]], ids=str)
+def test_scorers_take_tables(name, labels):
+    """Their rows are sequences of one token."""
+    y = np.repeat(labels, 20)
+    table = np.column_stack([np.repeat([0.0, 1.0], 20), np.random.default_rng(0).normal(size=40)])
+    crf = HighOrderCRF().fit(table, y)
+    importance = permutation_importance(crf, table, y, scoring=SCORERS[name], n_repeats=3, random_state=0)
+    assert importance.importances_mean[0] > 0.1
+    sequences = crf.fit(table[:, None], y[:, None])
+    found = SCORERS[name](sequences, table[:, None], y[:, None])
+    for form in (y, y.tolist(), pandas.Series(y)):
+        assert SCORERS[name](HighOrderCRF().fit(table, y), table, form) == pytest.approx(found)
 
 
 def test_scorers_take_weights():

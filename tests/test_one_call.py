@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import FittedModel
-from sklearn.metrics import get_scorer
 from sklearn.pipeline import Pipeline
 
 from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
@@ -342,12 +341,6 @@ def test_cells_that_no_template_reads_are_checked(more, cell):
     pipe = make_pipeline(SequenceFeatureExtractor(templates=[("w", 0)]), HighOrderCRF()).fit(X, [["A", "B"]])
     with pytest.raises((TypeError, ValueError), match="field 'n'"):
         pipe.predict([[{"w": "a", "n": cell}]])
-
-
-def test_metrics_of_labels_are_refused():
-    X, y = [[["a"], ["b"]]], [["A", "B"]]
-    with pytest.raises(ValueError, match="accuracy_score of scikit-learn takes one label per sample"):
-        get_scorer("accuracy")(make_pipeline(HighOrderCRF(sigma_reg=30)).fit(X, y), X, y)
 
 
 def test_threads_predict_while_another_one_fits():

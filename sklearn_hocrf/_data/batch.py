@@ -380,7 +380,7 @@ class SequenceBatch:
         """Refuse the conversion that numpy, and scikit-learn's tools for tables, would try."""
         raise TypeError(
             "a SequenceBatch cannot be converted to an array, because its sequences differ in length: chain "
-            "transformers instead of using FeatureUnion, stack tokens for transformers of tables, or use "
+            "transformers instead of using FeatureUnion, wrap transformers of tables in a TokenTransformer, or use "
             "toarray(), the table of all tokens; sklearn_hocrf.model_selection lists replacements for scikit-learn's "
             "other tools"
         )

@@ -11,7 +11,6 @@ import numpy as np
 from .._data.batch import SequenceBatch
 from .._inference.families import Family
 from .._inference.one_sequence import OneSequence
-from .._validation._messages import refuse_metrics_of_labels
 
 __all__ = ["OneCall", "one_call", "predict_one"]
 
@@ -44,8 +43,6 @@ class OneCall:
         codes = self.ask("decode", X, steps=steps)
         if codes is None:
             return None
-        if self.as_lists:
-            refuse_metrics_of_labels()
         return [[*map(self.labels.__getitem__, codes.tolist())] if self.as_lists else self.labels[codes]]
 
     def marginals(self, X: Any) -> list[np.ndarray] | None:

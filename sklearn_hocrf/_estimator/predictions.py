@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.batch import Sequences
-from .._validation._messages import refuse_metrics_of_labels
 from .fitted_model import FittedModel, Query
 from .one_call import one_call, predict_one
 from .patterns import pattern_codes
@@ -208,8 +207,9 @@ class PredictionsMixin:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
         The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its
-        tag ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For scores
-        of whole segments, see :mod:`sklearn_hocrf.metrics`.
+        tag ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For others,
+        pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to searches:
+        scikit-learn's own, such as "f1_macro", cannot score sequences.
 
         scikit-learn's ``scoring="accuracy"`` is not this score. It gives nan, or, if y has arrays of one length with
         two numbers as labels (such as 0 and 1), silently the share of sequences that are entirely right. In searches,
@@ -324,10 +324,8 @@ class PredictionsMixin:
 
 def labels_of_query(query: Query) -> Any:
     """Return the labels of the best labellings, in the form of X."""
-    targets, has_lists = query.targets, query.form == "sequences" or query.targets.scheme == "segments"
-    if targets.as_lists and has_lists:
-        refuse_metrics_of_labels()
+    targets = query.targets
     labelling = query.posterior.decode()
-    if has_lists:
+    if query.form == "sequences" or targets.scheme == "segments":
         return targets.as_predicted(labelling, query.posterior.batch.offsets)
     return query.reshape(targets.classes[targets.token_codes(labelling)])

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from copy import copy
-from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,27 +113,3 @@ def refuse_non_sequence(sequence, n) -> None:
     else:
         return
     raise TypeError(f"X[{n}] (sequence {n}) is the {kind} {short(sequence)}, but must be a sequence of tokens{remedy}")
-
-
-_ON_THE_WAY = "sklearn.", "sklearn_hocrf."  # pipelines, searches and calibration between a scorer and a model
-_OF_LABELS = "sklearn.metrics._classification"
-
-
-def refuse_metrics_of_labels() -> None:
-    """Raise a ValueError if a scorer such as "f1_macro" asks for predictions that are lists of sequences.
-
-    Its metric takes one label per sample and would fail with "unknown is not supported" or advice to binarize labels,
-    which searches and ``cross_validate`` print with a score of nan. Only the call stack shows the estimator that such a
-    scorer has called it. If scikit-learn has moved the scorer, its own message remains.
-    """
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and (module := str(frame.f_globals.get("__name__"))).startswith(_ON_THE_WAY):
-        # locals are copied when they are asked for: only those of scorers are
-        is_scorer = module.startswith("sklearn.metrics")
-        metric = getattr(frame.f_locals.get("self"), "_score_func", None) if is_scorer else None
-        if metric is not None and getattr(metric, "__module__", None) == _OF_LABELS:
-            raise ValueError(
-                f"{metric.__name__} of scikit-learn takes one label per sample, not sequences: use "
-                "metrics.segment_f1_scorer, or make_scorer of a function that flattens the lists first"
-            )
-        frame = frame.f_back

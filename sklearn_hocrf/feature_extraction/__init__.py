@@ -1,7 +1,7 @@
 """Transformers that turn raw tokens or numbers into features.
 
-Feature dicts, as for python-crfsuite, and arrays of numbers need no transformer. The transformers return a
-:class:`~sklearn_hocrf.SequenceBatch`, which all estimators accept. Bad input raises an error that names the sequence,
+Feature dicts, as for python-crfsuite, and arrays of numbers need no transformer. The extractors and the encoder return
+a :class:`~sklearn_hocrf.SequenceBatch`, which all estimators accept. Bad input raises an error that names the sequence,
 the position and the value.
 
 =================================  =====================================================================================
@@ -10,6 +10,8 @@ the position and the value.
 :func:`phrase_marks`               a token function for it: tokens that are part of a phrase in a list
 :class:`SegmentFeatureExtractor`   features of whole segments: lengths, texts, first and last tokens, functions
 :class:`SegmentLogOddsEncoder`     how often a string was a segment in training
+:class:`TokenTransformer`          a scaler or another transformer of scikit-learn, on the tokens of all sequences
+:class:`WindowFeatures`            means, deviations and slopes over neighbouring tokens
 =================================  =====================================================================================
 
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -20,12 +22,21 @@ the position and the value.
 >>> extractor.get_feature_names_out().tolist()
 ['word[0]=old', 'word[0]=the', 'pos[-1]|pos[0]=DT|JJ', 'pos[-1]|pos[0]=__BOS__|DT']
 
-User guide: docs/guide/inputs.md, docs/guide/segments.md, docs/guide/large_data.md.
+User guide: docs/guide/inputs.md, docs/guide/segments.md, docs/guide/large_data.md, docs/guide/recording.md.
 """
 
 from ._extractor import SequenceFeatureExtractor
 from ._log_odds import SegmentLogOddsEncoder
 from ._segment_extractor import SegmentFeatureExtractor
 from ._token_functions import phrase_marks
+from ._token_transformer import TokenTransformer
+from ._window_features import WindowFeatures
 
-__all__ = ["SegmentFeatureExtractor", "SegmentLogOddsEncoder", "SequenceFeatureExtractor", "phrase_marks"]
+__all__ = [
+    "SegmentFeatureExtractor",
+    "SegmentLogOddsEncoder",
+    "SequenceFeatureExtractor",
+    "TokenTransformer",
+    "WindowFeatures",
+    "phrase_marks",
+]

@@ -5,10 +5,11 @@
 :func:`weights_table`     the weights by label, feature and order
 :func:`error_table`       the errors of predicted segments with their texts, the most confident first
 :class:`SegmentsDisplay`  predicted segments in coloured text, with probabilities and errors
+:class:`SequenceDisplay`  the probabilities and segments of one sequence over time, as a picture
 ========================  ==============================================================================================
 
 Notebooks show displays, explanations and tables as HTML without scripts, on light and dark backgrounds; in terminals
-they are plain text. The method ``to_html`` of each makes a page of its own.
+they are plain text. The method ``to_html`` of each makes a page of its own. Pictures need matplotlib.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.inspection import weights_table
@@ -27,6 +28,7 @@ User guide: docs/guide/answers.md.
 from ._errors import error_table
 from ._explanation import explain
 from ._segments_display import SegmentsDisplay
+from ._sequence_display import SequenceDisplay
 from ._weights import weights_table
 
-__all__ = ["SegmentsDisplay", "error_table", "explain", "weights_table"]
+__all__ = ["SegmentsDisplay", "SequenceDisplay", "error_table", "explain", "weights_table"]

@@ -11,7 +11,8 @@ segments           :func:`segment_f1_score`, :func:`segment_precision_recall_fsc
 tokens, sequences  :func:`token_accuracy_score`, :func:`sequence_accuracy_score`
 probabilities      :func:`segment_outcomes`
 significance       :func:`randomization_test`
-scorers            :func:`segment_f1_scorer`, :func:`log_likelihood_scorer`
+scorers            :func:`segment_f1_scorer`, :func:`token_f1_scorer`, :func:`token_accuracy_scorer`,
+                   :func:`sequence_accuracy_scorer`, :func:`log_likelihood_scorer`
 =================  =====================================================================================================
 
 By default, ``scheme="auto"``, segments are those of the tags if all labels are tags of one scheme, and runs of equal
@@ -23,12 +24,18 @@ labels otherwise; ``segment_f1_scorer`` takes the scheme of the model.
 >>> metrics.segment_f1_score(truth, guess), metrics.token_accuracy_score(truth, guess)
 (0.8, 0.8333333333333334)
 
-User guide: docs/guide/answers.md, docs/guide/penalties.md; docs/guide/recipes.md for scikit-learn's scores, such as F1
-of tokens and calibration curves, and for other scorers.
+User guide: docs/guide/answers.md, docs/guide/penalties.md; docs/guide/recipes.md for scikit-learn's calibration curves
+and for other scorers.
 """
 
 from ._randomization import randomization_test
-from ._scorers import log_likelihood_scorer, segment_f1_scorer
+from ._scorers import (
+    log_likelihood_scorer,
+    segment_f1_scorer,
+    sequence_accuracy_scorer,
+    token_accuracy_scorer,
+    token_f1_scorer,
+)
 from ._scores import (
     segment_classification_report,
     segment_confusion_matrix,
@@ -49,5 +56,8 @@ __all__ = [
     "segment_outcomes",
     "segment_precision_recall_fscore_support",
     "sequence_accuracy_score",
+    "sequence_accuracy_scorer",
     "token_accuracy_score",
+    "token_accuracy_scorer",
+    "token_f1_scorer",
 ]

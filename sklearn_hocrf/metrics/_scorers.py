@@ -1,4 +1,7 @@
-"""Scorers that ask the model: for the likelihood of held-out labels, and for the scheme of its labels."""
+"""Scorers for searches and cross-validation: functions of an estimator, X and y.
+
+scikit-learn's own, such as "accuracy" and "f1_macro", take one label per sample, so they cannot score sequences.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.metrics import f1_score
 
-from .._data.checks import unmasked
-from .._data.label_sequences import read_segment_table
+from .._data.checks import is_ordered_collection, unmasked
+from .._data.label_sequences import read_segment_table, read_tokens
 from .._data.schemes import looks_like_segments
 from .._data.warnings import warn_user
 from .._validation._delegation import method_of_model, model_inside
-from ._items import check_weight
-from ._scores import segment_f1_score
+from ._items import check_weight, pair_tokens
+from ._scores import segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
 
 def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -56,7 +60,116 @@ def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike |
     array([1., 1., 1.])
     """
     scheme = getattr(model_inside(estimator), "scheme_", "auto")
-    return float(segment_f1_score(y, estimator.predict(X), scheme=scheme, sample_weight=sample_weight))
+    return float(segment_f1_score(*_labels(estimator, X, y), scheme=scheme, sample_weight=sample_weight))
+
+
+def token_accuracy_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    """Return the fraction of tokens with the right label, for any estimator that predicts sequences of labels.
+
+    Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
+    tools. It is the ``score`` of this package's estimators, unless y lists segments.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model, pipeline or search.
+    X, y : as in its ``fit``
+        Sequences and their true labels.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens.
+
+    Returns
+    -------
+    score : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`token_accuracy_score`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF, metrics
+    >>> X, y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
+    >>> metrics.token_accuracy_scorer(HighOrderCRF().fit(X, y), X, [["A", "B"], ["A"]])
+    0.6666666666666666
+    """
+    return token_accuracy_score(*_labels(estimator, X, y), sample_weight=sample_weight)
+
+
+def token_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    """Return the macro-averaged F1 of token labels: the mean of the F1 of each label.
+
+    Rare labels count as much as frequent ones. Pass the function as ``scoring=`` to
+    :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar tools.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model, pipeline or search.
+    X, y : as in its ``fit``
+        Sequences and their true labels.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence, for all of its tokens. Sequences of weight 0 do not count.
+
+    Returns
+    -------
+    score : float
+        That of scikit-learn's ``f1_score(..., average="macro")`` for the labels of all tokens.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`token_accuracy_score`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF, metrics
+    >>> X, y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
+    >>> metrics.token_f1_scorer(HighOrderCRF().fit(X, y), X, [["A", "B"], ["A"]])
+    0.6666666666666666
+    """
+    y_true, y_pred = _labels(estimator, X, y)
+    items = pair_tokens(*read_tokens(y_true=y_true, y_pred=y_pred))
+    weight = check_weight(sample_weight, items.n_sequences)[items.sequence]
+    counts = weight > 0
+    if not counts.any():
+        raise ValueError("there are no tokens with a weight above 0, so there is no F1")
+    return float(f1_score(items.true[counts], items.predicted[counts], average="macro", sample_weight=weight[counts]))
+
+
+def sequence_accuracy_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    """Return the fraction of sequences without an error, such as addresses that are parsed correctly.
+
+    Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
+    tools.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted model, pipeline or search.
+    X, y : as in its ``fit``
+        Sequences and their true labels or segments.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence.
+
+    Returns
+    -------
+    score : float
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`sequence_accuracy_score`.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF, metrics
+    >>> X, y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
+    >>> metrics.sequence_accuracy_scorer(HighOrderCRF().fit(X, y), X, [["A", "B"], ["A"]])
+    0.5
+    """
+    return sequence_accuracy_score(*_labels(estimator, X, y), sample_weight=sample_weight)
 
 
 def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
@@ -122,6 +235,20 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
             "training, or because the model forbids or prunes them: the mean is -inf"
         )
     return float(weight @ found / (weight @ lengths))
+
+
+def _labels(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return true and predicted labels as sequences; the rows of a plain table are sequences of one token."""
+    return _as_sequences(y), _as_sequences(estimator.predict(X))
+
+
+def _as_sequences(y: Any) -> Any:
+    """Return label sequences unchanged; plain labels as sequences of one."""
+    labels = unmasked(y) if hasattr(y, "__array__") else y
+    if not is_ordered_collection(labels) or not len(labels):
+        return y
+    is_plain = all(isinstance(label, str) or not hasattr(label, "__len__") for label in labels)
+    return [[label] for label in labels] if is_plain else y
 
 
 def _lengths(y: Any) -> np.ndarray:

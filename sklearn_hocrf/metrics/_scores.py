@@ -66,8 +66,8 @@ def token_accuracy_score(
 ) -> float:
     """Return the fraction of tokens with the right label.
 
-    For F1 and reports of token labels, call scikit-learn's functions with flattened lists, as in the user guide:
-    docs/guide/recipes.md.
+    For the F1 of token labels, see :func:`token_f1_scorer`; for reports, call scikit-learn's functions with flattened
+    lists.
 
     Parameters
     ----------

@@ -1,0 +1,242 @@
+"""TokenTransformer: scikit-learn's transformers of rows, on the tokens of all sequences."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+
+from .._data.checks import without_columns
+from .._data.schemes import looks_like_segments
+from .._persistence import VersionMixin
+from .._validation._delegation import check_fit
+from .._validation._inputs import check_sequence_weight
+from .._validation._sklearn import HasMethods, available_if, check_declared, fit_context
+from .._validation._targets import read_labels, read_target_sequences
+from ._token_rows import TokenRows
+
+
+class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Apply a transformer of rows, such as a scaler, to the tokens of all sequences.
+
+    scikit-learn's transformers take one table. This one stacks the tokens of all sequences, calls the transformer, and
+    cuts the result into the same sequences. In a pipeline, each fold of a cross-validation thus learns its own scale.
+
+    Parameters
+    ----------
+    transformer : transformer
+        Any transformer that returns one row for each row: `StandardScaler`, `PCA`, `SimpleImputer`, `OneHotEncoder`,
+        `ColumnTransformer` for data frames, `DictVectorizer` for dicts, or a pipeline of such transformers. It is
+        cloned; the original is not fitted.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted transformer.
+    n_features_in_ : int
+        Number of columns in fit, if the transformer counts them.
+    feature_names_in_ : ndarray of shape (n_features_in_,), dtype object
+        Names of the columns in fit, if the sequences were data frames.
+
+    See Also
+    --------
+    WindowFeatures : Means, deviations and slopes over neighbouring tokens.
+
+    Notes
+    -----
+    Data frames remain data frames, with the names of their columns, after ``set_output(transform="pandas")``. All
+    sequences with tokens must have the same type and the same columns.
+
+    A plain table is transformed as it is, because estimators read its rows as sequences of one token. Errors in values,
+    such as nan, are those of the transformer, whose rows are the tokens of all sequences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn_hocrf import HighOrderCRF, make_pipeline
+    >>> from sklearn_hocrf.feature_extraction import TokenTransformer
+    >>> X = [np.array([[1.0, 900.0], [3.0, 1100.0]]), np.array([[2.0, 1000.0]])]
+    >>> [x.round(2).tolist() for x in TokenTransformer(StandardScaler()).fit_transform(X)]
+    [[[-1.22, -1.22], [1.22, 1.22]], [[0.0, 0.0]]]
+    >>> pipe = make_pipeline(TokenTransformer(StandardScaler()), HighOrderCRF())
+    >>> grid = {"tokentransformer__transformer__with_mean": [True, False]}
+    >>> search = GridSearchCV(pipe, grid, cv=3).fit(X * 3, [["low", "high"], ["low"]] * 3)
+    >>> search.predict(X)
+    [['low', 'high'], ['low']]
+    """
+
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
+
+    _parameter_constraints = {"transformer": [HasMethods(["fit", "transform"])]}
+
+    def __init__(self, transformer: Any) -> None:
+        self.transformer = transformer
+
+    def __check_fit__(self, X: Any, y: Any = None, **params: Any) -> None:
+        check_declared(self)
+        check_fit(self.transformer, None, None)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the transformer to the tokens of all sequences.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            Sequences of rows: arrays, sparse matrices or data frames of shape (T, n_columns), or lists of tokens that
+            the transformer takes as rows.
+        y : list of label sequences, default=None
+            One label per token, for transformers that learn from labels, such as `SelectKBest`. Segments are not passed
+            on.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence, for all of its tokens.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If there are no tokens, if sequences differ in type or columns, if y does not match X, or for data that the
+            transformer refuses.
+        TypeError
+            If there are weights, but the transformer takes none.
+        """
+        self._fit(X, y, sample_weight, "fit")
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+        """Fit the transformer, and return its result for the same sequences.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`fit`, with the same errors.
+        y : list of label sequences, default=None
+            As in :meth:`fit`.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        X_new : list of n_sequences arrays, sparse matrices or data frames, or in the form of X
+            As in :meth:`transform`, but from the ``fit_transform`` of the transformer.
+        """
+        if not hasattr(self.transformer, "fit_transform"):
+            return self.fit(X, y, sample_weight).transform(X)
+        tokens, rows = self._fit(X, y, sample_weight, "fit_transform")
+        return self._split(tokens, rows)
+
+    @fit_context(prefer_skip_nested_validation=False)
+    def _fit(self, X, y, sample_weight, method) -> tuple[TokenRows, Any]:
+        name, inner = type(self).__name__, clone(self.transformer)
+        tokens, params = TokenRows.of(X, name, fit=True), {}
+        weight = check_sequence_weight(sample_weight, len(tokens.offsets) - 1)
+        if weight is not None:
+            if not has_fit_parameter(inner, "sample_weight"):
+                raise TypeError(f"{type(inner).__name__} takes no sample_weight: fit {name} without it")
+            params["sample_weight"] = np.repeat(weight, np.diff(tokens.offsets))
+        result = getattr(inner, method)(tokens.rows, _labels_of_tokens(y, tokens, name), **params)
+        self.transformer_, self._names = inner, tokens.names
+        return tokens, result
+
+    def transform(self, X: Any) -> Any:
+        """Return the result of the transformer for each sequence.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        X_new : list of n_sequences arrays, sparse matrices or data frames, or in the form of X
+            Of what the transformer returns, the rows of each sequence. A 3-D array, a table or a `SequenceBatch`
+            remains one.
+
+        Raises
+        ------
+        ValueError
+            As in :meth:`fit`.
+        """
+        check_is_fitted(self)
+        tokens = TokenRows.of(X, type(self).__name__)
+        rows = None if tokens.rows is None else self.transformer_.transform(tokens.rows)
+        return self._split(tokens, rows)
+
+    def _split(self, tokens, rows):
+        names = self.get_feature_names_out() if hasattr(self.transformer_, "get_feature_names_out") else None
+        return tokens.split(rows, names, type(self.transformer_).__name__)
+
+    @available_if(lambda self: hasattr(getattr(self, "transformer_", self.transformer), "get_feature_names_out"))
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns, as the transformer does.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns of X; None means those of fit, if there were any.
+
+        Returns
+        -------
+        names : ndarray of str objects
+        """
+        check_is_fitted(self)
+        return self.transformer_.get_feature_names_out(self._names if input_features is None else input_features)
+
+    @available_if(lambda self: hasattr(self.transformer, "set_output"))
+    def set_output(self, *, transform: Any = None) -> Self:
+        """Set the type of the transformer's result, as in scikit-learn.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"} or None, default=None
+            Whether sequences become arrays or data frames; None changes nothing.
+
+        Returns
+        -------
+        self : object
+        """
+        for transformer in (self.transformer, getattr(self, "transformer_", self.transformer)):
+            transformer.set_output(transform=transform)
+        return self
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns in fit."""
+        return self.transformer_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the columns in fit."""
+        return self.transformer_.feature_names_in_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "transformer_" in self.__dict__
+
+    def __sklearn_tags__(self) -> Tags:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.transformer)
+        tags.input_tags, tags.target_tags, tags.transformer_tags = (
+            inner.input_tags,
+            inner.target_tags,
+            inner.transformer_tags,
+        )
+        tags.input_tags.three_d_array, tags.no_validation = True, inner.no_validation
+        return tags
+
+
+def _labels_of_tokens(y, tokens, name):
+    """Return the label of each token; None without y, and for segments."""
+    if y is None or tokens.form == "table":
+        return y
+    y, lengths = without_columns(y), np.diff(tokens.offsets)
+    sequences = read_target_sequences(y, len(lengths), name)
+    if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
+        return None
+    return read_labels(y, lengths, tokens.form, name, "tokens")[0]

@@ -1,0 +1,183 @@
+"""WindowFeatures: means, deviations and slopes over neighbouring tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._data.checks import check_choice
+from .._persistence import VersionMixin
+from .._validation._sklearn import Interval, fit_context
+from ._token_rows import TokenRows
+
+FUNCTIONS = ("mean", "std", "slope")
+
+
+class WindowFeatures(  # type: ignore[call-arg]
+    VersionMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
+):
+    """Add means, deviations and slopes over a window around each token, which never crosses into another sequence.
+
+    A row of a recording describes one moment. With these columns, a linear model also sees level, spread and trend of
+    the moments around it.
+
+    Parameters
+    ----------
+    before : int, default=5
+        Number of tokens before each token in its window.
+    after : int, default=5
+        Number of tokens after it; 0 for predictions that cannot wait for later tokens.
+    functions : sequence of {"mean", "std", "slope"}, default=("mean", "std", "slope")
+        What to compute for each column: mean, standard deviation, and slope per token of the least-squares line.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns of X in fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,), dtype object
+        Names of the columns in fit, if the sequences were data frames.
+
+    See Also
+    --------
+    TokenTransformer : Apply any transformer of scikit-learn to tokens, for example a scaler after this transformer.
+
+    Notes
+    -----
+    At the ends of a sequence, its first and last token are repeated until the window is full. The time for each token
+    grows with the length of the window; the memory does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_hocrf.feature_extraction import WindowFeatures
+    >>> windows = WindowFeatures(before=1, after=1, functions=["mean", "slope"])
+    >>> windows.fit_transform([np.array([[1.0], [2.0], [6.0]]), np.array([[5.0]])])
+    [array([[1.        , 1.33333333, 0.5       ],
+           [2.        , 3.        , 2.5       ],
+           [6.        , 4.66666667, 2.        ]]), array([[5., 5., 0.]])]
+    >>> windows.get_feature_names_out(["acceleration"]).tolist()
+    ['acceleration', 'acceleration_mean', 'acceleration_slope']
+    """
+
+    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
+
+    _parameter_constraints = {
+        "before": [Interval(Integral, 0, None, closed="left")],
+        "after": [Interval(Integral, 0, None, closed="left")],
+        "functions": ["array-like"],
+    }
+
+    def __init__(self, before: int = 5, after: int = 5, functions: Sequence[str] = FUNCTIONS) -> None:
+        self.before = before
+        self.after = after
+        self.functions = functions
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the parameters and X, and store the number and names of the columns.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, or array-like
+            Sequences of rows of numbers: arrays or data frames of shape (T, n_columns), or lists of rows.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For wrong parameters; if there are no tokens, if sequences differ in type or columns, or if values are not
+            finite numbers.
+        """
+        for function in self.functions:
+            check_choice("functions", function, FUNCTIONS)
+        self._names = self._read(X, reset=True)[0].names
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the columns of X, followed by those of each function.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, or array-like
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        X_new : list of n_sequences arrays of shape (T, n_features_out), or in the form of X
+            Of dtype float64. A 3-D array, a table or a `SequenceBatch` remains one.
+
+        Raises
+        ------
+        ValueError
+            As in :meth:`fit`.
+        """
+        check_is_fitted(self)
+        tokens, rows = self._read(X, reset=False)
+        table = None if rows is None else np.hstack([rows, *_windows(rows, tokens.offsets, self)])
+        return tokens.split(table, self.get_feature_names_out(), type(self).__name__)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return the names of the columns of X, followed by those of each function.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns of X; None means those of fit, or x0, x1 and so on.
+
+        Returns
+        -------
+        names : ndarray of str objects
+        """
+        own = super().get_feature_names_out(self._names if input_features is None else input_features)
+        return np.array([*own, *(f"{name}_{function}" for function in self.functions for name in own)], dtype=object)
+
+    def _read(self, X, reset):
+        """Return the tokens of X, and their rows as an array of float64; None without tokens."""
+        tokens = TokenRows.of(X, type(self).__name__, fit=reset)
+        if tokens.rows is None:
+            return tokens, None
+        rows = check_array(tokens.rows, dtype=np.float64, input_name="X", estimator=self)  # raises before names are set
+        validate_data(self, tokens.rows, reset=reset, skip_check_array=True)
+        return tokens, rows
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _windows(rows, offsets, windows):
+    """Yield the columns of each function; a loop over places in the window, each for all tokens at once."""
+    lengths = np.diff(offsets)
+    first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
+    lags = np.arange(-windows.before, windows.after + 1)
+
+    def summed(function):
+        """Return the sum of a function of each place in the window and the differences between the rows there and here.
+
+        Differences are exact where a column is constant.
+        """
+        tokens = np.arange(len(rows))
+        return sum(function(lag, rows[np.clip(tokens + lag, first, last)] - rows) for lag in lags.tolist())
+
+    mean = summed(lambda _, difference: difference) / len(lags)
+    slopes = lags - lags.mean()
+    slopes /= max((slopes**2).sum(), 1.0)
+    functions = {
+        "mean": lambda: rows + mean,
+        "std": lambda: np.sqrt(summed(lambda _, difference: (difference - mean) ** 2) / len(lags)),
+        "slope": lambda: summed(lambda lag, difference: slopes[lag + windows.before] * difference),
+    }
+    for name in windows.functions:
+        yield functions[name]()
