@@ -232,7 +232,7 @@ class SequenceDisplay:
         if probabilities is not None and (classes is None or np.ndim(probabilities) != 2):
             raise ValueError("probabilities need the shape (n_tokens, n_classes), and classes with their labels")
         given = {"y_pred": [y_pred]} | ({} if y_true is None else {"y_true": [y_true]})
-        tables = read_segmentations(given, scheme, any_form=True)
+        tables = read_segmentations(given, scheme)
         lengths = [int(table.lengths[0]) for table in tables if table.lengths is not None]
         # segments tell no length
         lengths += [np.shape(part)[0] for part in (probabilities, times) if part is not None]
