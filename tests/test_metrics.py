@@ -474,6 +474,16 @@ def test_every_scorer_in_cross_validation():
     assert cross_val_score(HighOrderCRF(), X, single, cv=2, scoring=metrics.segment_f1_scorer).min() > 0.8
 
 
+def test_sequences_without_labels_do_not_count_in_the_likelihood_of_a_token():
+    crf = HighOrderCRF(sigma_reg=0.1).fit(X, LABELS)
+    some = [None if i % 3 == 0 else labels for i, labels in enumerate(LABELS)]
+    known = [labels for labels in some if labels is not None]
+    found = metrics.log_likelihood_scorer(
+        crf, [x for x, labels in zip(X, some, strict=True) if labels is not None], known
+    )
+    assert metrics.log_likelihood_scorer(crf, X, some) == pytest.approx(found, rel=1e-14)
+
+
 def test_the_scheme_of_the_model_wins():
     """The labels of a few sequences may look like those of another scheme."""
     X, y = [[["a"], ["b"], ["c"]], [["b"], ["a"]], [["c"], ["c"]]] * 4, [["B", "I", "O"], ["B", "B"], ["O", "O"]] * 4

@@ -187,7 +187,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
     estimator : estimator
         A fitted model, pipeline or search.
     X, y : as in its ``fit``
-        Sequences and their true labels.
+        Sequences and their true labels. Sequences whose labels are None do not count.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its tokens. Sequences of weight 0 do not count.
 
@@ -252,10 +252,11 @@ def _as_sequences(y: Any) -> Any:
 
 
 def _lengths(y: Any) -> np.ndarray:
-    """Return the numbers of tokens of valid label sequences; a label that is not a sequence is one token."""
+    """Return the numbers of tokens of valid label sequences, 0 for None; a label of a plain table is one token."""
     sequences = list(unmasked(y) if hasattr(y, "__array__") else y)
-    if any(isinstance(labels, str) or not hasattr(labels, "__len__") for labels in sequences):
+    if all(isinstance(labels, str) or not hasattr(labels, "__len__") for labels in sequences):
         return np.ones(len(sequences))
+    sequences = [() if labels is None else labels for labels in sequences]
     if not looks_like_segments(sequences):
         return np.array([len(labels) for labels in sequences], dtype=np.float64)
     table, lengths = read_segment_table(sequences, "y"), np.zeros(len(sequences))
