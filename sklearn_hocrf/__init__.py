@@ -38,7 +38,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ._version import __version__
+from ._data._version import __version__
 
 __all__ = [
     "Constraints",
@@ -76,21 +76,21 @@ if TYPE_CHECKING:
         training,
     )
     from ._data.batch import SequenceBatch
-    from ._estimator.constraints import Constraints
-    from ._persistence import TRUSTED_TYPES
-    from ._pipeline import make_pipeline
-    from ._stacked import StackedSequenceLabeler
+    from ._estimator.labels.constraints import Constraints
+    from ._estimator.pipeline import make_pipeline
+    from ._sklearn.versions import TRUSTED_TYPES
     from .crf import HighOrderCRF
+    from .model_selection._stacking import StackedSequenceLabeler
     from .semicrf import HighOrderSemiCRF
 else:
     _MODULES = {
-        "Constraints": "_estimator.constraints",
+        "Constraints": "_estimator.labels.constraints",
         "HighOrderCRF": "crf",
         "HighOrderSemiCRF": "semicrf",
         "SequenceBatch": "_data.batch",
-        "StackedSequenceLabeler": "_stacked",
-        "TRUSTED_TYPES": "_persistence",
-        "make_pipeline": "_pipeline",
+        "StackedSequenceLabeler": "model_selection._stacking",
+        "TRUSTED_TYPES": "_sklearn.versions",
+        "make_pipeline": "_estimator.pipeline",
     }
 
     def __getattr__(name):

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from sklearn_hocrf import __version__
-from sklearn_hocrf._commands import COMMANDS, add_commands, run
+from sklearn_hocrf._shell.commands import COMMANDS, add_commands, run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +72,7 @@ def _let_go(stream: Any) -> None:
 
 def compile_everything() -> int:
     """Compile all kernels, print a line, and return the exit code."""
-    from sklearn_hocrf._warm_up import warm_up
+    from sklearn_hocrf._shell.warm_up import warm_up
 
     try:
         done = warm_up(tell_progress)

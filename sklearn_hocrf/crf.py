@@ -47,15 +47,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from ._engine.inference.families import CHAIN
+from ._engine.structure.patterns import HISTORIES
+from ._engine.training import LBFGS, SGD
+from ._estimator.answers.tag_segments import TagSegmentsMixin
 from ._estimator.base import BaseSequenceLabeler
-from ._estimator.constraints import Constraints
-from ._estimator.parameters import PARAMETER_CONSTRAINTS
-from ._estimator.tag_segments import TagSegmentsMixin
-from ._inference.families import CHAIN
-from ._solvers import LBFGS, SGD
-from ._structure.patterns import HISTORIES
-from ._validation._sklearn import Interval, StrOptions
-from ._validation._token_targets import TokenTargets
+from ._estimator.fit.parameters import PARAMETER_CONSTRAINTS
+from ._estimator.labels.constraints import Constraints
+from ._reading._token_targets import TokenTargets
+from ._sklearn.names import Interval, StrOptions
 
 __all__ = ["HighOrderCRF"]
 
@@ -364,6 +364,6 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         ... )
         >>> candidates = crf.predict_nbest(X, 10, accept=once)
         """
-        from ._crfsuite import crfsuite_estimator
+        from ._estimator.crfsuite import crfsuite_estimator
 
         return crfsuite_estimator(cls, model, encoding)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ._data._settings import is_number
 from ._data.arrays import offsets_of
 from ._data.batch import SequenceBatch
 from ._data.checks import check_choice, is_ordered_collection, short
@@ -30,22 +31,21 @@ from ._data.columns import DenseColumns, dense_dtype
 from ._data.labels import label_codes, position_name
 from ._data.masks import Mask
 from ._data.schemes import PREFIXES
-from ._estimator.answers import check_level, check_nbest, check_samples, entropy_of, nbest, samples
-from ._estimator.constraints import Constraints, check_constraints, compile_constraints
-from ._estimator.fitted_model import Query
-from ._estimator.patterns import pattern_codes
-from ._estimator.predictions import labels_of_query
-from ._estimator.tag_segments import check_threshold, segments_of_query, tags_of_labels
-from ._estimator.tags import SEGMENT_SCHEMES, history_of_labels
-from ._inference.chain import ChainModel, ChainPosterior
-from ._inference.posterior import Evidence
-from ._settings import is_number
-from ._structure.layout import WeightLayout
-from ._structure.pairs import FeatureMap
-from ._structure.patterns import HISTORIES, SEGMENTS, TOKENS, TagHistory, given_patterns
-from ._tagger import Labelling
-from ._validation._known import Known, check_classes, known_of, read_given
-from ._validation._token_targets import TokenTargets
+from ._data.tagger import Labelling
+from ._engine.inference.chain import ChainModel, ChainPosterior
+from ._engine.inference.posterior import Evidence
+from ._engine.structure.layout import WeightLayout
+from ._engine.structure.pairs import FeatureMap
+from ._engine.structure.patterns import HISTORIES, SEGMENTS, TOKENS, TagHistory, given_patterns
+from ._estimator.answers.answers import check_level, check_nbest, check_samples, entropy_of, nbest, samples
+from ._estimator.answers.fitted_model import Query
+from ._estimator.answers.predictions import labels_of_query
+from ._estimator.answers.tag_segments import check_threshold, segments_of_query, tags_of_labels
+from ._estimator.labels.constraints import Constraints, check_constraints, compile_constraints
+from ._estimator.labels.patterns import pattern_codes
+from ._estimator.labels.tags import SEGMENT_SCHEMES, history_of_labels
+from ._reading._token_targets import TokenTargets
+from ._reading.known import Known, check_classes, known_of, read_given
 
 __all__ = ["posterior", "sequence_log_likelihood"]
 

@@ -42,16 +42,16 @@ import numpy as np
 
 from ._data.batch import Sequences
 from ._data.schemes import SCHEMES, segment_lists
+from ._engine.inference.families import SEGMENTS
+from ._engine.training import LBFGS, SGD
+from ._estimator.answers.fitted_model import FittedModel
+from ._estimator.answers.tag_segments import check_threshold
 from ._estimator.base import BaseSequenceLabeler
-from ._estimator.constraints import Constraints
-from ._estimator.fitted_model import FittedModel
-from ._estimator.parameters import PARAMETER_CONSTRAINTS
-from ._estimator.tag_segments import check_threshold
-from ._estimator.tags import segment_tables
-from ._inference.families import SEGMENTS
-from ._solvers import LBFGS, SGD
-from ._validation._segment_targets import SegmentTargets
-from ._validation._sklearn import Interval, Options, StrOptions
+from ._estimator.fit.parameters import PARAMETER_CONSTRAINTS
+from ._estimator.labels.constraints import Constraints
+from ._estimator.labels.tags import segment_tables
+from ._reading.targets import SegmentTargets
+from ._sklearn.names import Interval, Options, StrOptions
 
 __all__ = ["HighOrderSemiCRF"]
 

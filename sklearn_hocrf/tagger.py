@@ -2,8 +2,8 @@
 
 :func:`export_tagger` writes a fitted :class:`~sklearn_hocrf.HighOrderCRF`, alone or behind an extractor, into one file.
 :class:`Tagger` reads it and gives the labels, probabilities and segments of the estimator, one sequence at a time. This
-module imports numpy and the standard library alone; `_tagger.py`, its reader, may be copied into the code of a product
-(BSD-3-Clause).
+module imports numpy and the standard library alone; `_data/tagger.py`, its reader, may be copied into the code of a
+product (BSD-3-Clause).
 
 >>> import os, tempfile
 >>> from sklearn_hocrf import HighOrderCRF, datasets, make_pipeline
@@ -39,11 +39,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import _tagger
-from ._tagger import Labelling, Tagger
+from ._data import tagger as _tagger
+from ._data.tagger import Labelling, Tagger
 
 if TYPE_CHECKING:
-    from ._export import Exported
+    from ._estimator.export import Exported
 
 __all__ = ["Tagger", "export_crfsuite", "export_tagger"]
 
@@ -54,7 +54,7 @@ for _public in (Labelling, Tagger):
 def _compiled(n_labels, structure, score, borders, pairs):
     """Return what answers in compiled code; None without numba, and where a batch is needed."""
     try:
-        from ._inference.one_sequence import OneSequence
+        from ._engine.inference.one_sequence import OneSequence
     except ImportError:
         return None
     return OneSequence.of_arrays(n_labels, structure, score, borders, pairs)
@@ -118,7 +118,7 @@ def export_tagger(
     >>> tagger.predict([["the"], ["old"], ["house"]])
     ['DET', 'ADJ', 'NOUN']
     """
-    from ._export import export  # it needs all that reading does not
+    from ._estimator.export import export  # it needs all that reading does not
 
     return export(model, path, dtype, compress, X)
 
@@ -178,6 +178,6 @@ def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = N
     >>> again.predict([[["the"], ["old"], ["house"]]])
     [['DET', 'ADJ', 'NOUN']]
     """
-    from ._crfsuite import write_crfsuite_file
+    from ._estimator.crfsuite import write_crfsuite_file
 
     write_crfsuite_file(model, path, bias)

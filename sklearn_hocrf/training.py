@@ -25,7 +25,7 @@ User guide: docs/guide/training.md, also for other callbacks.
 
 from __future__ import annotations
 
+from ._engine.training import LBFGS, SGD
 from ._estimator.early_stopping import EarlyStopping
-from ._solvers import LBFGS, SGD
 
 __all__ = ["EarlyStopping", "LBFGS", "SGD"]

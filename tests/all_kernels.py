@@ -12,7 +12,7 @@ import json
 import sys
 import warnings
 
-from sklearn_hocrf._warm_up import EXTREME, SIZES, compiled, everything, extremes, toy
+from sklearn_hocrf._shell.warm_up import EXTREME, SIZES, compiled, everything, extremes, toy
 
 
 def main():

@@ -19,7 +19,7 @@ from bare import runnable
 from hypothesis import HealthCheck, settings
 from sklearn.utils.fixes import parse_version
 
-KERNELS = Path(importlib.util.find_spec("sklearn_hocrf").origin).parent / "_kernels"
+KERNELS = Path(importlib.util.find_spec("sklearn_hocrf").origin).parent / "_engine" / "kernels"
 
 
 def numba_cache_dir():
@@ -102,8 +102,8 @@ def warnings_are_short():
 @pytest.fixture
 def all_lines(monkeypatch):
     """``verbose`` writes a line for each iteration, however short."""
-    monkeypatch.setattr("sklearn_hocrf._estimator.progress.SECONDS_BETWEEN_LINES", 0.0)
-    monkeypatch.setattr("sklearn_hocrf._estimator.progress._next", -math.inf)
+    monkeypatch.setattr("sklearn_hocrf._estimator.fit.progress.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("sklearn_hocrf._estimator.fit.progress._next", -math.inf)
 
 
 @pytest.fixture

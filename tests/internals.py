@@ -2,10 +2,8 @@
 
 # ruff: noqa: F401
 
-from sklearn_hocrf import _files, _kernels
 from sklearn_hocrf.__main__ import main, tell_progress
-from sklearn_hocrf._commands import _check_tags as check_tags
-from sklearn_hocrf._data import arrays, batch, folders, schemes
+from sklearn_hocrf._data import _files, arrays, batch, folders, schemes
 from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
 from sklearn_hocrf._data.checks import GUIDE
@@ -30,34 +28,41 @@ from sklearn_hocrf._data.segments import (
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
 from sklearn_hocrf._data.warnings import warn_user
-from sklearn_hocrf._display import COLORS, GREY, Table, color_map, number
-from sklearn_hocrf._estimator import answers, base, callbacks, fitted_model, fitting, patterns, progress, pruning
-from sklearn_hocrf._estimator.answers import AnswersMixin
-from sklearn_hocrf._estimator.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
-from sklearn_hocrf._estimator.fit_steps import FitSteps
-from sklearn_hocrf._estimator.fitted_model import FittedModel
-from sklearn_hocrf._estimator.patterns import pattern_labels
-from sklearn_hocrf._estimator.predictions import PredictionsMixin
-from sklearn_hocrf._estimator.progress import Forecast, duration, lines_of, write_line
-from sklearn_hocrf._estimator.tag_segments import TagSegmentsMixin
-from sklearn_hocrf._inference import schedule
-from sklearn_hocrf._inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
-from sklearn_hocrf._inference.chain import ChainModel
-from sklearn_hocrf._inference.families import CHAIN, SEGMENTS, UNLIMITED, recursion_of
-from sklearn_hocrf._inference.feature_matching import Matching
-from sklearn_hocrf._inference.lattice import LatticeModel, LatticePlan
-from sklearn_hocrf._inference.minibatches import shuffled_minibatches
-from sklearn_hocrf._inference.passes import MarginalPass
-from sklearn_hocrf._inference.posterior import ImpossibleSequence, LanePosterior
-from sklearn_hocrf._inference.schedule import Schedule, SharedWork, Workspace, _deal, threads_for
-from sklearn_hocrf._inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._inference.segment_ages import AgedModel, AgedPass, AgedPlan
-from sklearn_hocrf._kernels import _wide, chain, rounded, segment, segment_scores, token_scores
-from sklearn_hocrf._kernels._vectors import LANES, STEP, add_folded, load, load_step, store, store_step
-from sklearn_hocrf._objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective, Problem, Tied
-from sklearn_hocrf._penalties import Penalty
-from sklearn_hocrf._pipeline import _questions
-from sklearn_hocrf._solvers import (
+from sklearn_hocrf._engine import kernels as _kernels
+from sklearn_hocrf._engine.inference import schedule
+from sklearn_hocrf._engine.inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
+from sklearn_hocrf._engine.inference.chain import ChainModel
+from sklearn_hocrf._engine.inference.families import CHAIN, SEGMENTS, UNLIMITED, recursion_of
+from sklearn_hocrf._engine.inference.lattice import LatticeModel, LatticePlan
+from sklearn_hocrf._engine.inference.minibatches import shuffled_minibatches
+from sklearn_hocrf._engine.inference.passes import MarginalPass
+from sklearn_hocrf._engine.inference.posterior import ImpossibleSequence, LanePosterior
+from sklearn_hocrf._engine.inference.schedule import Schedule, SharedWork, Workspace, _deal, threads_for
+from sklearn_hocrf._engine.inference.segment import SegmentModel, SegmentPlan
+from sklearn_hocrf._engine.inference.segment_ages import AgedModel, AgedPass, AgedPlan
+from sklearn_hocrf._engine.kernels import _wide, chain, rounded, segment, segment_scores, token_scores
+from sklearn_hocrf._engine.kernels._vectors import LANES, STEP, add_folded, load, load_step, store, store_step
+from sklearn_hocrf._engine.structure.automaton import build_automaton
+from sklearn_hocrf._engine.structure.label_parts import LabelParts
+from sklearn_hocrf._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
+from sklearn_hocrf._engine.structure.pairs import FeatureMap, PairRule, first_seen
+from sklearn_hocrf._engine.structure.patterns import (
+    PatternTable,
+    TagHistory,
+    all_patterns,
+    count_patterns,
+    given_patterns,
+)
+from sklearn_hocrf._engine.structure.segment_ages import aged, what_needs_lengths
+from sklearn_hocrf._engine.structure.segment_layout import (
+    SegmentLayout,
+    SegmentLayoutBuilder,
+    SegmentLimits,
+    SegmentRules,
+)
+from sklearn_hocrf._engine.structure.sum_network import _pairs_with_arcs_below, build_sum_network
+from sklearn_hocrf._engine.structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
+from sklearn_hocrf._engine.training import (
     LBFGS,
     SGD,
     LBFGSMemory,
@@ -68,43 +73,56 @@ from sklearn_hocrf._solvers import (
     SGDMinimizer,
     SolverReport,
     minimize_in_box,
+    pruning,
     shortest_subgradient,
     zero_of_slope,
 )
-from sklearn_hocrf._solvers._common import Point, reached_tolerance
-from sklearn_hocrf._solvers._stochastic import _run_epoch
-from sklearn_hocrf._structure.automaton import build_automaton
-from sklearn_hocrf._structure.label_parts import LabelParts
-from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
-from sklearn_hocrf._structure.pairs import FeatureMap, PairRule, first_seen
-from sklearn_hocrf._structure.patterns import PatternTable, TagHistory, all_patterns, count_patterns, given_patterns
-from sklearn_hocrf._structure.segment_ages import aged, what_needs_lengths
-from sklearn_hocrf._structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits, SegmentRules
-from sklearn_hocrf._structure.sum_network import _pairs_with_arcs_below, build_sum_network
-from sklearn_hocrf._structure.tied_weights import tie_weights
-from sklearn_hocrf._structure.weight_groups import match_prefixes, weight_groups
-from sklearn_hocrf._structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
-from sklearn_hocrf._validation import _callbacks
-from sklearn_hocrf._validation._attributes import Vocabulary, read_attributes, sort_vocabulary
-from sklearn_hocrf._validation._delegation import model_inside
-from sklearn_hocrf._validation._inputs import (
-    FeatureSpace,
-    check_sequence_weight,
-    read_sequences,
-    read_training_sequences,
+from sklearn_hocrf._engine.training.feature_matching import Matching
+from sklearn_hocrf._engine.training.hypergradient import Fold, FoldStep
+from sklearn_hocrf._engine.training.of_objectives import (
+    OBJECTIVES,
+    LocalFeatureMatching,
+    NegativeLogLikelihood,
+    Objective,
+    Problem,
+    Tied,
 )
-from sklearn_hocrf._validation._segment_targets import read_segment_targets
-from sklearn_hocrf._validation._token_targets import read_token_targets
-from sklearn_hocrf._warm_up import WarmUp, compiled, kernels
+from sklearn_hocrf._engine.training.penalties import Penalty
+from sklearn_hocrf._engine.training.solvers import Point, reached_tolerance
+from sklearn_hocrf._engine.training.stochastic import _run_epoch
+from sklearn_hocrf._engine.training.tied_weights import tie_weights
+from sklearn_hocrf._estimator import base
+from sklearn_hocrf._estimator.answers import answers, fitted_model
+from sklearn_hocrf._estimator.answers.answers import AnswersMixin
+from sklearn_hocrf._estimator.answers.fitted_model import FittedModel
+from sklearn_hocrf._estimator.answers.predictions import PredictionsMixin
+from sklearn_hocrf._estimator.answers.tag_segments import TagSegmentsMixin
+from sklearn_hocrf._estimator.fit import callbacks, progress
+from sklearn_hocrf._estimator.fit import training as fitting
+from sklearn_hocrf._estimator.fit.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
+from sklearn_hocrf._estimator.fit.fit_steps import FitSteps
+from sklearn_hocrf._estimator.fit.penalties import match_prefixes, weight_groups
+from sklearn_hocrf._estimator.fit.progress import Forecast, duration, lines_of, write_line
+from sklearn_hocrf._estimator.labels import patterns
+from sklearn_hocrf._estimator.labels.patterns import pattern_labels
+from sklearn_hocrf._estimator.pipeline import _questions
+from sklearn_hocrf._reading._token_targets import read_token_targets
+from sklearn_hocrf._reading.attributes import Vocabulary, read_attributes, sort_vocabulary
+from sklearn_hocrf._reading.inputs import FeatureSpace, check_sequence_weight, read_sequences, read_training_sequences
+from sklearn_hocrf._reading.targets import read_segment_targets
+from sklearn_hocrf._shell.commands import _check_tags as check_tags
+from sklearn_hocrf._shell.warm_up import WarmUp, compiled, kernels
+from sklearn_hocrf._sklearn import _callbacks
+from sklearn_hocrf._sklearn.layers import model_inside
 from sklearn_hocrf.feature_extraction import _template_rows
 from sklearn_hocrf.feature_extraction._columns import text_column
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
 from sklearn_hocrf.feature_extraction._strings import fingerprints, token_numbers
 from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
 from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
+from sklearn_hocrf.inspection._display import COLORS, GREY, Table, color_map, number
 from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
 from sklearn_hocrf.inspection._weights import template_of
-from sklearn_hocrf.model_selection._fold import Fold, FoldStep
 from sklearn_hocrf.model_selection._groups import WeightGroups
 from sklearn_hocrf.model_selection._order_search import Step, best_index, settle
 from sklearn_hocrf.model_selection._splits import (

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sklearn_hocrf import _tagger as module
+from sklearn_hocrf._data import tagger as module
 from sklearn_hocrf.tagger import Tagger
 
 GOLDEN = Path(__file__).resolve().parent / "golden"

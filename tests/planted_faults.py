@@ -21,40 +21,43 @@ LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", ".hypothe
 
 # file, text, text of the fault, test files or tests
 FAULTS = [
-    ("_inference/chain.py", "x * dy + dx * y", "x * dy - dx * y", "test_derivatives"),
-    ("_inference/feature_matching.py", "difference[part.truth] -= 1.0", "difference[part.truth] = -1.0",
+    ("_engine/inference/chain.py", "x * dy + dx * y", "x * dy - dx * y", "test_derivatives"),
+    ("_engine/training/feature_matching.py", "difference[part.truth] -= 1.0", "difference[part.truth] = -1.0",
      "test_model_laws::test_gradients_are_those_of_central_differences"),
-    ("_kernels/candidates.py", "-rate * data.weight[sequence] / norm", "-rate / norm", "test_label_parts"),
-    ("_kernels/choices.py", "gap = min(gap, loss)", "gap = loss",
+    ("_engine/kernels/candidates.py", "-rate * data.weight[sequence] / norm", "-rate / norm", "test_label_parts"),
+    ("_engine/kernels/choices.py", "gap = min(gap, loss)", "gap = loss",
      "test_model_laws::test_answers_are_those_of_all_labellings"),
-    ("_kernels/label_parts.py", "row - tile.rows[block] + 1)", "row - tile.rows[block])",
+    ("_engine/kernels/label_parts.py", "row - tile.rows[block] + 1)", "row - tile.rows[block])",
      "test_model_laws::test_answers_are_those_of_all_labellings"),
-    ("_kernels/lattice.py", "if kept_node >= first:", "if kept_node > stop:", "test_pruning"),
-    ("_kernels/segment_scores.py", "else row + 1 - d + channel[1]\n                        if token >= stop_row:\n"
+    ("_engine/kernels/lattice.py", "if kept_node >= first:", "if kept_node > stop:", "test_pruning"),
+    ("_engine/kernels/segment_scores.py",
+     "else row + 1 - d + channel[1]\n                        if token >= stop_row:\n"
      "                            continue\n                        cell", "else row - d + channel[1]\n"
      "                        if token >= stop_row:\n                            continue\n"
      "                        cell", "test_laws"),
-    ("_kernels/segment_ages.py", "if tile.rows[block] <= token < tile.rows[block + 1]:  # lanes",
+    ("_engine/kernels/segment_ages.py", "if tile.rows[block] <= token < tile.rows[block + 1]:  # lanes",
      "if tile.rows[block] < token < tile.rows[block + 1]:  # lanes", "test_segment_ages"),
-    ("_structure/automaton.py", "suffix[unresolved] = fail[suffix[unresolved]]",
+    ("_engine/structure/automaton.py", "suffix[unresolved] = fail[suffix[unresolved]]",
      "suffix[unresolved] = parent[suffix[unresolved]]", "test_automaton"),
-    ("_structure/tied_weights.py", "return of_groups[groups] * of_positions[position]", "return of_groups[groups]",
+    ("_engine/training/tied_weights.py", "return of_groups[groups] * of_positions[position]",
+     "return of_groups[groups]",
      "test_weight_groups"),
-    ("_structure/weight_groups.py", "in by_length:  # longer", "in by_length[::-1]:  # longer", "test_weight_groups"),
-    ("_solvers/_owlqn.py", "np.where(w != 0, w, -steepest)", "np.where(w != 0, w, steepest)", "test_sparsity"),
+    ("_estimator/fit/penalties.py", "in by_length:  # longer", "in by_length[::-1]:  # longer", "test_weight_groups"),
+    ("_engine/training/_owlqn.py", "np.where(w != 0, w, -steepest)", "np.where(w != 0, w, steepest)", "test_sparsity"),
     ("_data/schemes.py", "is_open = (before.prefix == B) | (before.prefix == I)", "is_open = before.prefix != S",
      "test_schemes"),
     ("_data/folders.py", "self._part().fill(-1 if is_text else np.nan, n_before)",
      "self._part().fill(-1 if is_text else np.nan, 0)", "test_folders"),
     ("model_selection/_conformal.py", "allowed = alpha * (n + 1) - 1", "allowed = alpha * n - 1",
      "test_conformal"),
-    ("model_selection/_fold.py", "        self._precision = precision\n        penalty", "        penalty",
+    ("_engine/training/hypergradient.py", "        self._precision = precision\n        penalty", "        penalty",
      "test_penalty_search"),
     ("feature_extraction/_strings.py", "n_missing[stop] > n_missing[start]", "n_missing[stop] < n_missing[start]",
      "test_log_odds"),
     ("feature_extraction/_merging.py", "merged.size, merged.size + 1]", "merged.size + 1, merged.size]",
      "test_partitions"),
-    ("_estimator/tags.py", "for shape in ((-1, 1), (1, -1)))\n    tags", "for shape in ((1, -1), (-1, 1)))\n    tags",
+    ("_estimator/labels/tags.py", "for shape in ((-1, 1), (1, -1)))\n    tags",
+     "for shape in ((1, -1), (-1, 1)))\n    tags",
      "test_tag_segments"),
     ("inspection/_paths.py", "min(stop + 1, self.n_tokens)", "min(stop, self.n_tokens)", "test_look_inside"),
 ]  # fmt: skip
@@ -62,7 +65,7 @@ FAULTS = [
 
 def kernels_of(folder):
     """Return the folder below NUMBA_CACHE_DIR in which numba caches the kernels of a checkout."""
-    return f"_kernels_{hashlib.sha1(str(folder / 'sklearn_hocrf' / '_kernels').encode()).hexdigest()}"
+    return f"kernels_{hashlib.sha1(str(folder / 'sklearn_hocrf' / '_engine' / 'kernels').encode()).hexdigest()}"
 
 
 def finder(folder, fault):

@@ -12,12 +12,13 @@ MODULES = [
     ".feature_extraction",
     ".inspection",
     ".model_selection",
-    "._pipeline",
+    "._estimator.pipeline",
     ".tagger",
     ".text",
     ".training",
 ]
-ELSEWHERE = "sklearn_hocrf._estimator"  # the methods that both estimators inherit
+# the methods that both estimators inherit
+ELSEWHERE = ("sklearn_hocrf._estimator.answers", "sklearn_hocrf._estimator.base")
 
 
 def functions(owner):

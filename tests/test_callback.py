@@ -625,7 +625,7 @@ def test_old_versions_have_no_callbacks(estimator):
 def test_the_message_for_old_versions(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
     monkeypatch.setattr(sklearn, "__version__", "1.8.0")
-    spec = importlib.util.spec_from_file_location("sklearn_hocrf._validation.old_callbacks", _callbacks.__file__)
+    spec = importlib.util.spec_from_file_location("sklearn_hocrf._reading.old_callbacks", _callbacks.__file__)
     old = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(old)
     assert old.CallbacksMixin.__mro__[1:] == (object,)

@@ -10,7 +10,7 @@ from test_crfsuite import LABELS, NAMES, draw, draw_names, draw_token, same_answ
 from test_tagger import load_addresses
 
 from sklearn_hocrf import HighOrderCRF, SequenceBatch, make_pipeline
-from sklearn_hocrf._crfsuite import _database, _encoded
+from sklearn_hocrf._estimator.crfsuite import _database, _encoded
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_crfsuite
@@ -203,7 +203,7 @@ def test_taggers_name_what_reads_these_files():
 def test_sizes_beyond_those_of_the_format(tmp_path, monkeypatch):
     path, crf = tmp_path / "model", fitted(all_pairs=True)
     export_crfsuite(crf, path)
-    monkeypatch.setattr("sklearn_hocrf._crfsuite.MAX_SIZE", 4000)
+    monkeypatch.setattr("sklearn_hocrf._estimator.crfsuite.MAX_SIZE", 4000)
     before = path.read_bytes()
     with pytest.raises(ValueError, match="but a CRFsuite file has at most 4000: use l1_reg") as error:
         export_crfsuite(crf, path)

@@ -18,7 +18,7 @@ import numba
 import pytest
 
 import sklearn_hocrf
-from sklearn_hocrf._kernels import _jit
+from sklearn_hocrf._engine.kernels import _jit
 
 PACKAGE = Path(sklearn_hocrf.__file__).parent
 TOY = """
@@ -49,7 +49,7 @@ def toy(tmp_path, monkeypatch):
     """A file of kernels whose cache is in ``tmp_path / "cache"``."""
     monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be stale where tests change the file at once
-    monkeypatch.syspath_prepend(PACKAGE / "_kernels")
+    monkeypatch.syspath_prepend(PACKAGE / "_engine" / "kernels")
     path = tmp_path / "toy.py"
     path.write_text(TOY)
     return path
@@ -75,7 +75,7 @@ def run(statements, folder, **environment):
     blocked = folder / "file"  # a file where a folder should be stops root as well, whom permissions do not
     blocked.touch()
     homes = dict.fromkeys(("HOME", "USERPROFILE", "XDG_CACHE_HOME", "LOCALAPPDATA", "NUMBA_CACHE_DIR"), str(blocked))
-    path = os.pathsep.join([str(folder), str(PACKAGE / "_kernels")])
+    path = os.pathsep.join([str(folder), str(PACKAGE / "_engine" / "kernels")])
     process = subprocess.run(
         [sys.executable, "-c", statements],
         env=os.environ | homes | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | environment,
@@ -211,7 +211,7 @@ def test_full_disk_leaves_no_index_of_stale_code(toy):
 @pytest.mark.slow  # compiles anew
 def test_package_without_a_cache(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "sklearn_hocrf", ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "sklearn_hocrf" / "_kernels" / "__pycache__").touch()
+    (tmp_path / "sklearn_hocrf" / "_engine" / "kernels" / "__pycache__").touch()
     output, warned = run(FIT, tmp_path)
     assert output == "[['Y', 'X']]"
     assert len(warned) == 1

@@ -26,7 +26,7 @@ def test_bad_arguments_end_with_a_message(capsys, arguments):
 
 
 def test_warm_up_says_what_it_has_done(capsys, monkeypatch):
-    monkeypatch.setattr("sklearn_hocrf._warm_up.warm_up", lambda tell: WarmUp(7, 5, "folder", 1.2))
+    monkeypatch.setattr("sklearn_hocrf._shell.warm_up.warm_up", lambda tell: WarmUp(7, 5, "folder", 1.2))
     assert main(["warm-up"]) == 0
     out, err = capsys.readouterr()
     assert (out, err) == ("5 kernels compiled, 2 were there: folder (1 s)\n", "")

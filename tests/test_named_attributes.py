@@ -13,7 +13,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_hocrf import HighOrderCRF, _tagger, make_pipeline
+from sklearn_hocrf import HighOrderCRF, make_pipeline
+from sklearn_hocrf._data import tagger as _tagger
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger

@@ -96,7 +96,7 @@ def test_sizes_are_announced_before_the_table_is_made(monkeypatch):
     table = observed_patterns(*flat([[0, 1, 0, 1]]), 2, 5, announce=lambda *sizes: announced.append(sizes))
     assert announced == [table.labels.shape] == [(2 + 2 + 2 + 1, 4)]
     monkeypatch.setattr(
-        "sklearn_hocrf._structure.patterns._stack", lambda *tables: pytest.fail("the table comes too soon")
+        "sklearn_hocrf._engine.structure.patterns._stack", lambda *tables: pytest.fail("the table comes too soon")
     )
 
     def refuse(n_patterns, longest):

@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, StackedSequenceLabeler, make_pipeline
-from sklearn_hocrf._estimator.fitting import Training
+from sklearn_hocrf._estimator.fit.training import Training
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 

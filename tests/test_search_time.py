@@ -86,7 +86,7 @@ def test_the_result_is_at_least_the_best_order_at_the_penalties_of_the_estimator
 
 
 def test_the_estimate_of_the_time_left_is_that_of_max_time(clock, capsys, monkeypatch):
-    monkeypatch.setattr("sklearn_hocrf._estimator.progress._next", -np.inf)
+    monkeypatch.setattr("sklearn_hocrf._estimator.fit.progress._next", -np.inf)
     search(130, refit=True, verbose=1)
     first = capsys.readouterr().err.splitlines()[0]
     assert "order 1, step 1 of at most 20" in first

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sklearn_hocrf import HighOrderCRF, _tagger, make_pipeline
+from sklearn_hocrf import HighOrderCRF, make_pipeline
+from sklearn_hocrf._data import tagger as _tagger
 from sklearn_hocrf.datasets import make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger

@@ -27,11 +27,11 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import LinearSVC
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, StackedSequenceLabeler, make_pipeline
-from sklearn_hocrf._stacked import _Scoring
-from sklearn_hocrf._validation._sklearn import get_feature_names
+from sklearn_hocrf._sklearn.names import get_feature_names
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
+from sklearn_hocrf.model_selection._stacking import _Scoring
 from sklearn_hocrf.tagger import export_tagger
 
 RNG = np.random.default_rng(0)

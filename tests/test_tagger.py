@@ -30,7 +30,8 @@ from sklearn.preprocessing import FunctionTransformer
 from test_named_attributes import BODY
 
 import sklearn_hocrf
-from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, _tagger, make_pipeline
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf._data import tagger as _tagger
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrase_marks
 from sklearn_hocrf.feature_extraction import _token_functions as token_functions
@@ -208,7 +209,7 @@ def test_compiled_code_answers(tmp_path, options, holds):
 def test_taggers_without_numba(tmp_path, monkeypatch):
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
     found = tagger_of(model, tmp_path)
-    monkeypatch.setitem(sys.modules, "sklearn_hocrf._inference.one_sequence", None)
+    monkeypatch.setitem(sys.modules, "sklearn_hocrf._engine.inference.one_sequence", None)
     assert found._fast is None
     assert found.predict(X_NAMES[0]) == list(model.predict(X_NAMES[:1])[0])
 

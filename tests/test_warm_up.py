@@ -24,14 +24,14 @@ FIT = """
 import warnings
 warnings.simplefilter("error")
 import sklearn_hocrf
-from sklearn_hocrf._warm_up import kernels
+from sklearn_hocrf._shell.warm_up import kernels
 X, y = [[["a"], ["b"], ["b"]], [["b"]]], [["X", "Y", "Y"], ["Y"]]
 model = sklearn_hocrf.HighOrderCRF(max_order=2).fit(X, y)
 print(model.predict(X), sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels().values()))
 """
 WARM_UP = """
 import json, sys
-from sklearn_hocrf import _warm_up
+from sklearn_hocrf._shell import warm_up as _warm_up
 counts = []
 done = _warm_up.warm_up(lambda *count: counts.append(count))
 json.dump([done.n_versions, done.n_compiled, _warm_up.compiled(), counts], sys.stdout)
@@ -41,7 +41,7 @@ json.dump([done.n_versions, done.n_compiled, _warm_up.compiled(), counts], sys.s
 @pytest.fixture
 def toy(tmp_path, monkeypatch):
     """A file of kernels, with a function that makes a folder one that cannot be written."""
-    monkeypatch.syspath_prepend(PACKAGE / "_kernels")
+    monkeypatch.syspath_prepend(PACKAGE / "_engine" / "kernels")
     monkeypatch.delitem(sys.modules, "_jit", raising=False)  # which warns once
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
@@ -104,7 +104,7 @@ def test_fit_and_predict_from_a_read_only_folder_compile_nothing(tmp_path):
     site, folder, closed = tmp_path / "site", tmp_path / "kernels", tmp_path / "closed"
     package = site / "sklearn_hocrf"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    name = "_kernels_" + hashlib.sha1(str(package / "_kernels").encode()).hexdigest()  # as numba makes it
+    name = "kernels_" + hashlib.sha1(str(package / "_engine" / "kernels").encode()).hexdigest()  # as numba makes it
     source = next(iter(kernels().values())).stats.cache_path
     shutil.copytree(source, folder / name, ignore=lambda _, names: [n for n in names if ".nb" not in n])
     closed.touch()

@@ -8,7 +8,7 @@ import sys
 
 from budget import ROOT
 
-from sklearn_hocrf import _kernels
+from sklearn_hocrf._engine import kernels as _kernels
 
 PAGE = (ROOT / "docs" / "develop" / "worked_examples.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"\n## (.+?)\n.*?```diff\n(.*?)```\n.*?```python\n(.*?)```\n", PAGE, re.DOTALL)
@@ -25,7 +25,7 @@ RUN = """
 import sys
 for program in sys.argv[1:]:
     for name in [*sys.modules]:
-        if name.startswith("sklearn_hocrf") and "_kernels" not in name:
+        if name.startswith("sklearn_hocrf") and "_engine.kernels" not in name:
             del sys.modules[name]
     sys.path.insert(0, program.removesuffix(".py"))  # the changed copy of the package is in this folder
     with open(program, encoding="utf-8") as file:
@@ -45,8 +45,8 @@ def test_examples(tmp_path):
     for title, text, program in EXAMPLES:
         package = tmp_path / title / "sklearn_hocrf"
         shutil.copytree(ROOT / "sklearn_hocrf", package, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.rmtree(package / "_kernels")  # which no example changes: those of the tests are compiled
-        (package / "_kernels.py").write_text(f"__path__ = {[*_kernels.__path__]}", encoding="utf-8")
+        shutil.rmtree(package / "_engine" / "kernels")  # which no example changes: those of the tests are compiled
+        (package / "_engine" / "kernels.py").write_text(f"__path__ = {[*_kernels.__path__]}", encoding="utf-8")
         (tmp_path / f"{title}.py").write_text(program, encoding="utf-8")
         run(["git", "apply", "-"], tmp_path / title, text)
     run([sys.executable, "-c", RUN, *(f"{title}.py" for title, *_ in EXAMPLES)], tmp_path)

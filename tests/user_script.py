@@ -5,7 +5,7 @@ from typing import Any, assert_type
 import numpy as np
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, make_pipeline
-from sklearn_hocrf._pipeline import SequencePipeline
+from sklearn_hocrf._estimator.pipeline import SequencePipeline
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score, segment_precision_recall_fscore_support

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._version import SITE
+from ._version import SITE
 
 GUIDE = f"{SITE}/guide"  # for messages: no wheel contains the pages
 NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._files import NUMBER, new_name, replace
+from ._files import NUMBER, new_name, replace
 from .arrays import PIECE
 from .checks import short
 from .columns import DenseColumns, TokenColumn

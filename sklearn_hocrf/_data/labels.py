@@ -11,7 +11,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from .._settings import is_integer
+from ._settings import is_integer
 from .arrays import pieces
 from .checks import IGNORED, is_ordered_collection, no_label, short, unmasked
 

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._settings import is_integer
+from ._settings import is_integer
 from .checks import finite_number, short
 from .segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments
 

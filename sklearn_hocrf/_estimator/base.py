@@ -13,17 +13,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 
-from .._inference.families import Family
-from .._persistence import VersionMixin, with_lists, with_mappings
-from .._validation._callbacks import CallbacksMixin, without_tasks
-from .._validation._inputs import FeatureSpace
-from .._validation._sklearn import fit_context
-from .answers import AnswersMixin
-from .fit_steps import FitSteps
-from .fitted_state import FittedState
-from .parameters import MAPPINGS
-from .partial_fit import PartialFitMixin
-from .predictions import PredictionsMixin
+from .._engine.inference.families import Family
+from .._reading.inputs import FeatureSpace
+from .._sklearn._callbacks import CallbacksMixin, without_tasks
+from .._sklearn.names import fit_context
+from .._sklearn.versions import VersionMixin, with_lists, with_mappings
+from .answers.answers import AnswersMixin
+from .answers.fitted import FittedState
+from .answers.predictions import PredictionsMixin
+from .fit.fit_steps import FitSteps
+from .fit.parameters import MAPPINGS
+from .fit.partial_fit import PartialFitMixin
 
 
 class BaseSequenceLabeler(

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import check_scoring
 
-from .._settings import check, is_integer, is_number
+from .._data._settings import check, is_integer, is_number
 from .base import BaseSequenceLabeler
-from .callbacks import FIT, ITERATION, check_held_out
-from .progress import STARTING
+from .fit.callbacks import FIT, ITERATION, check_held_out
+from .fit.progress import STARTING
 
 
 class EarlyStopping:

@@ -12,18 +12,18 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.labels import sorted_labels
+from .._engine.structure.layout import FeatureCounts, WeightLayout
+from .._engine.training.of_objectives import LARGE, Objective
+from .._estimator.answers.fitted_model import FittedModel
 from .._estimator.base import BaseSequenceLabeler
-from .._estimator.constraints import compile_constraints
-from .._estimator.fit_steps import FitSteps
-from .._estimator.fitted_model import FittedModel
-from .._estimator.fitting import Training, choose_training, warn_not_converged
-from .._estimator.label_parts import compile_label_parts
-from .._estimator.patterns import ObservedPatterns
-from .._estimator.progress import lines_of
-from .._objectives import LARGE, Objective
-from .._persistence import VersionMixin
-from .._structure.layout import FeatureCounts, WeightLayout
-from .._validation._inputs import NO_TOKENS, TrainingData
+from .._estimator.fit.fit_steps import FitSteps
+from .._estimator.fit.progress import lines_of
+from .._estimator.fit.training import Training, choose_training, warn_not_converged
+from .._estimator.labels.constraints import compile_constraints
+from .._estimator.labels.label_parts import compile_label_parts
+from .._estimator.labels.patterns import ObservedPatterns
+from .._reading.inputs import NO_TOKENS, TrainingData
+from .._sklearn.versions import VersionMixin
 from . import _parts
 from ._collections import WithoutClient, collected, count_sequences, find_client, parts_of, sources
 from ._partitions import Kept, Partitions, naming

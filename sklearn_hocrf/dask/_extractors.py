@@ -9,7 +9,7 @@ from dask import bag, delayed
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._persistence import VersionMixin
+from .._sklearn.versions import VersionMixin
 from ._collections import WithoutClient, collected, find_client, sources
 from ._partitions import Kept, Partitions, naming
 

@@ -12,11 +12,11 @@ import numpy as np
 from .._data.checks import number_weights, short
 from .._data.forks import cached_property
 from .._data.labels import flatten_labels, sorted_labels
+from .._engine.structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
+from .._engine.structure.patterns import PatternCounts
 from .._estimator.base import BaseSequenceLabeler
-from .._estimator.fit_steps import FitSteps
-from .._structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
-from .._structure.patterns import PatternCounts
-from .._validation._inputs import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
+from .._estimator.fit.fit_steps import FitSteps
+from .._reading.inputs import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
 from ._collections import collected, count_sequences
 
 _PARTIAL = (

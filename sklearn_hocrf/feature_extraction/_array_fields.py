@@ -9,7 +9,7 @@ import numpy as np
 
 from .._data.arrays import freeze
 from .._data.checks import is_missing, short
-from .._validation._messages import are_finite
+from .._reading._messages import are_finite
 from ._names import escape
 
 

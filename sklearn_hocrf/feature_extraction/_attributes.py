@@ -10,21 +10,15 @@ import numpy as np
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import without_columns
-from .._validation._attributes import (
-    Vocabulary,
-    looks_like_rows,
-    read_attributes,
-    read_known_attributes,
-    sort_vocabulary,
-)
-from .._validation._inputs import input_form
-from .._validation._messages import refuse_non_sequence
+from .._reading._messages import refuse_non_sequence
+from .._reading.attributes import Vocabulary, looks_like_rows, read_attributes, read_known_attributes, sort_vocabulary
+from .._reading.inputs import input_form
 from ._columns import TokenTable, read_tokens
 from ._names import ConstantNames
 from ._plan import FeaturePlan
 
 if TYPE_CHECKING:
-    from .._validation._delegation import TaggerFeatures
+    from .._sklearn.layers import TaggerFeatures
 
 
 def read_attribute_tokens(X, fields) -> TokenTable:
@@ -158,7 +152,7 @@ class GivenNames:
 
     def tagger_features(self, fitted, kept) -> TaggerFeatures:
         """Return how a tagger makes the attributes that are kept; ``fitted`` is a FittedExtractor."""
-        from .._validation._delegation import TaggerFeatures  # of a file that few write
+        from .._sklearn.layers import TaggerFeatures  # of a file that few write
 
         return TaggerFeatures.of_names(fitted.vocabularies.names().tolist(), kept)
 

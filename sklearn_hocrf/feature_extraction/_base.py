@@ -12,9 +12,9 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
-from .._persistence import VersionMixin
-from .._validation._callbacks import CallbacksMixin, fit_task
-from .._validation._sklearn import fit_context
+from .._sklearn._callbacks import CallbacksMixin, fit_task
+from .._sklearn.names import fit_context
+from .._sklearn.versions import VersionMixin
 
 __all__ = ["CountingTransformer", "fit_task"]
 

@@ -23,7 +23,7 @@ from .._data.checks import is_missing, short, to_float, without_columns
 from .._data.columns import TokenColumn
 from .._data.labels import position_name
 from .._data.warnings import warn_user
-from .._validation._messages import FRAMES_FIRST, NA_TOKENS
+from .._reading._messages import FRAMES_FIRST, NA_TOKENS
 from ._array_fields import ArrayColumn, array_column, is_array_type
 
 TEXT_FIELD = "w"  # the only field of plain strings

@@ -19,9 +19,9 @@ from .._data.batch import SequenceBatch, with_blocks, without_dense
 from .._data.checks import short
 from .._data.columns import DenseColumns
 from .._data.segments import BAG, TokenBlock
-from .._validation._attributes import known_batch
-from .._validation._messages import refuse_infinite_values
-from .._validation._sklearn import Interval, StrOptions, fit_context
+from .._reading._messages import refuse_infinite_values
+from .._reading.attributes import known_batch
+from .._sklearn.names import Interval, StrOptions, fit_context
 from ._array_fields import ArrayTemplates
 from ._attributes import FittedExtractor, GivenNames, NamedAttributes
 from ._base import CountingTransformer, fit_task
@@ -35,7 +35,7 @@ from ._templates import TemplateVocabularies, Window, check_templates
 from ._token_functions import named_functions
 
 if TYPE_CHECKING:
-    from .._validation._delegation import TaggerFeatures
+    from .._sklearn.layers import TaggerFeatures
 
 
 class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
 from .._data.schemes import SCHEMES
-from .._validation._segment_targets import read_partition_targets
-from .._validation._sklearn import Interval, StrOptions
+from .._reading.targets import read_partition_targets
+from .._sklearn.names import Interval, StrOptions
 from ._input_space import InputSpace, batch_of, text_field
 from ._log_odds_rows import LogOddsRows
 from ._segment_base import SegmentCounts, SegmentTransformer

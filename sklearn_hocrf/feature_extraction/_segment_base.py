@@ -12,8 +12,8 @@ from .._data.arrays import freeze
 from .._data.batch import SequenceBatch, with_blocks
 from .._data.labels import sorted_labels
 from .._data.segment_features import RowBlock
-from .._validation._segment_targets import read_partition_targets, read_segment_targets
-from .._validation._sklearn import fit_context
+from .._reading.targets import read_partition_targets, read_segment_targets
+from .._sklearn.names import fit_context
 from ._base import CountingTransformer, fit_task
 from ._input_space import InputSpace, kept_blocks, raw_table
 from ._names import names_of_blocks

@@ -12,8 +12,8 @@ from .._data.batch import SequenceBatch
 from .._data.schemes import SCHEMES
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
 from .._data.warnings import warn_user
-from .._validation._messages import TOKEN_FEATURES_FIRST
-from .._validation._sklearn import Interval, StrOptions
+from .._reading._messages import TOKEN_FEATURES_FIRST
+from .._sklearn.names import Interval, StrOptions
 from ._input_space import InputSpace, batch_of, text_field, token_form
 from ._segment_base import SegmentCounts, SegmentTransformer
 from ._segment_rows import FunctionRows, IdentityRows, check_functions

@@ -17,13 +17,13 @@ import numpy as np
 
 from .._data.checks import short
 from .._data.labels import position_name
-from .._tagger import filled_templates, template_form
+from .._data.tagger import filled_templates, template_form
 from ._attributes import GivenNames
 from ._columns import TokenTable, is_text, read_tokens
 from ._plan import FeaturePlan
 
 if TYPE_CHECKING:
-    from .._validation._delegation import TaggerFeatures
+    from .._sklearn.layers import TaggerFeatures
 
 STYLES = ("crf++", "wapiti")
 _MACRO = re.compile(r"%([A-Za-z])(?:\[\s*(@?)\s*([-+]?\d+)\s*,\s*(\d+)\s*((?:,[^\]]*)?)\])?")
@@ -82,7 +82,7 @@ class StringTemplates(GivenNames):
         return FeaturePlan([line.text for line in self.lines], {}, {}), list(columns)[: self.n_columns]
 
     def tagger_features(self, fitted, kept) -> TaggerFeatures:
-        from .._validation._delegation import checked_name  # of a file that few write
+        from .._sklearn.layers import checked_name  # of a file that few write
 
         templates = []
         for line in self.making:

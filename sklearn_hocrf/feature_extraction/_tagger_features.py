@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._validation._delegation import TaggerFeatures, checked_name
+from .._sklearn.layers import TaggerFeatures, checked_name
 from ._attributes import FittedExtractor
 from ._templates import BOS, EOS
 from ._token_functions import Phrases

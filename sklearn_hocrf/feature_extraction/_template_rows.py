@@ -19,7 +19,7 @@ from ._templates import BOS, EOS, TemplateVocabularies, Window
 from ._token_functions import Phrases, as_function
 
 if TYPE_CHECKING:
-    from .._validation._delegation import TaggerFeatures
+    from .._sklearn.layers import TaggerFeatures
 
 NO_ATTRIBUTES = TemplateVocabularies([], {})  # where they are hashed
 FEW_TOKENS = 1000  # whose attributes are looked up in dicts, one sequence after the other

@@ -12,8 +12,8 @@ from scipy import sparse
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short, without_columns
-from .._validation._inputs import input_form
-from .._validation._rows import n_tokens
+from .._reading.inputs import input_form
+from .._reading.rows import n_tokens
 
 
 class TokenRows(NamedTuple):

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .._data.checks import without_columns
 from .._data.schemes import looks_like_segments
-from .._persistence import VersionMixin
-from .._validation._delegation import check_fit
-from .._validation._inputs import check_sequence_weight
-from .._validation._sklearn import HasMethods, available_if, check_declared, fit_context
-from .._validation._targets import read_labels, read_target_sequences
+from .._reading._targets import read_labels, read_target_sequences
+from .._reading.inputs import check_sequence_weight
+from .._sklearn.layers import check_fit
+from .._sklearn.names import HasMethods, available_if, check_declared, fit_context
+from .._sklearn.versions import VersionMixin
 from ._token_rows import TokenRows
 
 

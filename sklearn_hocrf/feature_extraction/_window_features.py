@@ -12,8 +12,8 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._data.checks import check_choice
-from .._persistence import VersionMixin
-from .._validation._sklearn import Interval, fit_context
+from .._sklearn.names import Interval, fit_context
+from .._sklearn.versions import VersionMixin
 from ._token_rows import TokenRows
 
 FUNCTIONS = ("mean", "std", "slope")

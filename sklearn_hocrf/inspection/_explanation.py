@@ -10,12 +10,12 @@ from scipy import sparse
 
 from .._data.segment_features import segment_features
 from .._data.texts import escaped, visible
-from .._display import HtmlPage, Table, bar, html_table, listed, number, texts_of
-from .._estimator.fitted_model import FittedModel
-from .._structure.label_parts import endings
-from .._structure.pairs import values_at
-from .._structure.weighted_arcs import arcs_of_labels
-from .._validation._sklearn import safe_indexing
+from .._engine.structure.label_parts import endings
+from .._engine.structure.pairs import values_at
+from .._engine.structure.weighted_arcs import arcs_of_labels
+from .._estimator.answers.fitted_model import FittedModel
+from .._sklearn.names import safe_indexing
+from ._display import HtmlPage, Table, bar, html_table, listed, number, texts_of
 from ._paths import Contest, PathUnits, read_position
 from ._segments_display import SegmentsDisplay
 from ._weights import EACH_TOKEN, feature_names, row_names

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 
 from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, finite_numbers
-from .._data.label_sequences import read_segmentations, segment_lists
 from .._data.schemes import SCHEMES
 from .._data.texts import visible
-from .._display import color_map
-from .._estimator.fitted_model import FittedModel
-from .._validation._delegation import method_of_model, model_inside
+from .._estimator.answers.fitted_model import FittedModel
+from .._reading.label_sequences import read_segmentations, segment_lists
+from .._sklearn.layers import method_of_model, model_inside
+from ._display import color_map
 from ._segments_display import SegmentsDisplay, labels_of_classes
 
 _BAR, _GAP, _SIGNAL = 0.16, 0.06, 0.4  # heights; that of the probabilities is 1

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._data._settings import check, is_integer
 from .._data.checks import check_choice, short
-from .._display import Table
-from .._estimator.fitted_model import FittedModel
-from .._settings import check, is_integer
+from .._estimator.answers.fitted_model import FittedModel
+from ._display import Table
 
 EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of each token of a segment
 

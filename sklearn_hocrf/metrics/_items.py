@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._data.label_sequences import (
+from .._reading.inputs import check_sequence_weight
+from .._reading.label_sequences import (
     CodedLabels,
     LabelSequences,
     SegmentTable,
@@ -22,7 +23,6 @@ from .._data.label_sequences import (
     read_segmentations,
     sorted_union,
 )
-from .._validation._inputs import check_sequence_weight
 
 
 class Items(NamedTuple):

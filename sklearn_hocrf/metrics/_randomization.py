@@ -10,10 +10,10 @@ from scipy import sparse
 from scipy.stats import permutation_test
 from sklearn.utils import check_random_state
 
+from .._data._settings import check, is_integer
 from .._data.checks import check_choice
-from .._data.label_sequences import LabelSequences, check_scheme, hold_any_segments, read_segmentations, read_tokens
 from .._data.labels import list_sequences
-from .._settings import check, is_integer
+from .._reading.label_sequences import LabelSequences, check_scheme, hold_any_segments, read_segmentations, read_tokens
 from ._items import Items, pair_segments, pair_tokens, scored_labels
 from ._scores import AVERAGES, segment_f1_score, sequence_accuracy_score, token_accuracy_score
 

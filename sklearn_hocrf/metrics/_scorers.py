@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 from sklearn.metrics import f1_score
 
 from .._data.checks import is_ordered_collection, unmasked
-from .._data.label_sequences import read_segment_table, read_tokens
 from .._data.schemes import looks_like_segments
 from .._data.warnings import warn_user
-from .._validation._delegation import method_of_model, model_inside
+from .._reading.label_sequences import read_segment_table, read_tokens
+from .._sklearn.layers import method_of_model, model_inside
 from ._items import check_weight, pair_tokens
 from ._scores import segment_f1_score, sequence_accuracy_score, token_accuracy_score
 

@@ -14,7 +14,8 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import classification_report, precision_recall_fscore_support
 
 from .._data.checks import check_choice
-from .._data.label_sequences import (
+from .._data.warnings import warn_user
+from .._reading.label_sequences import (
     LabelSequences,
     check_scheme,
     hold_any_segments,
@@ -23,7 +24,6 @@ from .._data.label_sequences import (
     read_tokens,
     refuse_other_sizes,
 )
-from .._data.warnings import warn_user
 from ._items import Items, check_weight, pair_tokens, read_items
 
 AVERAGES = ("micro", "macro", "weighted")

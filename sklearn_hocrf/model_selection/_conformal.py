@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
 from .._data.warnings import warn_user
-from .._estimator.fitted_model import FittedModel
-from .._persistence import VersionMixin
-from .._validation._delegation import MethodsOfModel
-from .._validation._sklearn import HasMethods, Interval, StrOptions, fit_context
+from .._estimator.answers.fitted_model import FittedModel
+from .._sklearn.layers import MethodsOfModel
+from .._sklearn.names import HasMethods, Interval, StrOptions, fit_context
+from .._sklearn.versions import VersionMixin
 from ..text import extract_segments
 from ._temperature import check_labeler
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import clone
 
+from .._data._settings import check
 from .._data.warnings import unwarned
-from .._estimator.fit_steps import FitSteps
-from .._estimator.fitting import Prior, values_by_group
-from .._estimator.parameters import GROUP_KEYS, is_group_key
-from .._settings import check
-from .._structure.layout import WeightLayout
-from .._validation._inputs import TrainingData
+from .._engine.structure.layout import WeightLayout
+from .._estimator.fit.fit_steps import FitSteps
+from .._estimator.fit.parameters import GROUP_KEYS, is_group_key
+from .._estimator.fit.training import Prior, values_by_group
+from .._reading.inputs import TrainingData
 
 
 class WeightGroups(NamedTuple):

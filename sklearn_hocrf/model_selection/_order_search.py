@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._estimator.callbacks import SearchTasks
-from .._estimator.progress import duration, tell
-from .._solvers import SearchEnd, minimize_in_box
-from ._fold import RESIDUAL, Fold, FoldStep
+from .._engine.training import SearchEnd, minimize_in_box
+from .._engine.training.hypergradient import RESIDUAL, Fold, FoldStep
+from .._estimator.fit.callbacks import SearchTasks
+from .._estimator.fit.progress import duration, tell
 from ._groups import WeightGroups, column_name
 from ._splits import continue_from
 

@@ -16,18 +16,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, check_cv
 from sklearn.pipeline import Pipeline
 
+from .._data._settings import check, is_integer
 from .._data.warnings import unwarned, warn_user
+from .._engine.training import one_blas_thread
 from .._estimator.base import BaseSequenceLabeler
-from .._estimator.callbacks import SearchTasks
-from .._estimator.fit_steps import FitSteps
-from .._persistence import VersionMixin, with_lists, with_mappings
-from .._settings import check, is_integer
-from .._solvers import one_blas_thread
-from .._validation._callbacks import CallbacksMixin
-from .._validation._delegation import MethodsOfModel, check_fit
-from .._validation._inputs import TrainingData, check_sequence_weight
-from .._validation._sklearn import N_JOBS, Interval, StrOptions, check_declared, fit_context
-from .._validation._splits import indexable_sequences, splits_of
+from .._estimator.fit.callbacks import SearchTasks
+from .._estimator.fit.fit_steps import FitSteps
+from .._reading.inputs import TrainingData, check_sequence_weight
+from .._sklearn._callbacks import CallbacksMixin
+from .._sklearn._splits import indexable_sequences, splits_of
+from .._sklearn.layers import MethodsOfModel, check_fit
+from .._sklearn.names import N_JOBS, Interval, StrOptions, check_declared, fit_context
+from .._sklearn.versions import VersionMixin, with_lists, with_mappings
 from ._groups import WeightGroups, check_keys, check_weights
 from ._order_search import Course, OrderSearch, Step, attributes_of, best_index, columns_of_params
 from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts

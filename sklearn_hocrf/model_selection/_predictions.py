@@ -12,11 +12,11 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import process_routing
 
+from .._data._settings import check
 from .._data.checks import short
 from .._data.warnings import warn_user
-from .._settings import check
-from .._validation._sklearn import check_method_params
-from .._validation._splits import check_fits, each_fold, indexable_sequences, router_of, splits_of
+from .._sklearn._splits import check_fits, each_fold, indexable_sequences, router_of, splits_of
+from .._sklearn.names import check_method_params
 
 BY_LABEL = ("predict_marginals", "predict_proba")  # one column of probabilities for each label
 

@@ -9,11 +9,11 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .._data.warnings import unwarned
-from .._estimator.fit_steps import FitSteps
-from .._estimator.fitting import Prior
-from .._validation._inputs import TrainingData
-from .._validation._sklearn import safe_indexing
-from ._fold import Fold
+from .._engine.training.hypergradient import Fold
+from .._estimator.fit.fit_steps import FitSteps
+from .._estimator.fit.training import Prior
+from .._reading.inputs import TrainingData
+from .._sklearn.names import safe_indexing
 from ._groups import WeightGroups
 
 

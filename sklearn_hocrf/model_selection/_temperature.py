@@ -16,16 +16,16 @@ from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.warnings import warn_user
+from .._engine.inference.labelled import LabelledBatch
+from .._engine.inference.model import Model
+from .._engine.training import zero_of_slope
+from .._estimator.answers.fitted_model import FittedModel
 from .._estimator.base import BaseSequenceLabeler
-from .._estimator.fitted_model import FittedModel
-from .._inference.labelled import LabelledBatch
-from .._inference.model import Model
-from .._persistence import VersionMixin
-from .._solvers import zero_of_slope
-from .._validation._delegation import MethodsOfModel, check_fit, model_inside, name_of_weight
-from .._validation._inputs import check_sequence_weight
-from .._validation._sklearn import N_JOBS, HasMethods, StrOptions, check_declared, fit_context, safe_indexing
-from .._validation._splits import ASKED, check_fits, each_fold, indexable_sequences, router_of, splits_of
+from .._reading.inputs import check_sequence_weight
+from .._sklearn._splits import ASKED, check_fits, each_fold, indexable_sequences, router_of, splits_of
+from .._sklearn.layers import MethodsOfModel, check_fit, model_inside, name_of_weight
+from .._sklearn.names import N_JOBS, HasMethods, StrOptions, check_declared, fit_context, safe_indexing
+from .._sklearn.versions import VersionMixin
 
 BOUNDS = 0.01, 100.0  # of temperatures
 PRECISION = 1e-9  # relative, of the temperature

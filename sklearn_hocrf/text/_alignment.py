@@ -12,15 +12,6 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, finite_numbers, is_missing, short
-from .._data.label_sequences import (
-    LabelSequences,
-    SegmentTable,
-    check_scheme,
-    hold_any_segments,
-    read_segmentations,
-    refuse_other_texts,
-    segment_lists,
-)
 from .._data.schemes import (
     OUTSIDE,
     PREFIXES,
@@ -32,6 +23,15 @@ from .._data.schemes import (
     tags_of_segments,
 )
 from .._data.segments import Segments
+from .._reading.label_sequences import (
+    LabelSequences,
+    SegmentTable,
+    check_scheme,
+    hold_any_segments,
+    read_segmentations,
+    refuse_other_texts,
+    segment_lists,
+)
 from ._tokens import TokenizedText, check_tokenized, is_mark
 
 MISALIGNED = ("raise", "expand", "contract", "drop")

@@ -18,7 +18,8 @@ import protocol
 import usaddress
 from sklearn.pipeline import Pipeline
 
-from sklearn_hocrf import _tagger, make_pipeline
+from sklearn_hocrf import make_pipeline
+from sklearn_hocrf._data import tagger as _tagger
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
 

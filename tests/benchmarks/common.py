@@ -19,8 +19,8 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._estimator.fit_steps import FitSteps
-from sklearn_hocrf._objectives import NegativeLogLikelihood
+from sklearn_hocrf._engine.training.of_objectives import NegativeLogLikelihood
+from sklearn_hocrf._estimator.fit.fit_steps import FitSteps
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import randomization_test
 

@@ -1,0 +1,254 @@
+"""Gradients of a few sequences of a batch, in time that does not depend on the number of weights.
+
+A step of stochastic training reads and moves the weights that its sequences touch: all pairs of their attributes, the
+weights of lengths, and the biases. Tables with one number for each weight exist once per batch; a step restores them to
+their state before it.
+"""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..._data.arrays import allocator, freeze
+from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
+from ..._data.segment_features import segment_features
+from ..._data.segments import Labelling, Segments
+from ..kernels import lists as minibatches
+from ..structure.label_parts import endings
+from ..structure.layout import WeightLayout
+from ..structure.weighted_arcs import arcs_of_labels
+from .model import Model
+
+_POOL = 32  # minibatches whose sequences are sorted by length before they are cut
+
+
+class _Entries(NamedTuple):
+    """Counts of the labels of each sequence: of pairs, or of arcs."""
+
+    starts: np.ndarray  # (n_sequences + 1,) int64
+    ids: np.ndarray  # (nnz,)
+    values: np.ndarray  # (nnz,) float64, or empty if all are 1
+
+
+class PartlyLabelled(NamedTuple):
+    """The sequences whose labelling has missing labels."""
+
+    is_partial: np.ndarray  # (n_sequences,) bool
+    plan: Any  # of the whole batch, masked by the known labels
+
+
+def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
+    """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
+    stop = allocator(batch)(len(features.pair), np.uint32)
+    for first, last in ranges_of_tokens(batch):
+        starts = features.indptr[first : last + 1]
+        part = slice(starts[0], starts[-1])
+        single = np.arange(starts[0], starts[-1]) < np.repeat(features.ranges[first:last], np.diff(starts))
+        stop[part] = np.where(single, features.pair[part] + np.uint32(1), features.other[part])
+    return freeze(stop, np.uint32)
+
+
+class Minibatches(metaclass=ABCMeta):
+    """Expected and labelled counts of a few sequences of a batch at a time.   K weights.
+
+    Parameters
+    ----------
+    model_class : type
+        Class of the models.
+    plan : ChainPlan or SegmentPlan
+        The plan of the whole batch.
+    truth : ndarray or Segments
+        The true labelling of the batch.
+    sequence_weight : ndarray of shape (n_sequences,)
+        Weight of each sequence.
+    partial : PartlyLabelled or None
+        The sequences whose labelling has missing labels; none by default.
+    """
+
+    def __init__(
+        self,
+        model_class: type[Model],
+        plan: Any,
+        truth: Labelling,
+        sequence_weight: np.ndarray,
+        partial: PartlyLabelled | None = None,
+    ) -> None:
+        self._model_class, self.layout, self.sequence_weight = model_class, plan.layout, sequence_weight
+        self._plan, self._partial = plan.without_dense_table(), partial
+        if partial is not None:
+            self._agreeing, self._less = partial.plan.without_dense_table(), -sequence_weight
+        self._truth_arcs = self._arcs_of(truth)
+        self._no_table = np.zeros((0, self.layout.dense_table().shape[1]))
+        n_pairs, first_bias = self.layout.n_pairs, self.layout.first_bias
+        self._biases = np.arange(first_bias, self.layout.n_weights)
+        self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
+        self._gradient, self._log_z = np.zeros(first_bias), np.zeros(plan.n_sequences)
+        features = self._plan.token_features
+        self._entries_of_tokens = features.pair, _stops(plan.batch, features), features.indptr[plan.offsets]
+
+    @abstractmethod
+    def _arcs_of(self, truth: Any) -> _Entries:
+        """Return the arcs that the labels of each sequence use; prepare other tables of the family."""
+
+    def pairs(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the pairs that some sequences touch, each once; shape (M,), int64."""
+        touched, count = self._touched, 0
+        for first, stop, starts in self._entries():
+            count = minibatches.find_pairs(first, stop, starts, sequences, self._seen, touched, count)
+        self._seen[touched[:count]] = False
+        return touched[:count].copy()
+
+    def _entries(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Return the entries of the feature rows, and where the entries of each sequence start."""
+        return [self._entries_of_tokens]
+
+    def weights(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
+        return np.concatenate([self.pairs(sequences), self._biases])
+
+    def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
+
+        Parameters
+        ----------
+        w : ndarray of shape (K,)
+            All weights; only those that the sequences touch are read.
+        sequences : ndarray of int
+        touched : ndarray of int
+            The result of :meth:`weights` for them.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray of shape (len(touched),)
+            Derivatives by the touched weights.
+        """
+        model = self._model_class(self.layout, w, self._no_table)
+        plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
+        arcs, lengths = model.on(plan).add_expectations(sequences, weight, gradient, self._log_z)
+        plan.add_length_counts(lengths, gradient)
+        value = float(weight[sequences] @ self._log_z[sequences])
+        if self._partial is not None:
+            is_partial = self._partial.is_partial[sequences]
+            value -= self._subtract_partial(model, sequences[is_partial], arcs)
+            sequences = sequences[~is_partial]
+        score = minibatches.subtract_entries(
+            *self._truth_arcs, sequences, weight, model.weighted_arcs.arc_score, arcs
+        ) + self._subtract_truth(model, sequences)
+        pairs = touched[: len(touched) - len(self._biases)]
+        derivatives = np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
+        gradient[pairs] = 0.0
+        return value - score, derivatives
+
+    def _subtract_partial(self, model: Model, sequences: np.ndarray, arcs: np.ndarray) -> float:
+        """Subtract the expected counts of sequences given their known labels, and return the sum of their log Z."""
+        if not len(sequences):
+            return 0.0
+        counts = model.on(self._agreeing).add_expectations(sequences, self._less, self._gradient, self._log_z)
+        arcs += counts[0]
+        self._plan.add_length_counts(counts[1], self._gradient)
+        return float(self.sequence_weight[sequences] @ self._log_z[sequences])
+
+    @abstractmethod
+    def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
+        """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
+
+
+class ChainMinibatches(Minibatches):
+    """Minibatches of sequences with one label per token."""
+
+    def _arcs_of(self, truth: np.ndarray) -> _Entries:
+        offsets = self._plan.offsets
+        codes = np.maximum(truth, 0)  # sequences with missing labels are not used
+        return _Entries(offsets, arcs_of_labels(self.layout.automaton, offsets, codes), np.empty(0))
+
+    def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
+        return minibatches.subtract_labels(
+            self._plan.token_features,
+            self.layout.pairs,
+            self._plan.offsets,
+            sequences,
+            self.sequence_weight,
+            self._truth_arcs.ids,
+            self.layout.arc_columns,
+            model.pair_weights,
+            self._gradient,
+        )
+
+
+class SegmentMinibatches(Minibatches):
+    """Minibatches of segmented sequences."""
+
+    def _arcs_of(self, truth: Segments) -> _Entries:
+        plan, layout = self._plan, self.layout
+        arcs = arcs_of_labels(layout.automaton, truth.offsets, truth.codes)
+        self._truth_pairs = _pairs_of_segments(layout, plan.batch, truth, arcs)
+        candidates = plan.candidates
+        starts = candidates.indptr[candidates.token_starts[plan.offsets]]
+        self._entries_of_candidates = candidates.first, candidates.stop, starts
+        return _Entries(freeze(truth.offsets, np.int64), arcs, np.empty(0))
+
+    def _entries(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        return [self._entries_of_tokens, self._entries_of_candidates]
+
+    def pairs(self, sequences: np.ndarray) -> np.ndarray:
+        return np.concatenate([super().pairs(sequences), self._plan.length_weights[0]])
+
+    def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
+        return minibatches.subtract_entries(
+            *self._truth_pairs, sequences, self.sequence_weight, model.pair_weights, self._gradient
+        )
+
+
+def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:
+    """Return the pairs that given segments count, and the weights of their tokens, by sequence."""
+    features = segment_features(batch, segments.start, segments.stop).tocoo()
+    keys = layout.pair_feature.astype(np.int64) * layout.n_rows + layout.pair_pattern
+    by_key = np.argsort(keys, kind="stable")
+    parts = []
+    for order in np.unique(layout.order_of_weight[: layout.n_pairs]):
+        entry, row = endings(layout.compiled, layout.parts, arcs, order).of(features.row)
+        key = features.col[entry].astype(np.int64) * layout.n_rows + row
+        slot = np.minimum(np.searchsorted(keys, key, sorter=by_key), len(keys) - 1)
+        weighted = keys[by_key[slot]] == key
+        entry = entry[weighted]
+        parts.append((features.row[entry], by_key[slot[weighted]], features.data[entry]))
+    of_tokens = np.flatnonzero(np.isin(segments.codes, layout.token_labels))
+    weights = layout.n_pairs + np.searchsorted(layout.token_labels, segments.codes[of_tokens])
+    parts.append((of_tokens, weights, segments.lengths[of_tokens]))
+    segment, pair, value = map(np.concatenate, zip(*parts, strict=True))
+    shape = len(segments.codes), layout.first_bias
+    matrix = sparse.csr_array((value.astype(np.float64), (segment, pair)), shape=shape)
+    starts = freeze(matrix.indptr[segments.offsets], np.int64)
+    return _Entries(starts, matrix.indices.astype(np.int32), matrix.data)
+
+
+def shuffled_minibatches(lengths: np.ndarray, batch_size: int, rng: np.random.RandomState) -> list[np.ndarray]:
+    """Cut sequences into minibatches: each sequence is in one, grouped by similar length.
+
+    Kernels process sequences side by side, which is fastest for equal lengths.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (n_sequences,)
+    batch_size : int
+        Maximum number of sequences of a minibatch; the sizes differ by at most 1.
+    rng : numpy.random.RandomState
+
+    Returns
+    -------
+    minibatches : list of ndarray of int64
+        In random order.
+    """
+    shuffled = rng.permutation(len(lengths))
+    n_minibatches = -(-len(lengths) // batch_size)
+    cuts = np.linspace(0, len(lengths), n_minibatches + 1).astype(np.int64)
+    for pool in range(0, n_minibatches, _POOL):
+        in_pool = slice(cuts[pool], cuts[min(pool + _POOL, n_minibatches)])
+        shuffled[in_pool] = shuffled[in_pool][np.argsort(lengths[shuffled[in_pool]], kind="stable")]
+    parts = [shuffled[start:stop] for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [parts[i] for i in rng.permutation(n_minibatches)]

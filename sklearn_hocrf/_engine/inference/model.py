@@ -1,0 +1,121 @@
+"""Models: weights under a layout, ready for kernels. Their answers about a batch come from a :class:`Posterior`."""
+
+from __future__ import annotations
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..._data.arrays import freeze
+from ..._data.batch import SequenceBatch
+from ..._data.masks import Mask
+from ..kernels._network import LOWEST_LOG
+from ..structure.weighted_arcs import arcs_of_labels, weighted_arcs
+from .posterior import Evidence, Posterior
+from .schedule import Schedule
+
+
+class Model(metaclass=ABCMeta):
+    """A model with given weights.
+
+    Parameters
+    ----------
+    layout : WeightLayout or SegmentLayout
+        Which weights there are.
+    weights : ndarray of shape (n_weights,)
+        The weights; -inf for the bias of a forbidden pattern.
+    dense_table : ndarray or None
+        The dense table of the layout with these weights; or an empty one for plans without a dense table.
+    schedule : Schedule or None
+        How batches are cut.
+    """
+
+    plan_class: ClassVar[Any]
+    posterior_class: ClassVar[type[Posterior]]
+    has_lengths: ClassVar[bool]  # whether labellings are made of segments
+
+    def __init__(
+        self, layout: Any, weights: np.ndarray, dense_table: np.ndarray | None = None, schedule: Schedule | None = None
+    ) -> None:
+        self.layout, self.schedule = layout, schedule
+        self.weights = freeze(weights, np.float64)
+        if self.weights.shape != (layout.n_weights,):  # kernels do not check
+            raise ValueError(
+                f"there are {layout.n_weights} weights, but the given ones have shape {self.weights.shape}"
+            )
+        self.pair_weights = self.weights[: layout.first_bias]  # and the weights of the tokens of segments
+        self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
+        self.weighted_arcs = weighted_arcs(layout, self.weights)
+        is_own = self.arc_layout is layout
+        arcs = self.pass_arcs = self.weighted_arcs if is_own else weighted_arcs(self.arc_layout, self.weights)
+        constant = arcs.arc_score[(arcs.arc_varying < 0) & (arcs.arc_score > -np.inf)]
+        self.scales = not len(constant) or bool(constant.min() - arcs.log_shift > LOWEST_LOG)
+
+    @property
+    def arc_layout(self) -> Any:
+        """Whose arcs the passes use."""
+        return self.layout
+
+    @property
+    def n_columns(self) -> int:
+        """Number of the columns of scores that the arcs of passes refer to."""
+        return self.layout.pairs.n_columns
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory used in addition to the weights, in bytes."""
+        return self.dense_table.nbytes + sum(
+            table.nbytes for table in self.weighted_arcs if isinstance(table, np.ndarray)
+        )
+
+    def given(
+        self,
+        batch: SequenceBatch,
+        support: Mask | None = None,
+        n_jobs: int | None = None,
+        evidence: Evidence | None = None,
+    ) -> Any:
+        """Return the :class:`Posterior` of a batch, which has the same parameters."""
+        return self.posterior_class(self, batch, support, n_jobs, evidence)
+
+    def on(self, plan: Any) -> Any:
+        """Return the posterior of the batch of a plan."""
+        posterior = self.posterior_class(self, plan.batch, plan.mask, plan.n_jobs)
+        posterior.plan = plan
+        return posterior
+
+    def moving(self, direction: np.ndarray) -> Self:
+        """Return a direction of the weights as a model, for passes on dual numbers."""
+        return type(self)(self.layout, np.asarray(direction))
+
+    @abstractmethod
+    def label_codes(self, labelling: Any) -> np.ndarray:
+        """Return the label codes of the tokens of a labelling; shape (N,), int32."""
+
+    @abstractmethod
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Any:
+        """Return a labelling of sequences, given the output of a :class:`DecodePass`."""
+
+    @abstractmethod
+    def log_scores(self, batch: SequenceBatch, labelling: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
+
+
+class TokenModel(Model):
+    """A model whose labellings are label codes of the tokens, of shape (N,), int32."""
+
+    has_lengths = False
+
+    def label_codes(self, labelling: np.ndarray) -> np.ndarray:
+        return labelling
+
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return codes
+
+    def log_scores(self, batch: SequenceBatch, labelling: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        codes = np.maximum(labelling, 0)
+        arcs = arcs_of_labels(self.layout.automaton, batch.offsets, codes)
+        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
+        scores[labelling < 0] = -np.inf
+        return scores, batch.lengths

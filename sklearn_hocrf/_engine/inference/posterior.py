@@ -1,0 +1,496 @@
+"""The distribution of the labellings of a batch, given a model: all that can be asked about it.
+
+:class:`Posterior` declares the questions, once for all families. :class:`LanePosterior` answers most of them for chains
+and segmentations, for which ``chain`` and ``segment`` supply plans and passes; ``lattice`` has its own answers.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ..._data.arrays import joined_ranges
+from ..._data.batch import SequenceBatch
+from ..._data.forks import cached_property
+from ..._data.masks import Mask, both
+from ..._data.segments import Channel, Segments, sorted_segments
+from ..kernels import choices, tag_segments, token_scores
+from ..kernels.tag_segments import Tags
+from ..structure.layout import WeightLayout
+from .answers import BestLabellings, search
+from .passes import DecodePass, ExpectedCounts, MarginalPass, Receiver
+from .schedule import Plan, Tile
+
+LARGE_SCORE = 1e5  # of a labelling: sums beyond it are rounded by more than 1e-11
+_LOW_ENTROPY = 1e-4  # of log Z: below it, a difference of numbers of that size has less than ten correct digits
+
+
+class ImpossibleSequence(ValueError):
+    """A sequence has no labelling.
+
+    Attributes
+    ----------
+    sequence : int
+        Its index in the batch.
+    """
+
+    def __init__(self, message: str, sequence: int = -1) -> None:
+        super().__init__(message)
+        self.sequence = sequence
+
+
+class Evidence(NamedTuple):
+    """Known labels."""
+
+    mask: Mask  # the labellings that agree with them
+    source: str = "'known'"  # where they come from, for messages
+    sequence_ids: np.ndarray | None = None  # of the sequences in messages; None means their indices in the batch
+
+    def part(self, sequences: np.ndarray, tokens: np.ndarray) -> Evidence:
+        """Return the known labels of some sequences, given the indices of these and of their tokens."""
+        sequence_ids = sequences if self.sequence_ids is None else self.sequence_ids[sequences]
+        return Evidence(self.mask.part(tokens), self.source, sequence_ids)
+
+
+class Expectations(NamedTuple):
+    """Results of one forward and backward pass over a batch.   n sequences."""
+
+    log_z: np.ndarray  # (n,)   log partition functions
+    counts: np.ndarray  # (n_weights,)   expected counts of all weights' features, weighted by sequence
+
+
+class Posterior(metaclass=ABCMeta):
+    """The distribution of the labellings of a batch, given a model.
+
+    Questions raise an :class:`ImpossibleSequence` if a sequence has no labelling. They share the plan of the batch,
+    which is made for the first of them; ``model.on(plan)`` is the posterior of a plan that is already there.
+
+    Parameters
+    ----------
+    model : Model
+    batch : SequenceBatch
+    support : Mask or None
+        The possible labellings; None means all that the model has.
+    n_jobs : int or None
+        Number of threads, as in joblib. Answers have the same bits for any number.
+    evidence : Evidence or None
+        Known labels: answers are conditional on the labelling agreeing with them.
+
+    Attributes
+    ----------
+    mask : Mask or None
+        The labellings that support and evidence allow.
+    shift : ndarray of shape (N,) or None
+        What the scores of all labels of each token are reduced by; see :meth:`centred`.
+    """
+
+    shift: np.ndarray | None = None
+
+    def __init__(
+        self,
+        model: Any,
+        batch: SequenceBatch,
+        support: Mask | None = None,
+        n_jobs: int | None = None,
+        evidence: Evidence | None = None,
+    ) -> None:
+        self.model, self.batch, self.support, self.n_jobs, self.evidence = model, batch, support, n_jobs, evidence
+        self.mask = support if evidence is None else both(support, evidence.mask)
+
+    @cached_property
+    def plan(self) -> Any:
+        """How the work on the batch is distributed."""
+        return self._make_plan()
+
+    @abstractmethod
+    def _make_plan(self) -> Any:
+        """Return the plan of the batch under the mask."""
+
+    def on(self, plan: Any) -> Self:
+        """Return the same posterior with another plan of the batch."""
+        posterior = copy.copy(self)
+        posterior.plan = plan
+        return posterior
+
+    def part(self, sequences: np.ndarray) -> Self:
+        """Return the posterior of some sequences, given by their indices."""
+        tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
+        support = self.support and self.support.part(tokens)
+        evidence = self.evidence and self.evidence.part(sequences, tokens)
+        posterior = type(self)(self.model, self.batch[sequences], support, self.n_jobs, evidence)
+        posterior.shift = None if self.shift is None else self.shift[tokens]
+        return posterior
+
+    def narrowed(self) -> Self:
+        """Return the posterior whose mask is of the labellings that the model has: fewer only in lattices."""
+        return self
+
+    # --- large scores -------------------------------------------------------------------------------------------------
+
+    def centred(self) -> tuple[Self, Any]:
+        """Return the same distribution with small scores, and its best labelling.
+
+        Where the best score of a sequence is large, the scores of all labels of a token are reduced by about what the
+        token contributes to it. All labellings of the sequence lose the same number, so no probability changes, but
+        differences between labellings and from log Z are then those of small numbers.
+        """
+        labelling, best = self._best()
+        large = np.isfinite(best) & (np.abs(best) > LARGE_SCORE)  # -inf: there is no labelling
+        if self.shift is not None or not large.any():
+            return self, labelling
+        scores, lengths = self.model.log_scores(self.batch, labelling)[0], getattr(labelling, "lengths", 1)
+        share = np.repeat(np.rint(scores / lengths), lengths)  # sums of integers are exact
+        posterior = copy.copy(self)
+        posterior.shift = np.where(np.repeat(large, self.batch.lengths), share, 0.0)
+        return posterior, posterior._best()[0]
+
+    def centred_unless_small(self, log_z: np.ndarray) -> Self:
+        """Return the posterior, centred if its ``log_z`` are large."""
+        return self if np.abs(log_z).max(initial=0.0) <= LARGE_SCORE else self.centred()[0]
+
+    def with_log_z(self) -> tuple[Self, np.ndarray]:
+        """Return the posterior, centred if its log Z are large, and log Z."""
+        log_z = self.log_z()
+        posterior = self.centred_unless_small(log_z)
+        return posterior, log_z if posterior is self else posterior.log_z()
+
+    @property
+    def reduction(self) -> np.ndarray:
+        """What the scores of all labellings of each sequence are reduced by; shape (n_sequences,)."""
+        of_token = np.repeat(np.arange(len(self.batch)), self.batch.lengths)
+        shift = np.zeros(self.batch.n_tokens) if self.shift is None else self.shift
+        return np.bincount(of_token, shift, len(self.batch)).astype(np.float64, copy=False)
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def log_z(self) -> np.ndarray:
+        """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
+
+        The sum is over the possible labellings only.
+        """
+
+    @abstractmethod
+    def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log Z of each sequence and its derivative along a direction of the weights.
+
+        The derivative is the expected score with the direction as weights. One forward pass computes both.
+        """
+
+    @abstractmethod
+    def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
+        """Return partition functions and expected counts."""
+
+    @abstractmethod
+    def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
+        """Return the product of the Hessian of sum c_n log Z_n and a direction of the weights; shape (n_weights,).
+
+        It is the derivative of the expected counts along the direction, which kernels on dual numbers compute in one
+        forward and backward pass.
+        """
+
+    @abstractmethod
+    def marginals(self) -> np.ndarray:
+        """Return P(token t has label y); shape (N, n_labels), rows sum to 1."""
+
+    @abstractmethod
+    def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
+        """Return P(an occurrence of a pattern ends with token t); shape (N, n_given)."""
+
+    @abstractmethod
+    def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
+        """Return all segments of at least a probability, and the probabilities; shape (M,).
+
+        They are sorted by sequence, start, stop and label. ``tags`` define the segments that token labels encode.
+        """
+
+    @abstractmethod
+    def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
+        """Return the probabilities of given segments, no two of which have the same start; shape (M,)."""
+
+    def tag_marginals(self, tags: Sequence[tuple[int, Channel]]) -> np.ndarray:
+        """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
+        raise TypeError(f"{type(self.model).__name__} has no tag_marginals: its labellings are not made of segments")
+
+    def decode(self) -> Any:
+        """Return the most probable labelling; ties go to the lowest label, then to the shortest segment."""
+        return self.centred()[1]
+
+    @abstractmethod
+    def _best(self) -> tuple[Any, np.ndarray]:
+        """Return the labelling of highest score, and the score of each sequence."""
+
+    @abstractmethod
+    def best_labellings(self, n_best: int) -> BestLabellings:
+        """Return the labellings of highest score of each sequence, best first, all different."""
+
+    @abstractmethod
+    def draw(self, n_drawn: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Draw labellings; return codes and, for segments, lengths: as in :class:`BestLabellings`, transposed."""
+
+    @abstractmethod
+    def entropy(self) -> np.ndarray:
+        """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
+
+        It is log Z minus the expected score, a derivative of log Z.
+        """
+
+    def log_score(self, labelling: Any) -> np.ndarray:
+        """Return the log potential of a labelling of each sequence; shape (n_sequences,).
+
+        It is -inf if the labelling is forbidden, or contains the code -1; over lattices also if it is not in them.
+        """
+        scores, n_scores = self.model.log_scores(self.batch, labelling)
+        if self.shift is not None:
+            lengths = np.broadcast_to(getattr(labelling, "lengths", 1), len(scores))
+            scores = scores - np.add.reduceat(self.shift, np.cumsum(lengths) - lengths)
+        of_token = np.repeat(np.arange(len(self.batch)), n_scores)
+        # of no tokens, numpy counts in integers, which cannot be -inf
+        return np.bincount(of_token, weights=scores, minlength=len(self.batch)).astype(np.float64, copy=False)
+
+    # --- what is impossible -------------------------------------------------------------------------------------------
+
+    def is_possible(self) -> np.ndarray:
+        """Return whether each sequence has a labelling; shape (n_sequences,)."""
+        # with threads of its own, as a thread of this posterior may ask
+        alone = self.model.given(self.batch, self.mask)
+        return alone.on(alone.plan.masked(self.mask, may_be_impossible=True)).log_z() > -np.inf
+
+    def refuse_impossible(self, sequences: Sequence | np.ndarray, scores: Sequence | np.ndarray) -> None:
+        """Raise an error unless each sequence has a finite score: its log Z, or the score of its best labelling."""
+        bad = np.flatnonzero(~np.isfinite(scores))
+        if not len(bad):
+            return
+        first = bad[np.argmin(np.asarray(sequences)[bad])]
+        sequence = int(sequences[first])
+        if np.asarray(scores)[first] != -np.inf:
+            raise ValueError(
+                f"sequence {sequence}: its scores are beyond floating point numbers; its feature values, or the "
+                "weights, are too large"
+            )
+        if self.evidence is not None:
+            self._refuse_evidence(self.evidence)
+        raise ImpossibleSequence(f"sequence {sequence}: the model forbids every labelling of it", sequence)
+
+    def _refuse_evidence(self, evidence: Evidence) -> None:
+        """Raise an error that names the first sequence, and its position, where known labels leave no labelling."""
+        impossible = np.flatnonzero(~self.is_possible())
+        without = self.model.given(self.batch, self.support)
+        if not len(impossible) or (self.support is not None and not without.is_possible()[impossible[0]]):
+            return
+        sequence = int(impossible[0])
+        shown = sequence if evidence.sequence_ids is None else int(evidence.sequence_ids[sequence])
+        raise ImpossibleSequence(
+            f"sequence {shown}: no labelling agrees with {evidence.source} and the constraints; the first position "
+            f"with none left is {self.part(impossible[:1])._first_without_any()}",
+            sequence,
+        )
+
+    def _first_without_any(self) -> int:
+        """Return the first position of an impossible sequence up to which no labelling is possible."""
+        mask: Any = self.mask
+        length = self.batch.n_tokens
+        free = Mask.free(length, mask.allowed.shape[1])
+        possible, impossible = 0, length  # numbers of positions that the mask restricts
+        while impossible - possible > 1:
+            middle = (possible + impossible) // 2
+            start = Mask(*(np.concatenate([a[:middle], b[middle:]]) for a, b in zip(mask, free, strict=True)))
+            if self.model.given(self.batch, start).is_possible()[0]:
+                possible = middle
+            else:
+                impossible = middle
+        return impossible - 1
+
+
+class LanePosterior(Posterior):
+    """A posterior whose passes process blocks of sequences of about the same length, one in each lane."""
+
+    pass_class: ClassVar[type[MarginalPass]]
+    decode_pass_class: ClassVar[type[DecodePass]]
+
+    def _make_plan(self) -> Plan:
+        plan = self.model.plan_class(self.model.layout, self.batch, self.model.schedule, self.n_jobs)
+        return plan if self.mask is None else plan.masked(self.mask)
+
+    @property
+    def whole(self) -> Self:
+        """The posterior with a plan that cuts no sequences, for passes that need whole ones."""
+        return self.on(self.plan.uncut())
+
+    def log_z(self) -> np.ndarray:
+        return self.run(lambda: None)[0]
+
+    def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        slope = np.zeros(len(self.batch))
+        log_z = self.run(lambda: None, direction=self.model.moving(direction), slope=slope)[0]
+        return log_z, slope
+
+    def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
+        log_z, sums = self.run(lambda: ExpectedCounts(self), sequence_weight)
+        return Expectations(log_z, self.counts(sums))
+
+    def add_expectations(
+        self, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
+    ) -> tuple:
+        """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
+
+        The model and the plan have no dense table, so the work depends on the sequences and not on the number of
+        weights.
+
+        Parameters
+        ----------
+        sequences : ndarray of int
+            Numbers of some sequences of the batch.
+        sequence_weight : ndarray of shape (n_sequences,)
+            Weights of all sequences.
+        gradient : ndarray of shape (first_bias,)
+            In and out. Features of lengths are left out: their counts follow from the counts of lengths.
+        log_z : ndarray of shape (n_sequences,)
+            Out, for the given sequences.
+
+        Returns
+        -------
+        arcs, lengths : ndarray
+            Expected counts of the arcs, and of lengths of segments.
+        """
+        with self.plan.workspace() as workspace:
+            receiver = ExpectedCounts(self, gradient)
+            counting = self.pass_class(workspace, self, log_z, sequence_weight, receiver=receiver)
+            return counting.over(self.plan.cut(sequences))[2:]
+
+    def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
+        moving = self.model.moving(direction)
+        sums = self.run(lambda: ExpectedCounts(self), sequence_weight, direction=moving)[1]
+        return self.counts(sums)
+
+    def counts(self, sums: tuple | None) -> np.ndarray:
+        """Return the counts of all weights' features, given the sums of :class:`ExpectedCounts`, which are used up."""
+        layout = self.model.layout
+        if sums is None:  # there is no data
+            return np.zeros(layout.n_weights)
+        counts, dense, arcs, lengths = sums
+        pairs = counts[: layout.first_bias]
+        layout.add_dense(dense, pairs)
+        self.plan.memory.give_back([dense])
+        self.plan.add_length_counts(lengths, pairs)
+        counts[layout.first_bias :] = layout.sum_over_suffixes(arcs)
+        return counts
+
+    def under(self, layout: WeightLayout) -> Self:
+        """Return the posterior under a layout with more columns, in which weights keep their positions."""
+        model = type(self.model)(layout, self.model.weights, schedule=self.model.schedule)
+        posterior = type(self)(model, self.batch, self.support, self.n_jobs, self.evidence)
+        posterior.shift = self.shift
+        return posterior
+
+    def column_marginals(self, n_columns: int) -> np.ndarray:
+        """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
+        table = np.empty((self.batch.n_tokens, n_columns))
+
+        def gather(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+            marginals = backward.column_marginals(tile, weight)
+            token_scores.gather(tile, backward.layout.pairs.n_columns, marginals, weight, table)
+
+        self.run(lambda: gather)
+        return table
+
+    def _marginals_of(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> np.ndarray:
+        """Return the expected value of score columns at each token, which need not have any weights."""
+        # they become columns of weight 0 in a copy of the model: they change no scores but are counted
+        layout, ids = self.model.layout.with_columns(columns)
+        marginals = self.under(layout).column_marginals(layout.pairs.n_columns)
+        return np.clip(marginals[:, ids], 0.0, 1.0)
+
+    def segment_marginals(self, threshold: float, tags: Any = None) -> tuple[Segments, np.ndarray]:
+        likely: list = []
+
+        def list_likely(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+            structure = backward.weighted_arcs, tile, backward.sequences(tile, weight)
+            likely.append(tag_segments.list_segments(*structure, backward.continuations(tile), tags, float(threshold)))
+
+        self.whole.run(lambda: list_likely)
+        return sorted_segments(self.batch.offsets, likely)
+
+    def segment_probabilities(self, segments: Segments, tags: Any = None) -> np.ndarray:
+        table, probability = by_first_token(segments, self.batch.n_tokens)
+
+        def weigh(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+            structure = backward.weighted_arcs, tile, backward.sequences(tile, weight)
+            tag_segments.weigh_segments(*structure, backward.continuations(tile), tags, table, probability)
+
+        self.whole.run(lambda: weigh)
+        return np.minimum(probability[segments.start], 1.0)
+
+    def _best(self) -> tuple[Any, np.ndarray]:
+        n_tokens, best = self.batch.n_tokens, np.zeros(len(self.batch))
+        tables = np.empty(n_tokens, np.int32), np.zeros(n_tokens, np.int32)
+        self.plan.add_up(
+            lambda chunk, workspace: self.decode_pass_class(workspace, self, *tables, best=best).over(chunk)
+        )
+        return self.model.labelling(self.batch.offsets, *tables), best
+
+    def best_labellings(self, n_best: int) -> BestLabellings:
+        best, whole = BestLabellings.empty(n_best, self.batch), self.whole
+        tables = best.codes[0], best.lengths[0]
+        whole.plan.add_up(
+            lambda chunk, workspace: search(
+                self.decode_pass_class(workspace, whole, *tables, best=best.score), chunk, best
+            )
+        )
+        return best
+
+    def draw(self, n_drawn: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        codes = np.zeros((self.batch.n_tokens, n_drawn), np.int32)
+        lengths = np.ones(codes.shape if self.model.has_lengths else (0, n_drawn), np.int32)
+
+        def sample(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+            sequences = backward.sequences(tile, weight)
+            rng = np.random.default_rng([seed, int(sequences.max()), int(backward.is_wide)])  # of each task
+            uniform = rng.random((int(tile.rows[-1]) * sequences.shape[1], n_drawn))
+            structure = backward.weighted_arcs, backward.index, tile, sequences
+            choices.draw_labellings(*structure, backward.continuations(tile), uniform, codes, lengths)
+
+        log_z = self.whole.run(lambda: sample)[0]
+        centred = self.centred_unless_small(log_z)
+        return (codes, lengths) if centred is self else centred.draw(n_drawn, seed)
+
+    def entropy(self) -> np.ndarray:
+        weights = self.model.weights
+        log_z, slope = self.log_z_and_slope(np.where(np.isfinite(weights), weights, 0.0))
+        entropy = log_z - slope
+        # if rounding errors of the terms dominate the difference, compute it again from the choices at all borders
+        low = np.flatnonzero(entropy < _LOW_ENTROPY * np.maximum(1.0, np.abs(log_z)))
+        if len(low):
+            again = np.zeros(len(low))
+
+            def receive(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
+                structure = backward.weighted_arcs, backward.index, tile, backward.sequences(tile, weight)
+                choices.entropies(*structure, backward.continuations(tile), again)
+
+            self.centred_unless_small(log_z).part(low).whole.run(lambda: receive)
+            entropy[low] = again
+        return entropy
+
+    def run(
+        self, make_receiver: Callable[[], Receiver | None], sequence_weight: np.ndarray | None = None, **options: Any
+    ) -> tuple[np.ndarray, tuple | None]:
+        """Run forward passes, and backward passes if there are receivers; return log Z and the receivers' sums."""
+        log_z = np.zeros(len(self.batch))
+        weight = None if sequence_weight is None else np.asarray(sequence_weight, np.float64)
+        sums = self.plan.add_up(
+            lambda chunk, workspace: self.pass_class(
+                workspace, self, log_z, weight, receiver=make_receiver(), **options
+            ).over(chunk)
+        )
+        return log_z, sums
+
+
+def by_first_token(segments: Segments, n_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends and labels of segments for kernels, (N, 2), and memory for their probabilities, (N,)."""
+    table = np.zeros((n_tokens, 2), np.int64)
+    table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
+    return table, np.zeros(n_tokens)

@@ -1,0 +1,287 @@
+"""High-order semi-Markov CRFs: the passes over their tables.
+
+The tables contain one number for each token and state, span arc, score column, or cell: a cell is a scored pattern and
+a length, and its number is the score, and later the probability, of the candidate segment that ends with the token.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..._data.arrays import freeze
+from ..._data.batch import SequenceBatch
+from ..._data.forks import cached_property
+from ..._data.schemes import token_labels
+from ..._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
+from ..kernels import _wide, choices, label_parts, masks, segment, segment_scores
+from ..kernels.tag_segments import Tags
+from ..structure.segment_layout import SegmentLayout
+from .model import Model
+from .passes import BasePass, DecodePass, MarginalPass
+from .posterior import LanePosterior, by_first_token
+from .schedule import Plan, Schedule, Task, Tile, lanes_of
+
+
+class SegmentPlan(Plan):
+    """Plan of a batch, for semi-Markov CRFs of one layout, with the features of its segments for kernels."""
+
+    layout: SegmentLayout
+
+    default_schedule = Schedule(
+        tile_sizes=(1 << 17, 1 << 17),  # 1 MiB of doubles
+        tile_rows=0,
+        cut_size=math.inf,  # a segment needs the tables of all positions before its end
+        single_sequence_size=1 << 26,
+        long_call=1 << 24,  # about 50 ms
+    )
+
+    def _read(self) -> None:
+        layout, batch = self.layout, self.batch
+        self.candidates = layout.candidate_features(batch)
+        self.segment_index = layout.segment_index(int(batch.lengths.max(initial=0)))
+        self.scored_parts = layout.scored_parts(self.segment_index) if layout.parts.n_parts else None
+        self.shortest = freeze(np.empty(0) if layout.shortest is None else layout.shortest, np.int64)
+        self.length_entries = layout.length_entries(self.segment_index)
+        self.n_spans, self.n_cells = len(self.segment_index.span_arc), self.segment_index.n_cells
+        self.n_counted_lengths = self.n_cells if len(self.length_entries.cell) else 0
+        n_states = layout.automaton.n_states
+        self.row_size = 3 * n_states + 2 * self.n_spans + layout.pairs.n_columns + self.n_varying + self.n_cells
+        self.work_per_token = 4 * self.row_size
+
+    @cached_property
+    def length_weights(self) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of the weights of lengths and tokens, and which of these each entry of ``length_entries`` has."""
+        return np.unique(self.length_entries.weight, return_inverse=True)
+
+    def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
+        """Return the scores of lengths and tokens by cell, and their derivatives if any, for kernels; shape (E, 2)."""
+        (cells, weight_ids, values), scores = self.length_entries, np.zeros((self.n_cells, 2))
+        for part, of_pairs in enumerate(weights):
+            scores[:, part] = np.bincount(cells, values * of_pairs[weight_ids], self.n_cells)
+        return freeze(scores, np.float64)
+
+    def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
+        if len(lengths):
+            (cells, _, values), (weights, of_entry) = self.length_entries, self.length_weights
+            gradient[weights] += np.bincount(of_entry, values * lengths[cells], len(weights))
+
+
+class _SegmentBasePass(BasePass):
+    """The tables of a tile, and how scores are written to them; for both kinds of passes."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.index = self.plan.segment_index
+        self.length_scores = self.plan.length_scores(self.pair_weights[: self.n_parts])
+        self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
+
+    def cells(self, tile: Tile) -> np.ndarray:
+        """Return the table of candidate segments: first scores, then probabilities."""
+        return self._table("cells", tile, self.plan.n_cells)
+
+    def _score(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scores of tokens and the scores of all candidate segments."""
+        scores, cells, candidates = self._score_tokens(tile), self.cells(tile), self.plan.candidates
+        segment_scores.assemble(self._lane_kind(tile), self.index, tile, self.length_scores, scores, cells)
+        if len(candidates.length):  # a kernel that is not called need not be compiled
+            of_segments = candidates, self.layout.pairs, self.index, tile, cells
+            segment_scores.sum_candidates(*of_segments, *self.pair_weights, None, None)
+        if self.plan.scored_parts is not None:
+            label_parts.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
+        self._shift_segments(tile, cells)
+        if self.plan.mask is not None:
+            masks.forbid_segments(self.index, tile, *self.plan.mask, cells)
+        if len(self.plan.shortest):
+            masks.forbid_short(self.index, tile, self.plan.shortest, cells)
+        return scores, cells
+
+    def _shift_segments(self, tile: Tile, cells: np.ndarray) -> None:
+        """Reduce the scores of all segments by the shifts of their tokens."""
+        if self.posterior.shift is None:
+            return
+        by_row, shifts, first_cell = self._by_row(tile, cells), self._shifts(tile), self.index.first_cell
+        total, longest = np.zeros_like(shifts), self.index.longest[: self.arc_layout.automaton.n_labels]
+        for d in range(int(longest.max())):  # segments of d + 1 tokens, which end with each row
+            total[d:] += shifts[: len(shifts) - d]
+            by_row[:, first_cell[: len(longest)][longest > d] + d] -= total[:, None]
+
+    def _alpha(self, tile: Tile) -> np.ndarray:
+        return self._pass_table("alpha", tile, self.layout.automaton.n_states, len(tile.length))
+
+    def _reach_tables(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
+        reach = self._pass_table("reach", tile, self.layout.automaton.n_states)
+        return reach, self._pass_table("span_reach", tile, self.plan.n_spans)
+
+    def _scratch(self, tile: Tile) -> segment.SegmentScratch:
+        """Return the arguments of the kernels for one position."""
+        network, automaton = self.layout.network, self.layout.automaton
+        n_longest = int(self.index.longest.max())
+        sizes = (
+            automaton.n_states + len(network.starts) - 1,
+            automaton.n_arcs + len(network.back_starts) - 1,
+            self.plan.n_varying,
+            automaton.n_states,
+            n_longest + 1,
+            self.plan.n_spans * n_longest,
+        )
+        memory = self.workspace("scratch", sum(sizes), self._columns(tile, self.is_wide))
+        stops = accumulate(sizes)
+        return segment.SegmentScratch(*(memory[stop - size : stop] for size, stop in zip(sizes, stops, strict=True)))
+
+
+class SegmentPass(_SegmentBasePass, MarginalPass):
+    """Forward and backward passes of one chunk; a task is one tile."""
+
+    def _largest_score(self, tile: Tile) -> float:
+        self.cells(tile)[:] = 0.0  # those of segments that would begin before the sequence are not written
+        return max(self._largest(table[:, : lanes_of(tile)]) for table in self._score(tile))
+
+    def _scales(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
+        return self._pass_table("log_total", tile, 1), self._pass_table("inverse", tile, 1)
+
+    def _tile_tables(self, tile: Tile) -> segment.SegmentTables:
+        plan, layout = self.plan, self.layout
+        sizes = {"scores": layout.pairs.n_columns, "cells": plan.n_cells, "varying": plan.n_varying}
+        sizes |= {"begin": layout.automaton.n_states, "span_begin": plan.n_spans}
+        tables = [self._pass_table(name, tile, size) for name, size in sizes.items()]
+        tables += [self._alpha(tile), *self._scales(tile), *self._reach_tables(tile)]
+        return segment.SegmentTables._make(tables)
+
+    def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
+        (tile,) = task.tiles
+        scored, tables = self._score(tile), self._tile_tables(tile)
+        if self.is_wide:
+            self._widen(scored[0], tables.scores)
+            self._widen(scored[1], tables.cells)
+        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), tables
+        segment.forward(self._lane_kind(tile, self.is_wide), *structure, self.is_masked, log_z, suspect)
+        return []
+
+    def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
+        (tile,) = task.tiles
+        tables = self._tile_tables(tile)
+        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), tables
+        lane_weight, arcs = self._with_derivatives(weight), self._arcs(self._columns(tile))
+        segment.backward(self._lane_kind(tile, self.is_wide), *structure, lane_weight, arcs)
+        if self.is_wide:
+            self.scores(tile)[:], self.cells(tile)[:] = map(_wide.narrowed, (tables.scores, tables.cells))
+        self.receiver(self, tile, weight)
+
+    def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
+        scores, cells = self.scores(tile), self.cells(tile)
+        lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
+        lane_weight = np.ascontiguousarray(self._with_derivatives(weight)[:, : self._columns(tile)])
+        if self.plan.scored_parts is not None:
+            label_parts.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
+        segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
+        return scores
+
+    def continuations(self, tile: Tile) -> choices.ChoiceTables:
+        n_states, n_blocks, columns = self.layout.automaton.n_states, len(tile.length), self._columns(tile)
+        beta = self._log_beta(tile).reshape(-1, n_states, columns)
+        log_total = self._scales(tile)[0]
+        if self.is_wide:
+            log_total = _wide.narrowed(log_total) / self._shrink
+        for block in range(n_blocks):  # borders of one sequence are compared, so their scales matter
+            first, stop = tile.rows[block], tile.rows[block + 1]
+            beta[first + block + 1 : stop + block + 1] -= np.cumsum(log_total[first:stop], axis=0)[:, None]
+        scores, cells = self._score(tile)
+        varying_log = self._varying_scores(tile, scores)
+        return self._choice_tables(self.plan.n_cells, cells, varying_log, beta.reshape(-1, columns))
+
+    def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
+        plan, pairs, marginals = self.plan, self.layout.pairs, self.column_marginals(tile, weight)
+        self._add_token_counts(tile, marginals, weight, gradient, dense)
+        if len(plan.candidates.length):
+            of_segments = plan.candidates, pairs, self.index, tile, self.cells(tile)
+            segment_scores.sum_candidates(*of_segments, None, None, weight, gradient)
+
+    def length_counts(self) -> np.ndarray:
+        return self._total("lengths", self.plan.n_counted_lengths)
+
+
+class SegmentDecodePass(_SegmentBasePass, DecodePass):
+    """Viterbi segmentation of one chunk; a task is one tile."""
+
+    def run(self, task: Task) -> None:
+        (tile,) = task.tiles
+        cells, varying_log, beta = self._backward_max(tile)
+        self.store_best(task, beta)
+        if len(self.codes):  # more than the scores is requested
+            segment.walk(self.weighted_arcs, self.index, tile, cells, varying_log, beta, self.codes, self.lengths)
+
+    def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
+        return self._choice_tables(self.plan.n_cells, *self._backward_max(tile))
+
+    def _backward_max(self, tile: Tile) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        scores, cells = self._score(tile)
+        varying_log, beta = self._varying_scores(tile, scores), self._alpha(tile)
+        structure = self.weighted_arcs, self.index, tile, self._scratch(tile)
+        tables = varying_log, beta, *self._reach_tables(tile)
+        segment.backward_max(self._lane_kind(tile), *structure, cells, *tables)
+        return cells, varying_log, beta
+
+
+class SegmentPosterior(LanePosterior):
+    """The posterior of a high-order semi-Markov CRF; its labellings are :class:`Segments`."""
+
+    pass_class: ClassVar[type[MarginalPass]] = SegmentPass
+    decode_pass_class: ClassVar[type[DecodePass]] = SegmentDecodePass
+
+    def marginals(self) -> np.ndarray:
+        table = self.column_marginals(self.model.layout.automaton.n_labels)
+        np.clip(table, 0.0, 1.0, out=table)
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+
+    def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
+        return self._marginals_of([(tuple(pattern), END_OF_SEGMENT) for pattern in patterns])
+
+    def tag_marginals(self, tags: Sequence[tuple[int, Channel]]) -> np.ndarray:
+        return self._marginals_of([((label,), channel) for label, channel in tags])
+
+    def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
+        likely: list = []
+        least = max(float(threshold), np.nextafter(0.0, 1.0))
+
+        def list_likely(backward: Any, tile: Tile, weight: np.ndarray) -> None:
+            query = backward.index, tile, backward.cells(tile), weight, least
+            found = np.empty((segment_scores.list_likely(*query, np.empty((0, 4))), 4))
+            segment_scores.list_likely(*query, found)
+            likely.append(found)
+
+        self.run(lambda: list_likely)
+        return sorted_segments(self.batch.offsets, likely)
+
+    def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
+        table, probability = by_first_token(segments, self.batch.n_tokens)
+
+        def take(backward: Any, tile: Tile, weight: np.ndarray) -> None:
+            segment_scores.take_given(backward.index, tile, backward.cells(tile), weight, table, probability)
+
+        self.run(lambda: take)
+        return np.minimum(probability[segments.start], 1.0)
+
+
+class SegmentModel(Model):
+    """A high-order semi-Markov CRF with given weights."""
+
+    plan_class, posterior_class = SegmentPlan, SegmentPosterior
+    has_lengths = True
+
+    def label_codes(self, labelling: Segments) -> np.ndarray:
+        return token_labels(labelling)
+
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Segments:
+        start = np.flatnonzero(lengths)
+        return Segments(np.searchsorted(start, offsets), start, start + lengths[start], codes[start])
+
+    def log_scores(self, batch: SequenceBatch, labelling: Segments) -> tuple[np.ndarray, np.ndarray]:
+        known = labelling._replace(codes=np.maximum(labelling.codes, 0))
+        scores = self.layout.segment_scores(batch, known, self.weights, self.weighted_arcs)
+        scores[labelling.codes < 0] = -np.inf
+        return scores, np.diff(labelling.offsets)

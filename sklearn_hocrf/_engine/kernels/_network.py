@@ -1,0 +1,158 @@
+"""The sum network, the arcs that a state uses, bisection, and the limits of scaled passes: shared by kernels.
+
+The network evaluates ``m = S alpha`` (equation 7 of docs/develop/theory.md), and its transpose ``beta = S^T b`` (11),
+by the shared additions (8); ``_engine.structure.sum_network`` builds it. The transpose also exists in the (max, +)
+semiring.
+
+Shapes: P states, A arcs, I and J nodes of the network and of its transpose, W lanes.
+"""
+
+import numpy as np
+
+from ._jit import njit
+from ._vectors import add, exp, fill, fill_dual, fill_weight, largest, limit, load, multiply, smallest, store
+
+TINY = 1e-200  # not 1e-300: the backward pass divides by such a number and multiplies the result
+SMALLEST_TOTAL = 1e-80
+LEAST_SHARE = 1e-220  # smallest alpha of a reachable state: it stays a normal number if its row is divided by its total
+# A state that has lost, or gained, less than LEAST_SHARE at each of 1e9 tokens and in each of 1e5 states changes Z by
+# less than 1e-21 if no beta is larger, in the units in which alpha . beta = 1.
+LARGEST_BETA = 1e185
+DOUBTFUL = 0.5  # of a suspect lane: right if no beta is larger
+LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
+HUGE = 1e300  # added to a score, it leaves a positive number unless the score is -inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def weight_of(weighted_arcs, arc, lane_kind):
+    """Return lanes of the weight of an arc of constant score."""
+    return fill_weight(
+        weighted_arcs.arc_weight[arc],
+        weighted_arcs.arc_weight_derivative[arc],
+        weighted_arcs.arc_score[arc] - weighted_arcs.log_shift,
+        weighted_arcs.arc_score_derivative[arc],
+        lane_kind,
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, varying_log, varying):
+    """Write the weights of the varying arcs at a position, without the emission, to a row of ``varying`` (R * Q, W).
+
+    Return their distance from the cut-offs LOWEST_LOG and ``highest``, > 0 if all are in range.
+
+    scores : table of score columns; those of the position begin at ``first``
+    varying_log : (Q, W)   overwritten
+    """
+    n_varying = len(weighted_arcs.varying_arc)
+    zero, minus, margin = fill(0.0, lane_kind), fill(-1.0, lane_kind), fill(np.inf, lane_kind)
+    lowest_safe, highest_safe = limit(LOWEST_LOG, lane_kind), limit(highest, lane_kind)
+    for varying_id in range(n_varying):  # (6)
+        arc, suffix = weighted_arcs.varying_arc[varying_id], weighted_arcs.varying_suffix[varying_id]
+        column = weighted_arcs.varying_column[varying_id]
+        total = load(scores, first + column, lane_kind) if column >= 0 else zero
+        if suffix >= 0:
+            total = add(total, load(varying_log, suffix, lane_kind))
+        store(varying_log, varying_id, total)
+        constant = weighted_arcs.arc_score[arc] - weighted_arcs.log_shift
+        if constant == -np.inf:
+            store(varying, row * n_varying + varying_id, zero)
+            continue
+        total = add(total, fill_dual(constant, weighted_arcs.arc_score_derivative[arc], lane_kind))
+        margin = smallest(add(total, limit(-LOWEST_LOG, lane_kind)), margin)
+        margin = smallest(add(multiply(minus, total), highest_safe), margin)
+        total = smallest(largest(total, lowest_safe), highest_safe)
+        store(varying, row * n_varying + varying_id, exp(total))
+    return margin
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_network(lane_kind, starts, terms, n_states, values):
+    """Evaluate the sum network: ``values`` is (P + I, W); its first P rows, alpha, are given."""
+    for node in range(len(starts) - 1):
+        start = starts[node]
+        total = add(load(values, terms[start], lane_kind), load(values, terms[start + 1], lane_kind))
+        for term in range(start + 2, starts[node + 1]):
+            total = add(total, load(values, terms[term], lane_kind))
+        store(values, n_states + node, total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
+    """Evaluate the transposed network: ``adjoints`` is (A + J + P, W); its first A rows, b, are given."""
+    for node in range(len(back_starts) - 1):
+        start = back_starts[node]
+        total = load(adjoints, back_terms[start], lane_kind)
+        for term in range(start + 1, back_starts[node + 1]):
+            total = add(total, load(adjoints, back_terms[term], lane_kind))
+        store(adjoints, n_arcs + node, total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def count_columns(lane_kind, weighted_arcs, used, scores, first):
+    """Write the marginals of score columns: sums over the varying arcs with the column's pattern as a suffix (13).
+
+    used : (Q, W)   marginals of the varying arcs, overwritten
+    scores : table of score columns; those of the current position begin at ``first``
+    """
+    for column in weighted_arcs.varying_column:  # arcs may share one
+        if column >= 0:
+            store(scores, first + column, fill(0.0, lane_kind))
+    for varying_id in range(len(weighted_arcs.varying_arc) - 1, -1, -1):  # longest first
+        suffix, column = weighted_arcs.varying_suffix[varying_id], weighted_arcs.varying_column[varying_id]
+        marginal = load(used, varying_id, lane_kind)
+        if suffix >= 0:
+            store(used, suffix, add(load(used, suffix, lane_kind), marginal))
+        if column >= 0:
+            store(scores, first + column, add(load(scores, first + column, lane_kind), marginal))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def largest_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
+    """Evaluate the transposed network in the (max, +) semiring."""
+    for node in range(len(back_starts) - 1):
+        start = back_starts[node]
+        most = load(adjoints, back_terms[start], lane_kind)
+        for term in range(start + 1, back_starts[node + 1]):
+            most = largest(most, load(adjoints, back_terms[term], lane_kind))
+        store(adjoints, n_arcs + node, most)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
+    """Find, for each label, the arc that ``state`` uses: its own, or the arc of the nearest suffix that has one.
+
+    The arrays of the automaton are passed one by one: a tuple would be compiled anew for each kind of tuple.
+    """
+    for label in range(len(arc_of_label)):
+        arc_of_label[label] = -1
+    missing = len(arc_of_label)
+    while True:
+        for index in range(outgoing[state], outgoing[state + 1]):
+            arc = source_arcs[index]
+            if arc_of_label[arc_label[arc]] < 0:
+                arc_of_label[arc_label[arc]] = arc
+                missing -= 1
+        if missing == 0:
+            return
+        state = fail[state]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_add(left, right):
+    """Return log(exp(left) + exp(right))."""
+    if left < right:
+        left, right = right, left
+    return left if right == -np.inf else left + np.log1p(np.exp(right - left))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_at_least(values, start, stop, value):
+    """Return the first position in [start, stop) of ascending values with one not less than ``value``, or ``stop``."""
+    while start < stop:
+        middle = (start + stop) >> 1
+        if values[middle] < value:
+            start = middle + 1
+        else:
+            stop = middle
+    return start

@@ -1,0 +1,294 @@
+"""The pattern automaton: label patterns compiled to states, arcs and failure links.
+
+States are the empty pattern, every label and every proper prefix of a pattern (JMLR 15, section 2.2). Arcs are the
+edges of the trie of all patterns, so an arc *is* a prefix of a pattern, and every pattern has exactly one arc. After
+reading some labels the automaton is in the state that is their longest suffix among the states (Aho and Corasick,
+1975).
+
+Where patterns are of segments, the labels that it has read are those of segments. Each state of two or more labels has
+a *loop*, an arc that reads its last label once more and stays in it; what it is worth is staying, the pair of equal
+labels, or the label alone if it is never seen to stay. So the cost does not depend on the lengths of segments.
+
+Where labels are tags, all of this is done with each tag of a segment label: a state also has the tag that was read
+last, so each history has a state for every tag of its last label. A pattern has as many arcs as there are pairs of a
+tag that ends its last segment but one, and a tag that begins its last one: all of them have its weight. Loops read tags
+that go on with the segment; what they are worth is a pair of tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._data.arrays import freeze_all, group_offsets, offsets_of
+from .patterns import PatternTable, TagHistory, given_patterns
+
+
+class PatternAutomaton(NamedTuple):
+    """Compiled label patterns.   L labels, Z patterns, P states, A arcs.
+
+    State 0 is the empty pattern; the others are sorted by last label, length and labels. Arcs are sorted by target and
+    length, so the arcs into a state, and all arcs that read one label, are neighbours. Arcs that never carry any mass
+    may come after all others; ``into`` leaves them out.
+    """
+
+    n_labels: int
+    state_label: np.ndarray  # (P,) int32   last label; -1 for the empty pattern
+    state_length: np.ndarray  # (P,) int32
+    fail: np.ndarray  # (P,) int32   longest proper suffix that is a state; fail[0] == 0
+    arc_source: np.ndarray  # (A,) int32   state the arc leaves
+    arc_label: np.ndarray  # (A,) int32   label it reads
+    arc_target: np.ndarray  # (A,) int32   state it enters
+    arc_suffix: np.ndarray  # (A,) int32   arc that is its longest proper suffix; -1 for single labels
+    arc_length: np.ndarray  # (A,) int32   number of labels of the source, plus 1
+    arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 if the arc is only a prefix
+    pattern_arc: np.ndarray  # (Z,) int32   the first arc of each pattern, the only one unless labels are tags
+    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state that may carry mass
+    outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
+    source_arcs: np.ndarray  # (A,) int32   arcs by source, and then by label
+
+    def __repr__(self) -> str:
+        sizes = f"{self.n_labels} labels, {len(self.pattern_arc)} patterns, {self.n_states} states, {self.n_arcs} arcs"
+        return f"PatternAutomaton({sizes})"
+
+    @property
+    def n_states(self) -> int:
+        return len(self.fail)
+
+    @property
+    def n_arcs(self) -> int:
+        return len(self.arc_source)
+
+    @property
+    def n_open(self) -> int:
+        """Number of the arcs that may carry mass."""
+        return int(self.into[-1])
+
+
+def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
+    """Compile patterns, in time linear in their total length (up to sorting).
+
+    Parameters
+    ----------
+    patterns : PatternTable
+        Patterns, including all single labels.
+    n_labels : int
+        Number of labels L.
+
+    Returns
+    -------
+    PatternAutomaton
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._engine.structure.patterns import given_patterns
+    >>> automaton = build_automaton(given_patterns([(0, 1, 0)], 2), 2)
+    >>> automaton.n_states, automaton.n_arcs  # (), 0, 1, 01;  0, 1, 01, 010
+    (4, 4)
+    """
+    tags = TagHistory.of(patterns.history, n_labels)
+    of_label = np.array(tags.codes) - tags.first  # the segment label of each label
+    pairs = np.flatnonzero(patterns.are_pairs())
+    rows = np.setdiff1d(np.flatnonzero(patterns.lengths > 1), pairs, assume_unique=True)
+    trie = _Trie(patterns.labels[rows] - tags.first, patterns.lengths[rows], tags.n_codes - tags.first)
+    states = _States(trie, of_label)
+    pattern_of_node = np.full(len(trie.parent), -1)
+    pattern_of_node[trie.node_of_row] = rows
+
+    # arcs as (source, label, target, pattern, source of the suffix): of single labels; pairs in one segment, or
+    # forbidden; patterns of segments and their prefixes; loops
+    y = np.arange(n_labels)
+    singles = np.zeros_like(y), y, states.at(1 + of_label, y), y, np.full_like(y, -1)
+    x, y = patterns.labels[pairs, -2:].T if len(pairs) else (y[:0], y[:0])
+    of_pairs = states.at(1 + of_label[x], x), y, states.at(1 + of_label[y], y), pairs, np.zeros_like(y)
+    node, x, y = states.steps(np.flatnonzero(trie.depth > 1), trie.parent)
+    node, x, y = (column[tags.border(x, y)] for column in (node, x, y))
+    shorter = trie.longest_suffix[node]
+    before = np.where(trie.depth[shorter] > 1, states.at(trie.parent[shorter], x), 0)
+    of_nodes = states.at(trie.parent[node], x), y, states.at(trie.reached[node], y), pattern_of_node[node], before
+    node, x, y = states.steps(np.flatnonzero(trie.is_state & (trie.depth > 1)), np.arange(len(trie.parent)))
+    node, x, y = (column[tags.stay(x, y)] for column in (node, x, y))
+    # all longer states that end with x lose no mass to the arc of staying in the segment, as each has a loop
+    before = states.at(1 + of_label[x], x)
+    is_pair = np.isin(before * n_labels + y, of_pairs[0] * n_labels + of_pairs[1])
+    loops = states.at(node, x), y, states.at(node, y), np.full_like(y, -1), np.where(is_pair, before, 0)
+    kinds = zip(singles, of_pairs, of_nodes, loops, strict=True)
+    source, label, target, pattern, before = (np.concatenate(column) for column in kinds)
+
+    # number the states by (last label, length, trie order), the arcs by (target, length)
+    order = np.lexsort((states.node, states.length, states.label))  # the root has label -1
+    new = np.empty_like(order)
+    new[order] = np.arange(len(order))
+    is_loop, length = np.arange(len(source)) >= len(source) - len(node), 1 + states.length[source]
+    arcs = np.lexsort((source, is_loop, length, new[target]))
+    key = source[arcs] * n_labels + label[arcs]
+    by_key = np.argsort(key)
+    suffix = by_key[np.searchsorted(key, np.maximum(before, 0) * n_labels + label, sorter=by_key)]
+    columns = (
+        states.label[order],
+        states.length[order],
+        new[states.at(trie.fail[states.node], states.label)[order]],
+        new[source[arcs]],
+        label[arcs],
+        new[target[arcs]],
+        np.where(before < 0, -1, suffix)[arcs],
+        length[arcs],
+        pattern[arcs],
+        _first_arcs(pattern[arcs], len(patterns.lengths)),
+    )
+    ranges = group_offsets(columns[5], len(order)), group_offsets(columns[3], len(order))
+    *arrays, source_arcs = freeze_all((*columns, np.argsort(columns[3], kind="stable")), np.int32)
+    return PatternAutomaton(int(n_labels), *[*arrays, *ranges, source_arcs])
+
+
+def _first_arcs(arc_pattern: np.ndarray, n_patterns: int) -> np.ndarray:
+    """Return the first arc of each pattern; -1 for patterns that never occur."""
+    first = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
+    first[arc_pattern[::-1]] = np.arange(len(arc_pattern))[::-1]
+    return first[:n_patterns]
+
+
+class _States:
+    """The states: nodes of the trie, each with every label of its last segment, which are neighbours.   S states."""
+
+    def __init__(self, trie: _Trie, of_label: np.ndarray) -> None:
+        self.labels = np.argsort(of_label, kind="stable")  # by the labels of segments
+        self.sizes = np.bincount(of_label)
+        self.starts, self.label_of_node = offsets_of(self.sizes), trie.label
+        self.rank = np.empty(len(of_label), dtype=np.int64)
+        self.rank[self.labels] = _ranks(self.sizes)
+        nodes = np.flatnonzero(trie.is_state)[1:]
+        sizes = self.sizes[trie.label[nodes]]
+        self.first = np.zeros(len(trie.parent), dtype=np.int64)
+        self.first[nodes] = 1 + offsets_of(sizes)[:-1]
+        self.node = np.append(0, np.repeat(nodes, sizes))  # (S,)
+        self.label = np.append(-1, self.labels[np.repeat(self.starts[trie.label[nodes]], sizes) + _ranks(sizes)])
+        self.length = trie.depth[self.node]
+
+    def at(self, node: np.ndarray, label: np.ndarray) -> np.ndarray:
+        """Return the states of nodes with last labels; the root has none."""
+        return self.first[node] + np.where(node > 0, self.rank[label], 0)
+
+    def steps(self, nodes: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return nodes with each label of the node that ``before`` names for them, and each of their own."""
+        last, own = self.label_of_node[before[nodes]], self.label_of_node[nodes]
+        sizes = self.sizes[last] * self.sizes[own]
+        node = np.repeat(np.arange(len(nodes)), sizes)
+        left, right = np.divmod(_ranks(sizes), self.sizes[own[node]])
+        return nodes[node], self.labels[self.starts[last[node]] + left], self.labels[self.starts[own[node]] + right]
+
+
+def _ranks(sizes: np.ndarray) -> np.ndarray:
+    """Return 0, 1, 2, ... for each of several neighbouring groups."""
+    return np.arange(sizes.sum()) - np.repeat(offsets_of(sizes)[:-1], sizes)
+
+
+def automaton_with_arcs(
+    patterns: PatternTable, runs: Sequence[tuple[int, ...]], n_labels: int
+) -> tuple[PatternAutomaton, np.ndarray]:
+    """Compile patterns, with an arc for each of the given runs of two or more label codes.
+
+    Returns the automaton, and which arcs end with one of the runs.
+    """
+    given = patterns.tuples()
+    table = given_patterns([*given, *runs], n_labels, patterns.history)
+    row = {pattern: index for index, pattern in enumerate(table.tuples())}
+    automaton = build_automaton(table, n_labels)
+    ends = np.isin(automaton.arc_pattern, [row[run] for run in runs])
+    for length in range(3, int(automaton.arc_length.max()) + 1):
+        arcs = np.flatnonzero(automaton.arc_length == length)
+        ends[arcs] |= ends[automaton.arc_suffix[arcs]]
+    given_row = np.full(len(row) + 1, -1)  # the last: of arcs that are only prefixes
+    given_row[[row[pattern] for pattern in given]] = np.arange(len(given))
+    arc_pattern = given_row[automaton.arc_pattern]
+    arc_pattern, pattern_arc = freeze_all((arc_pattern, _first_arcs(arc_pattern, len(given))), np.int32)
+    return automaton._replace(arc_pattern=arc_pattern, pattern_arc=pattern_arc), ends
+
+
+def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternAutomaton:
+    """Return the automaton with some arcs moved after all others, and left out of ``into``."""
+    order = np.argsort(is_last, kind="stable")
+    new_index = np.empty(len(order), dtype=np.int64)
+    new_index[order] = np.arange(len(order))
+    suffix = automaton.arc_suffix[order]
+    columns: dict[str, Any] = {
+        "arc_source": automaton.arc_source[order],
+        "arc_label": automaton.arc_label[order],
+        "arc_target": automaton.arc_target[order],
+        "arc_suffix": np.where(suffix < 0, -1, new_index[suffix]),
+        "arc_length": automaton.arc_length[order],
+        "arc_pattern": automaton.arc_pattern[order],
+        "pattern_arc": _first_arcs(automaton.arc_pattern[order], len(automaton.pattern_arc)),
+        "source_arcs": np.lexsort((automaton.arc_label[order], automaton.arc_source[order])),
+    }
+    kept = automaton.arc_target[~is_last]
+    columns = dict(zip(columns, freeze_all(columns.values(), np.int32), strict=True))
+    return automaton._replace(**columns, into=group_offsets(kept, automaton.n_states))
+
+
+class _Trie:
+    """The trie of patterns, and all single labels, and the longest suffixes of its nodes.   Node 0 is the root.
+
+    Parameters
+    ----------
+    labels, lengths : ndarray
+        Patterns of two or more labels, right-aligned.
+    n_labels : int
+    """
+
+    def __init__(self, labels: np.ndarray, lengths: np.ndarray, n_labels: int) -> None:
+        n_patterns, longest = labels.shape
+        labels = np.concatenate([labels, np.repeat(np.arange(n_labels)[:, None], longest, axis=1)])
+        lengths = np.concatenate([lengths, np.ones(n_labels, lengths.dtype)])
+        node = np.zeros(len(lengths), dtype=np.int64)  # node of each pattern's prefix read so far
+        parents, of_nodes, depths = [np.zeros(1, np.int64)], [np.full(1, -1)], [np.zeros(1, np.int64)]
+        n_nodes = 1
+        for depth in range(1, longest + 1):
+            rows = np.flatnonzero(lengths >= depth)
+            next_label = labels[rows, longest - lengths[rows] + depth - 1]
+            keys, inverse = np.unique(node[rows] * n_labels + next_label, return_inverse=True)
+            parents.append(keys // n_labels)
+            of_nodes.append(keys % n_labels)
+            depths.append(np.full(len(keys), depth))
+            node[rows] = n_nodes + inverse
+            n_nodes += len(keys)
+        self.parent, self.label, self.depth = (np.concatenate(column) for column in (parents, of_nodes, depths))
+        self.node_of_row = node[:n_patterns]
+        self.is_state = np.zeros(n_nodes, dtype=bool)
+        self.is_state[self.parent] = True  # the root and proper prefixes
+        self.is_state[self.depth == 1] = True
+        links = self.parent, self.label, self.depth, self.is_state
+        self.longest_suffix, self.fail = _suffix_links(*links, n_labels)
+        self.reached = np.arange(n_nodes)  # the state after a node
+        while not self.is_state[self.reached].all():
+            self.reached = np.where(self.is_state[self.reached], self.reached, self.longest_suffix[self.reached])
+
+
+def _suffix_links(
+    parent: np.ndarray, label: np.ndarray, length: np.ndarray, is_state: np.ndarray, n_labels: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return, for every node, its longest proper suffix among the nodes, and among the states.
+
+    Depth by depth: the suffix of ``p y`` is ``q y`` for the longest suffix state q of p that has a y-edge.
+    """
+    edge_keys = parent[1:] * n_labels + label[1:]  # node ids follow these keys, so they are sorted
+    longest_suffix = np.zeros(len(parent), dtype=np.int64)
+    fail = np.zeros(len(parent), dtype=np.int64)
+    for depth in range(2, int(length.max()) + 1):
+        nodes = np.flatnonzero(length == depth)
+        suffix = fail[parent[nodes]]
+        unresolved = np.arange(len(nodes))
+        while len(unresolved):
+            keys = suffix[unresolved] * n_labels + label[nodes[unresolved]]
+            edge = np.minimum(np.searchsorted(edge_keys, keys), len(edge_keys) - 1)
+            has_edge = edge_keys[edge] == keys
+            longest_suffix[nodes[unresolved[has_edge]]] = edge[has_edge] + 1
+            unresolved = unresolved[~has_edge]
+            suffix[unresolved] = fail[suffix[unresolved]]
+        link = longest_suffix[nodes]
+        while not is_state[link].all():
+            link = np.where(is_state[link], link, longest_suffix[link])
+        fail[nodes] = link
+    return longest_suffix, fail

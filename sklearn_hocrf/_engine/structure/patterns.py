@@ -1,0 +1,417 @@
+"""Label patterns: the runs of consecutive labels that have a weight (JMLR 15, section 2.2).
+
+A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes; the
+single labels always come first, whether they occur or not.
+
+With the history "segments", a pattern is of segments, the maximal runs of equal labels: no two neighbours are equal,
+and it occurs at the token that begins the last segment. A pair of equal labels stands for *staying* in a segment: it
+occurs at each token that continues one, and is the only longer pattern that does.
+
+With a :class:`TagHistory`, labels are tags, and patterns are of the labels of their segments, which have codes of their
+own. Staying is a pair of tags, of neighbours in one segment, and a single label is a tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from numbers import Integral
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ..._data.arrays import PIECE, freeze, freeze_indices, offsets_of
+from ..._data.schemes import cut_segments
+
+HISTORIES = TOKENS, SEGMENTS = "tokens", "segments"
+AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16  # what a tag may do, see TagHistory
+_MOST_PATTERNS = 1_000_000
+Runs: TypeAlias = Iterable[tuple[int, ...]]  # of label codes
+
+
+class TagHistory(NamedTuple):
+    """Labels as tags of segments.   L labels, K labels of segments.
+
+    A tag may begin a segment after one of another label (AFTER_OTHERS), or after one of its own (AFTER_EQUALS); it may
+    continue one (INSIDE), be continued (OPEN), and be the last one of its segment (LAST).
+    """
+
+    codes: tuple[int, ...]  # (L,)   code in patterns of the segment's label: from L on, or each label's own code
+    roles: tuple[int, ...]  # (L,)   sums of what each tag may do
+
+    @classmethod
+    def of(cls, history: str | TagHistory, n_labels: int) -> TagHistory:
+        """Return tags; a run of equal labels is a segment for SEGMENTS, each token is one for TOKENS."""
+        if not isinstance(history, str):
+            return history
+        role = AFTER_OTHERS | LAST | (AFTER_EQUALS if history == TOKENS else INSIDE | OPEN)
+        return cls(tuple(range(n_labels)), (role,) * n_labels)
+
+    @property
+    def first(self) -> int:
+        """Code of the first label of segments."""
+        return min(self.codes)
+
+    @property
+    def n_codes(self) -> int:
+        """Number of codes that patterns may have."""
+        return max(self.codes) + 1
+
+    def may(self, role: int) -> np.ndarray:
+        """Return which labels may do something; shape (L,)."""
+        return (np.array(self.roles) & role) > 0
+
+    def stay(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Return which labels continue the segment of the labels before them."""
+        codes = np.array(self.codes)
+        return (codes[before] == codes[after]) & self.may(OPEN)[before] & self.may(INSIDE)[after]
+
+    def border(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Return which labels begin a segment after the labels before them."""
+        codes = np.array(self.codes)
+        begins = np.where(codes[before] == codes[after], self.may(AFTER_EQUALS)[after], self.may(AFTER_OTHERS)[after])
+        return begins & self.may(LAST)[before]
+
+    def repeated(self) -> np.ndarray:
+        """Return which labels of segments may follow themselves; shape (K,)."""
+        both = [
+            np.bincount(np.array(self.codes)[self.may(role)], minlength=self.n_codes) for role in (AFTER_EQUALS, LAST)
+        ]
+        return (both[0] * both[1] > 0)[self.first :]
+
+    def is_impossible(self, run: Sequence[int]) -> bool:
+        """Return whether a run of codes has equal neighbours that segments cannot have; a pair of labels may stay."""
+        if len(run) == 2 and run[0] < len(self.codes):
+            return False
+        repeated = self.repeated()
+        return any(left == right and not repeated[left - self.first] for left, right in pairwise(run))
+
+    def checked(self, n_labels: int) -> TagHistory:
+        """Return the same as plain numbers, or raise a ValueError if it is not one of tags."""
+        codes, roles = (tuple(map(int, column)) for column in self)
+        has_codes = sorted(set(codes)) == list(range(n_labels, n_labels + len(set(codes))))
+        if not has_codes or not len(codes) == len(roles) == n_labels or not all(0 <= role < 32 for role in roles):
+            raise ValueError(f"tags of {n_labels} labels have the codes {codes!r:.60} and the roles {roles!r:.60}")
+        return TagHistory(codes, roles)
+
+
+class PatternTable(NamedTuple):
+    """Sorted label patterns.   Z patterns."""
+
+    labels: np.ndarray  # (Z, longest) int32   label codes, right-aligned, -1 on the left of shorter ones
+    lengths: np.ndarray  # (Z,) int32   number of labels, at least 1
+    history: str | TagHistory = TOKENS  # whether the labels are those of tokens or of segments
+
+    def tuples(self) -> list[tuple[int, ...]]:
+        """Return the patterns as tuples of label codes."""
+        longest = self.labels.shape[1]
+        return [tuple(row[longest - n :]) for row, n in zip(self.labels.tolist(), self.lengths.tolist(), strict=True)]
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels: all of them are patterns."""
+        return int((self.lengths == 1).sum())
+
+    def checked(self) -> PatternTable:
+        """Return the table with read-only arrays, or raise a ValueError if it is not a valid table of this module."""
+        labels = np.asarray(self.labels)
+        longest = labels.shape[1] if labels.ndim == 2 and labels.dtype.kind in "iu" else 0
+        lengths = freeze_indices(self.lengths, longest + 1, "lengths of label patterns", start=1)
+        if not longest or len(labels) != len(lengths) or lengths.max(initial=0) != longest:
+            raise ValueError(f"label patterns of shape {labels.shape} do not match {len(lengths)} lengths")
+        history = self.history
+        if not isinstance(history, str):
+            history = TagHistory(*history).checked(self.n_labels)
+        elif history not in HISTORIES:
+            raise ValueError(f"the history of label patterns must be one of {HISTORIES}, got {history!r:.60}")
+        table, tags = PatternTable(freeze(labels, np.int32), lengths, history), TagHistory.of(history, self.n_labels)
+        is_label = np.arange(longest) >= longest - lengths[:, None]
+        most = np.where(lengths > 1, tags.n_codes, table.n_labels)[:, None]
+        if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, most, 0)).any():
+            raise ValueError(f"labels of patterns must lie in [0, {tags.n_codes}), with -1 on the left of shorter ones")
+        steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first nonzero step decides
+        if (steps[np.arange(len(steps)), (steps != 0).argmax(axis=1)] <= 0).any():
+            raise ValueError("label patterns must be sorted, by length and then by labels, without duplicates")
+        pairs, longer = labels[table.are_pairs()][:, -2:], (lengths > 1) & ~table.are_pairs()
+        of_segments = np.where(is_label, labels, tags.first)[longer] - tags.first
+        equal = is_label[longer, :-1] & (of_segments[:, 1:] == of_segments[:, :-1]) & (of_segments[:, 1:] >= 0)
+        if pairs.size and (pairs.max() >= table.n_labels or not tags.stay(*pairs.T).all()) or (of_segments < 0).any():
+            raise ValueError("patterns of segments and pairs of tags in one segment must not be mixed")
+        if (equal & ~tags.repeated()[of_segments[:, 1:]]).any():
+            raise ValueError("patterns of segments must not have equal neighbours")
+        return table
+
+    def are_pairs(self) -> np.ndarray:
+        """Return which patterns are pairs of labels in one segment; shape (Z,)."""
+        if self.labels.shape[1] < 2 or self.history == TOKENS:
+            return np.zeros(len(self.lengths), bool)
+        before, after = self.labels[:, -2:].T
+        is_tag = after < (self.n_labels if self.history != SEGMENTS else 0)
+        return (self.lengths == 2) & (is_tag | ((self.history == SEGMENTS) & (before == after)))
+
+    def subset(self, kept: np.ndarray) -> PatternTable:
+        """Return the patterns that a mask of shape (Z,) keeps."""
+        lengths = self.lengths[kept]
+        return PatternTable(np.ascontiguousarray(self.labels[kept][:, -lengths.max() :]), lengths, self.history)
+
+
+class PatternCounts(NamedTuple):
+    """Label patterns of two or more labels that occur in training labels, and how often, by order.   N tokens.
+
+    Each pattern is represented by an example, a run of ``codes``, so that the size of the pattern table is known before
+    it is made.
+    """
+
+    codes: np.ndarray  # (N,) int32   label codes
+    ends: list[np.ndarray]  # by order, from 1: the last token of some occurrence of each pattern
+    counts: list[np.ndarray]  # by order: weighted counts
+    history: str | TagHistory = TOKENS
+
+    def rows(self, order: int) -> np.ndarray:
+        """Return the labels of the patterns of an order, sorted; shape (n_patterns, order + 1)."""
+        return self.codes[self.ends[order - 1][:, None] + np.arange(-order, 1)]
+
+    @classmethod
+    def of_tables(
+        cls, tables: Sequence[np.ndarray], counts: Iterable[np.ndarray], history: str | TagHistory = TOKENS
+    ) -> PatternCounts:
+        """Return the patterns in tables by order, from 1, each with sorted rows."""
+        stops = offsets_of([table.size for table in tables])[1:]
+        ends = [
+            stop - 1 - length * np.arange(len(table))[::-1]
+            for stop, length, table in zip(stops, range(2, len(tables) + 2), tables, strict=True)
+        ]
+        codes = np.concatenate([np.empty(0, np.int32), *(table.ravel() for table in tables)])
+        return cls(codes, ends, list(counts), history)
+
+    def compact(self) -> PatternCounts:
+        """Return the same without the tokens outside the examples, to be sent to another process."""
+        orders = range(1, len(self.ends) + 1)
+        return self.of_tables([self.rows(order) for order in orders], self.counts, self.history)
+
+    def merged(self, other: PatternCounts) -> PatternCounts:
+        """Return the patterns of both, with the sums of the counts."""
+        tables, counts = [], []
+        for order in range(1, max(len(self.ends), len(other.ends)) + 1):
+            parts = [part for part in (self, other) if order <= len(part.ends)]
+            rows = np.concatenate([part.rows(order) for part in parts])
+            table, row_id = np.unique(rows, axis=0, return_inverse=True)
+            tables.append(table)
+            weights = np.concatenate([part.counts[order - 1] for part in parts])
+            counts.append(np.bincount(row_id.ravel(), weights=weights, minlength=len(table)))
+        return self.of_tables(tables, counts, self.history)
+
+    def frequent(
+        self, n_labels: int, min_count: float = 1, announce: Callable[[int, int], None] | None = None
+    ) -> PatternTable:
+        """Return the table of all single labels and the patterns that occur often enough.
+
+        Parameters
+        ----------
+        n_labels : int
+            Number of labels L; all L single labels are patterns.
+        min_count : float
+            Patterns of two or more labels that occur less often are left out; see :func:`is_frequent`.
+        announce : callable or None
+            ``announce(n_patterns, longest)`` is called before the table is made, which may be large.
+        """
+        kept = [is_frequent(counts, min_count) for counts in self.counts]
+        n_orders = max([order for order, chosen in enumerate(kept, 1) if chosen.any()], default=0)
+        if announce is not None:
+            announce(n_labels + sum(int(chosen.sum()) for chosen in kept), 1 + n_orders)
+        frequent = self._replace(ends=[ends[chosen] for ends, chosen in zip(self.ends, kept, strict=True)])
+        longer = map(frequent.rows, range(1, n_orders + 1))
+        return _stack([np.arange(n_labels, dtype=np.int32)[:, None], *longer], self.history)
+
+
+def count_patterns(
+    codes: np.ndarray,
+    offsets: np.ndarray,
+    n_labels: int,
+    max_order: int,
+    min_count: float = 1,
+    sequence_weight: np.ndarray | None = None,
+    history: str | TagHistory = TOKENS,
+) -> PatternCounts:
+    """Count the patterns of two or more labels in training labels, up to ``max_order``.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (N,), int32
+        Label codes of all tokens.
+    offsets : ndarray of shape (n_sequences + 1,), int64
+        Token range of each sequence.
+    n_labels : int
+    max_order : int
+        Highest order; patterns have up to ``max_order + 1`` labels.
+    min_count : float
+        Patterns that occur less often are left out, see :func:`is_frequent`, and with them all longer ones, which
+        cannot occur more often. For counts that will be merged it is 1.
+    sequence_weight : ndarray of shape (n_sequences,) or None
+        How often each sequence counts; a sequence of weight 0 is ignored.
+    history : {"tokens", "segments"} or TagHistory
+        Except for "tokens", pairs of labels are counted inside segments, and patterns of segments at their borders.
+
+    Returns
+    -------
+    PatternCounts
+    """
+    if history != TOKENS:
+        tags = TagHistory.of(history, n_labels)
+        of_segments = np.array(tags.codes, np.int32)[codes]
+        segments = cut_segments(~tags.stay(codes[:-1], codes[1:]), of_segments, offsets)
+        weight = None if sequence_weight is None else np.repeat(sequence_weight, np.diff(segments.offsets))
+        bounds = np.append(segments.start, len(codes))
+        pairs = count_patterns(codes, bounds, n_labels, min(max_order, 1), min_count, weight)
+        each = segments.codes, segments.offsets, tags.n_codes
+        return pairs.merged(count_patterns(*each, max_order, min_count, sequence_weight))._replace(history=history)
+    lengths = np.diff(offsets)
+    weight = None if sequence_weight is None else np.repeat(sequence_weight, lengths)
+    begins = np.zeros(len(codes), dtype=bool)
+    begins[offsets[:-1][lengths > 0]] = True
+    found = PatternCounts(codes, [], [])
+    # id, among patterns of the same length, of the pattern that ends at each token; -1 for none
+    ids = np.where(True if weight is None else weight > 0, codes, -1).astype(np.int32)
+    n_ids = n_labels
+    for _ in range(max_order):
+        ends = np.flatnonzero(~begins[1:] & (ids[:-1] >= 0)) + 1
+        # prefix ids are lexicographic, so the keys of their extensions are too
+        keys = ids[ends - 1] * np.int64(n_labels) + codes[ends]
+        key_id, counts, first = _count_keys(keys, n_ids * n_labels, None if weight is None else weight[ends])
+        kept = is_frequent(counts, min_count)
+        if not kept.any():
+            break
+        found.ends.append(ends[first[kept]])
+        found.counts.append(counts[kept])
+        ids = np.full(len(codes), -1, dtype=np.int32)
+        ids[ends] = np.where(kept, np.cumsum(kept) - 1, -1)[key_id]
+        n_ids = int(np.count_nonzero(kept))
+    return found
+
+
+def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the id of each key among the distinct keys, in order; their counts; and one position of each."""
+    if n_keys > len(keys):
+        _, first, key_id = np.unique(keys, return_index=True, return_inverse=True)
+        return key_id, np.bincount(key_id, weights=weight, minlength=len(first)).astype(np.float64), first
+    is_key = np.bincount(keys, minlength=n_keys) > 0  # a table takes less time and memory than sorting
+    key_id = (np.cumsum(is_key, dtype=np.int32) - np.int32(1))[keys]
+    counts = np.bincount(keys, weights=weight, minlength=n_keys)[is_key].astype(np.float64)
+    position = np.empty(n_keys, dtype=np.int64)
+    for start in range(0, len(keys), PIECE):
+        part = keys[start : start + PIECE]
+        position[part] = np.arange(start, start + len(part))
+    return key_id, counts, position[is_key]
+
+
+def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKENS) -> PatternTable:
+    """Return all patterns over ``n_labels`` labels up to ``max_order``.
+
+    Raises
+    ------
+    ValueError
+        If there are more than a million.
+    """
+    tags = TagHistory.of(history, n_labels)
+    repeated, of_label = tags.repeated(), np.array(tags.codes) - tags.first
+    n_open, n_inside = (np.bincount(of_label[tags.may(role)], minlength=len(repeated)) for role in (OPEN, INSIDE))
+    # patterns of segments, and those that do not repeat the last
+    n_next, n_same = len(repeated), int((~repeated).sum())
+    total = n_labels + (int(n_open @ n_inside) if max_order else 0)
+    for _ in range(max_order):
+        n_next, n_same = len(repeated) * n_next - n_same, int((~repeated).sum()) * n_next - n_same
+        total += n_next
+        if total > _MOST_PATTERNS:
+            raise ValueError(
+                f"patterns='all' makes more than {_MOST_PATTERNS:,} patterns of {n_labels} labels up to "
+                f'max_order={max_order}; use patterns="observed", or max_order=1 for all pairs'
+            )
+    rows = codes = tags.first + np.arange(len(repeated), dtype=np.int32)[:, None]
+    tables = [np.arange(n_labels, dtype=np.int32)[:, None]]
+    for length in range(2, max_order + 2):
+        rows = np.hstack([np.repeat(rows, len(codes), axis=0), np.tile(codes, (len(rows), 1))])
+        rows = rows[(rows[:, -2] != rows[:, -1]) | repeated[rows[:, -1] - tags.first]]
+        tables.append(rows)
+        if length == 2 and n_open.any():
+            labels = np.arange(n_labels, dtype=np.int32)
+            pairs = np.stack([np.repeat(labels, n_labels), np.tile(labels, n_labels)], axis=1)
+            tables[1] = np.unique(np.concatenate([pairs[tags.stay(*pairs.T)], rows]), axis=0)
+    return _stack([table for table in tables if len(table)], history)
+
+
+def given_patterns(
+    patterns: Iterable[Sequence[int]], n_labels: int, history: str | TagHistory = TOKENS
+) -> PatternTable:
+    """Return the table of the given tuples of label codes; single labels are added, duplicates dropped."""
+    by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
+    for pattern in patterns:
+        by_length.setdefault(len(pattern), set()).add(tuple(pattern))
+    return _stack([np.array(sorted(by_length[n]), dtype=np.int32) for n in sorted(by_length)], history)
+
+
+def has_equal_neighbours(run: Sequence[Any]) -> bool:
+    """Return whether a run of three or more labels cannot be one of segments, which differ from their neighbours."""
+    return len(run) > 2 and any(left == right for left, right in pairwise(run))
+
+
+def without_forbidden(patterns: PatternTable, forbidden: Iterable[Sequence[int]]) -> PatternTable:
+    """Return the patterns that do not contain a forbidden run of labels, and thus can occur."""
+    return patterns.subset(~contain_any(patterns.labels, forbidden))
+
+
+def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:
+    """Return which rows of label codes contain any of the runs of label codes; -1 is not a label; shape (len(rows),).
+
+    Examples
+    --------
+    >>> contain_any(np.array([[-1, 0, 1], [1, 0, 0]]), [(0, 1)])
+    array([ True, False])
+    """
+    found = np.zeros(len(rows), dtype=bool)
+    by_length: dict[int, list] = {}
+    for run in runs:
+        by_length.setdefault(len(run), []).append(run)
+    for length, given in by_length.items():
+        if length <= rows.shape[1]:
+            windows = sliding_window_view(rows, length, axis=1)
+            every = np.concatenate([np.array(given), windows.reshape(-1, length)])
+            row_id = np.unique(every, axis=0, return_inverse=True)[1].ravel()
+            is_given = np.isin(row_id[len(given) :], row_id[: len(given)])
+            found |= is_given.reshape(len(rows), -1).any(axis=1)
+    return found
+
+
+def checked_forbidden(forbidden: Iterable[Sequence[int]], n_codes: int) -> tuple[tuple[int, ...], ...]:
+    """Return forbidden runs of two or more label codes, sorted and distinct, or raise a ValueError."""
+    runs = set()
+    for run in forbidden:
+        is_run = isinstance(run, (tuple, list)) and len(run) > 1
+        if not is_run or not all(isinstance(y, Integral) and 0 <= y < n_codes for y in run):
+            raise ValueError(f"a forbidden run must have two or more labels in [0, {n_codes}), got {run!r:.80}")
+        runs.add(tuple(map(int, run)))
+    return tuple(sorted(runs, key=lambda run: (len(run), run)))
+
+
+def pairs_of_equals(n_labels: int) -> tuple[tuple[int, int], ...]:
+    """Return each label twice: the runs to forbid if no label may follow itself."""
+    return tuple((label, label) for label in range(n_labels))
+
+
+def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
+    """Return which weighted counts reach ``min_count``; if it is at most 1, all positive counts do, however small."""
+    return counts >= min_count if min_count > 1 else counts > 0
+
+
+def _stack(tables: Sequence[np.ndarray], history: str | TagHistory) -> PatternTable:
+    """Stack blocks of patterns of equal length in one right-aligned table."""
+    longest = max(table.shape[1] for table in tables)
+    labels = np.full((sum(map(len, tables)), longest), -1, dtype=np.int32)
+    lengths = np.empty(len(labels), dtype=np.int32)
+    first = 0
+    for table in tables:
+        rows = slice(first, first + len(table))
+        labels[rows, longest - table.shape[1] :] = table
+        lengths[rows] = table.shape[1]
+        first = rows.stop
+    return PatternTable(labels, lengths, history)

@@ -1,0 +1,355 @@
+"""Segments of any length as a chain: labels of tokens that say the age of their segment.
+
+The *age* of a segment at a token is the number of its tokens up to there. An *aged label* is a label and an age; the
+highest age of a label also stands for all later tokens. A segmentation is one sequence of aged labels: those of age 1
+begin segments, all others continue them. So the score of a segment is the sum of what each of its tokens adds to the
+score of a segment that ended with the token before (docs/develop/theory.md).
+
+A state of the chain is a state of the pattern automaton with an age. It reads a label of age 1 as the automaton reads
+the label. At age a it reads its own label at age a + 1, and keeps its history; it cannot read other ages.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._data.arrays import freeze, freeze_all, group_offsets, joined_ranges, offsets_of
+from ..._data.masks import Mask
+from ..._data.segments import BEGIN, FROM_START, NO_LIMIT, RANGE, WHOLE, Channel, LengthBlock
+from ..kernels.tag_segments import Tags
+from .automaton import PatternAutomaton
+from .segment_layout import LengthEntries, SegmentLayout
+from .sum_network import build_sum_network
+from .weighted_arcs import ArcLayout, CompiledPatterns, arc_structure
+
+MOST_AGES = 256  # more would cost as much as a table of candidate segments
+
+
+class AgeLinks(NamedTuple):
+    """What the score columns of a layout add to the columns of a chain of aged labels, for kernels.   C of these."""
+
+    starts: np.ndarray  # (C + 1,) int64   range of each column's items
+    column: np.ndarray  # int32   of the layout
+    shift: np.ndarray  # int64   how many tokens before it is read
+    sign: np.ndarray  # float64
+
+
+class _AgedStates(NamedTuple):
+    """The states of a chain of aged labels: (), then each state of an automaton at each age, in the order of labels.
+
+    P states of the automaton, S of the chain without ().
+    """
+
+    state: np.ndarray  # (S,)   of the automaton; here in its order
+    age: np.ndarray  # (S,)
+    label: np.ndarray  # (S,)   aged label
+    order: np.ndarray  # (S,)   by aged label
+    position: np.ndarray  # (S + 1,)   the place of (), and of each state, in that order
+    first: np.ndarray  # (P,)   where the ages of a state begin
+
+    def ids(self, states: np.ndarray, ages: np.ndarray | int) -> np.ndarray:
+        """Return the numbers of states at ages; () has none."""
+        return self.position[self.first[states] + np.where(states > 0, ages, 1) - 1]
+
+
+class _Increment(NamedTuple):
+    """What a token adds to the score of its segment, at some ages."""
+
+    first: int  # age
+    last: int
+    shift: int  # from which token, counted back from the one that is read
+    sign: float
+
+
+def _increments(channel: Channel) -> list[_Increment]:
+    """Return what each token of a segment adds to the score of a column of a channel."""
+    anchor, offset, shortest, longest = channel
+    if channel == WHOLE:
+        return []
+    if anchor == RANGE:  # each token as soon as enough tokens follow
+        return [_Increment(shortest, NO_LIMIT, shortest - 1 - offset, 1.0)]
+    if anchor == FROM_START:
+        found = [_Increment(shortest, shortest, shortest - 1 - offset, 1.0)]
+        return found if longest == NO_LIMIT else [*found, _Increment(longest + 1, longest + 1, longest - offset, -1.0)]
+    return [
+        _Increment(shortest, longest, offset, 1.0),
+        _Increment(shortest + 1, min(longest, NO_LIMIT - 1) + 1, offset + 1, -1.0),
+    ]
+
+
+def what_needs_lengths(layout: SegmentLayout) -> list[str]:
+    """Return what of a layout cannot be scored token by token, in words for messages."""
+    found = []
+    if layout.shortest is not None and (layout.shortest > 1).any():
+        found.append("the shortest segment_length")
+    of_lengths = _pairs_of_lengths(layout)
+    if any(block.kind == "gamma" for block, _, _ in of_lengths):
+        found.append("length='gamma'")
+    elif any(_n_ages_of(block, feature) > MOST_AGES for block, _, feature in of_lengths):
+        found.append(f"features of lengths above {MOST_AGES - 2}, or {MOST_AGES - 1} if capped (max_length)")
+    whole = layout.features.channel[layout.pair_feature] == layout.channels.index(WHOLE)
+    if np.count_nonzero(whole) > len(of_lengths):
+        found.append("features of whole segments (identity, functions, log odds of texts)")
+    if layout.longest[layout.longest < NO_LIMIT].max(initial=0) > MOST_AGES:
+        found.append(f"other labels with a segment_length above {MOST_AGES}")
+    return found
+
+
+def _n_ages_of(block: LengthBlock, feature: int) -> int:
+    """Return how many ages a feature of lengths tells apart.
+
+    The weight of length n = feature + 1 is added at age n and, unless it is of "n or more", taken back at age n + 1;
+    one more age stands for all later tokens.
+    """
+    is_capped = block.kind == "capped" and feature == block.n_features - 1
+    return feature + (2 if is_capped else 3)
+
+
+def _pairs_of_lengths(layout: SegmentLayout) -> list[tuple[LengthBlock, int, int]]:
+    """Return the pairs with features of lengths: their block, the pair, and which feature of the block it has."""
+    features = layout.pair_feature
+    return [
+        (block, pair, int(features[pair]) - first)
+        for first, block in layout.length_blocks
+        for pair in np.flatnonzero((features >= first) & (features < first + block.n_features)).tolist()
+    ]
+
+
+def aged(layout: SegmentLayout) -> AgedLayout:
+    """Return the aged layout of a layout, which keeps it."""
+    return layout.derived(AgedLayout)
+
+
+class AgedLayout(ArcLayout):
+    """The weights of a layout of segments as scores of a chain of aged labels.   L labels, M aged labels, A arcs.
+
+    Parameters
+    ----------
+    layout : SegmentLayout
+        One whose scores are sums over tokens: :func:`what_needs_lengths` finds nothing.
+
+    Attributes
+    ----------
+    label, age : ndarray of shape (M,)
+        Label and age of each aged label; those of age 1 come first, in the order of the labels.
+    n_columns : int
+        Number of columns of the chain: aged labels, then what moves the scores of arcs.
+    compiled, arc_structure, bias_pattern, first_bias
+        As in :class:`ArcLayout`: the automaton over aged labels, whose ``pattern_arc`` are the arcs of the layout's
+        patterns.
+    links : AgeLinks
+    length_entries : LengthEntries
+        The weights of lengths and tokens, and the columns of the chain to which they add.
+    layout_arc : ndarray of shape (A,), int64
+        The arc of the layout that an arc with a label of age 1 stands for; -1 for all others.
+    """
+
+    def __init__(self, layout: SegmentLayout) -> None:
+        self.bias_pattern, self.first_bias = layout.bias_pattern, layout.first_bias
+        increments = [_increments(layout.channels[channel]) for channel in layout.column_channel]
+        self._set_ages(layout, increments)
+        column_of_arc = self._compile(layout)
+        self.arc_structure = arc_structure(self.compiled, column_of_arc)
+        items = [
+            (self._columns[pattern, age], column, shift, sign)
+            for column, row in enumerate(layout.column_pattern.tolist())
+            for pattern in self._owners(layout, row)
+            for first, last, shift, sign in increments[column]
+            for age in range(first, min(last, self._n_ages(layout, pattern)) + 1)
+        ]
+        target, column, shift, sign = np.array(items).reshape(-1, 4).T
+        order = np.argsort(target, kind="stable")
+        starts = group_offsets(target.astype(np.int64), self.n_columns)
+        of_links = starts, column[order], shift[order], sign[order]
+        self.links = AgeLinks(*freeze_all(of_links, np.int64, np.int32, np.int64, np.float64))
+        self.length_entries = self._length_entries(layout)
+
+    def _owners(self, layout: SegmentLayout, row: int) -> list[int]:
+        """Return the patterns to whose scores a row of weights adds: the pattern, or the labels with the part."""
+        part = row - len(layout.patterns.lengths)
+        return [row] if part < 0 else layout.parts.labels()[layout.parts.parts == part].tolist()
+
+    def _n_ages(self, layout: SegmentLayout, row: int) -> int:
+        """Return at how many ages segments that end with a pattern have scores of their own."""
+        return int(self._most[layout.patterns.labels[row, -1]]) if self._has_ages[row] else 1
+
+    def _set_ages(self, layout: SegmentLayout, increments: list[list[_Increment]]) -> None:
+        """Set the ages that scores tell apart, and number the columns of the chain."""
+        n_labels, last_label = layout.automaton.n_labels, layout.patterns.labels[:, -1]
+        most, has_ages = np.full(n_labels, 2), np.zeros(len(last_label), bool)
+        has_ages[:n_labels] = True
+        is_own = np.zeros(len(last_label), bool)  # has columns of its own
+        is_own[:n_labels] = True
+        for column, row in enumerate(layout.column_pattern.tolist()):
+            changes = [age for part in increments[column] for age in (part.first, part.last + 1)]
+            for pattern in self._owners(layout, row):
+                is_own[pattern] = True
+                has_ages[pattern] |= layout.channels[layout.column_channel[column]] != BEGIN
+                label = last_label[pattern]
+                most[label] = max([most[label], *(age for age in changes if age <= NO_LIMIT)])
+        for block, pair, feature in _pairs_of_lengths(layout):
+            for pattern in self._owners(layout, int(layout.pair_pattern[pair])):
+                label = last_label[pattern]
+                most[label] = max(most[label], _n_ages_of(block, feature))
+        self._loops = layout.longest == NO_LIMIT
+        self._most, self._has_ages = np.where(self._loops, most, layout.longest), has_ages
+        later = self._most - 1
+        self.label = np.concatenate([np.arange(n_labels), np.repeat(np.arange(n_labels), later)])
+        first_later = n_labels + offsets_of(later)
+        self.age = np.concatenate([np.ones(n_labels, np.int64), 2 + joined_ranges(0 * later, later)])
+        self._first_later = first_later
+        self._columns = {(int(y), int(a)): m for m, (y, a) in enumerate(zip(self.label, self.age, strict=True))}
+        for row in np.flatnonzero(is_own)[n_labels:].tolist():
+            for age in range(1, self._n_ages(layout, row) + 1):
+                self._columns[row, age] = len(self._columns)
+        self.n_columns = len(self._columns)
+
+    def _with_states(self, layout: SegmentLayout) -> tuple[CompiledPatterns, np.ndarray]:
+        """Return compiled patterns with a state for each pattern that has ages, and the arcs of the layout's patterns.
+
+        While a segment lasts, the state says which patterns it has ended: patterns that are nobody's prefix have none.
+        """
+        tuples, base = layout.patterns.tuples(), layout.compiled
+        own, spans = base.automaton, np.flatnonzero(self._has_ages)[layout.automaton.n_labels :]
+        if (own.state_length[own.arc_target[own.pattern_arc[spans]]] == layout.patterns.lengths[spans]).all():
+            return base, own.pattern_arc
+        base = layout.compiled_with_states([tuples[span] for span in spans])
+        row_of = {pattern: row for row, pattern in enumerate(base.patterns.tuples())}
+        return base, base.automaton.pattern_arc[[row_of[pattern] for pattern in tuples]]
+
+    def _aged_states(self, own: PatternAutomaton) -> _AgedStates:
+        """Return the states of the chain."""
+        n_ages = np.append(0, self._most[own.state_label[1:]])
+        state, age = np.repeat(np.arange(own.n_states), n_ages), 1 + joined_ranges(0 * n_ages, n_ages)
+        label = self._aged_label(own.state_label[state], age)
+        order, first = np.lexsort((state, label)), np.append(0, 1 + offsets_of(n_ages)[1:-1])
+        return _AgedStates(state, age, label, order, np.append(0, 1 + np.argsort(order)), first)
+
+    def _compile(self, layout: SegmentLayout) -> np.ndarray:
+        """Compile the automaton, and return the column of each arc, or -1."""
+        n_labels, n_patterns = layout.automaton.n_labels, len(layout.patterns.lengths)
+        base, pattern_arc = self._with_states(layout)
+        own = base.automaton
+        n_own, single = own.n_arcs, own.arc_target[pattern_arc[:n_labels]]  # states of single labels
+
+        states = self._aged_states(own)
+        state, age, labels, order = states.state, states.age, states.label, states.order
+        length, state_id = own.state_length[state], states.ids
+
+        # arcs: those of the automaton; those that continue a segment; and closed ones, for ages that cannot be read. A
+        # state without an arc uses that of a lower age, then of a suffix. So the empty state has closed arcs for all
+        # later ages, with which no segment begins; and a state has one for its own age, which the state of the age
+        # below reads. At the highest age of a label without a limit it is open: it is the loop of all later tokens
+        stays = np.flatnonzero(age > 1)
+        to, at = state[stays], age[stays]
+        of_stay = np.full((own.n_states, int(self._most.max()) + 1), -1)
+        of_stay[to, at] = n_own + np.arange(len(stays))
+        later = np.arange(n_labels, len(self.label))
+        shut = stays[(at < self._most[own.state_label[to]]) | ~self._loops[own.state_label[to]]]
+        n_closed = len(later) + len(shut)
+        columns = {
+            "source": [state_id(own.arc_source, 1), state_id(to, at - 1), 0 * later, state_id(state[shut], age[shut])],
+            "label": [own.arc_label, labels[stays], later, labels[shut]],
+            "target": [
+                state_id(own.arc_target, 1),
+                state_id(to, at),
+                state_id(single[self.label[later]], self.age[later]),
+                state_id(state[shut], age[shut]),
+            ],
+            "suffix": [own.arc_suffix, of_stay[own.fail[to], at], np.full(n_closed, -1)],
+            "length": [own.arc_length, length[stays], np.ones(n_closed, np.int64)],
+            "layout": [self._arcs_of_layout(layout, own), np.full(len(stays) + n_closed, -1)],
+        }
+        source, label, target, suffix, arc_length, layout_arc = (np.concatenate(part) for part in columns.values())
+        is_closed, n_arcs = np.zeros(len(source), bool), len(source)
+        is_closed[own.n_open : n_own] = is_closed[n_arcs - n_closed :] = True
+        arcs = np.lexsort((np.arange(n_arcs), arc_length, target, is_closed))
+        new = np.argsort(arcs)
+        suffix = np.where(suffix < 0, -1, new[suffix])[arcs]
+        source, target, arc_length = source[arcs], target[arcs], arc_length[arcs]
+        arc_pattern = np.full(n_arcs, -1)
+        arc_pattern[new[pattern_arc]] = np.arange(n_patterns)
+        tables = (
+            np.append(-1, labels[order]),
+            np.append(0, length[order]),
+            np.append(0, state_id(*self._failing(own, state[order], age[order]))),
+            source,
+            label[arcs],
+            target,
+            suffix,
+            arc_length,
+            arc_pattern,
+            new[pattern_arc],
+        )
+        into, out_of = (group_offsets(of, 1 + len(state)) for of in (target[~is_closed[arcs]], source))
+        ranges = into, out_of, freeze(np.argsort(source, kind="stable"), np.int32)
+        automaton = PatternAutomaton(len(self.label), *[*freeze_all(tables, np.int32), *ranges])
+        forbidden = np.concatenate([new[base.forbidden_arcs], new[n_arcs - n_closed :]])
+        longer = [np.flatnonzero(arc_length == n) for n in range(2, int(arc_length.max()) + 1)]
+        self.layout_arc = layout_arc[arcs]
+        self.compiled = CompiledPatterns(
+            layout.patterns, automaton, build_sum_network(automaton), freeze(forbidden, np.int32), tuple(longer)
+        )
+        arcs_at_ages = of_stay[own.arc_target[pattern_arc]]  # of patterns with states
+        arcs_at_ages[:, 1] = pattern_arc
+        column_of_arc = np.full(n_arcs, -1)
+        for (row, at_age), column in self._columns.items():
+            if row >= n_labels:
+                column_of_arc[new[arcs_at_ages[row, at_age]]] = column
+        return column_of_arc
+
+    def _aged_label(self, label: np.ndarray, age: np.ndarray) -> np.ndarray:
+        """Return the indices of aged labels."""
+        return np.where(age == 1, label, self._first_later[label] + age - 2)
+
+    @staticmethod
+    def _failing(own: PatternAutomaton, state: np.ndarray, age: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the states, and their ages, whose arcs a state uses where it has none: a lower age, then a suffix."""
+        return np.where(age > 1, state, own.fail[state]), np.where(age > 1, age - 1, 1)
+
+    @staticmethod
+    def _arcs_of_layout(layout: SegmentLayout, own: PatternAutomaton) -> np.ndarray:
+        """Return the arc of the layout with the same weights as each arc of an automaton with more states."""
+        kept = layout.automaton
+        if own is kept:
+            return np.arange(kept.n_arcs)
+        arc_of = {
+            key: arc for arc, key in enumerate(zip(kept.arc_source.tolist(), kept.arc_label.tolist(), strict=True))
+        }
+        state_of, found = np.zeros(own.n_states, np.int64), np.empty(own.n_arcs, np.int64)
+        for arc in np.argsort(own.arc_length, kind="stable").tolist():
+            state, label, target = int(state_of[own.arc_source[arc]]), int(own.arc_label[arc]), own.arc_target[arc]
+            while (state, label) not in arc_of:
+                state = int(kept.fail[state])
+            found[arc] = arc_of[state, label]
+            if own.state_length[target] == own.arc_length[arc]:  # the edge of the trie that leads to the state
+                state_of[target] = kept.arc_target[found[arc]]
+        return found
+
+    def _length_entries(self, layout: SegmentLayout) -> LengthEntries:
+        """Return which weights of lengths and tokens count for which columns of the chain."""
+        entries: list[tuple[int, int, float]] = []
+        for index, label in enumerate(layout.token_labels.tolist(), start=layout.n_pairs):
+            entries += [(self._columns[label, age], index, 1.0) for age in range(1, int(self._most[label]) + 1)]
+        for block, pair, feature in _pairs_of_lengths(layout):
+            added = np.diff(block.table(MOST_AGES)[:, feature], prepend=0.0)  # at each age
+            for row in self._owners(layout, int(layout.pair_pattern[pair])):
+                ages = np.flatnonzero(added[: self._n_ages(layout, row)])
+                entries += [(self._columns[row, age + 1], pair, added[age]) for age in ages.tolist()]
+        column, weight, value = np.array(entries).reshape(-1, 3).T
+        return LengthEntries(column.astype(np.int64), weight.astype(np.int64), value)
+
+    def allowed(self, mask: Mask) -> np.ndarray:
+        """Return which aged labels tokens may have under a mask of labels and borders; shape (N, M), bool."""
+        may_be = np.where(self.age == 1, mask.begins[:, None] >= 0, mask.begins[:, None] <= 0)
+        return freeze(mask.allowed[:, self.label] & may_be, np.bool_)
+
+    def tags(self) -> Tags:
+        """Return aged labels as tags of segments."""
+        follows = self.age[:, None] + 1 == self.age
+        last = self.age == self._most[self.label]
+        follows |= np.diag(last & self._loops[self.label])
+        goes_on = (self.label[:, None] == self.label) & (self.age > 1) & follows
+        return Tags(freeze(goes_on, np.bool_), freeze(self.label, np.int32))

@@ -1,0 +1,469 @@
+"""Weights and scores of segments: the weights, and the tables that the semi-Markov kernels need.
+
+A score column is a label pattern in a channel. The columns contribute to the score of a segment [u, v) in two ways.
+Columns of longer patterns at the segment's first token concern only the border at u: they move the arc scores there, as
+in a chain. All others give a score of the whole segment, one number for each *scored pattern*, start and length: the
+first L scored patterns are the single labels, the others the longer patterns that have such columns. They are followed
+by parts of labels; their scores are added to the scores of the labels that have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from ..._data.arrays import freeze_all, freeze_indices, joined_ranges, offsets_of
+from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, without_dense
+from ..._data.forks import cached_property
+from ..._data.segment_features import RowBlock, blocks_of, channel_tokens, segment_counts, segment_features
+from ..._data.segments import (
+    AS_A_WHOLE,
+    BAG,
+    BEGIN,
+    NO_LIMIT,
+    WHOLE,
+    Channel,
+    LengthBlock,
+    Segments,
+    TokenBlock,
+    are_short,
+)
+from .dense_columns import DenseProduct
+from .label_parts import Endings, PartLinks, endings, link_parts
+from .label_sets import LabelSets
+from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
+from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, first_seen, row_indicator, values_at
+from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals
+from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_of_labels, arcs_with_suffix, compile_patterns
+
+_CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
+_CANDIDATE_DTYPES = np.int64, np.int32, np.int64, np.uint32, np.uint32, np.float64
+
+
+class SegmentIndex(NamedTuple):
+    """The layout of segment scores for kernels.   K scored patterns, E cells of a row, H members, Q span arcs.
+
+    The row of a token contains the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is the score
+    of scored pattern k for length d. Members of a scored pattern are its columns, with their channels.
+    """
+
+    longest: np.ndarray  # (K,) int64   highest length
+    first_cell: np.ndarray  # (K + 1,) int64
+    scored_label: np.ndarray  # int32   last label of scored patterns; parts have none
+    first_state: np.ndarray  # (L + 1,) int64   range of the states that end with each label
+    member_starts: np.ndarray  # (K + 1,) int64
+    member_column: np.ndarray  # (H,) int32
+    member_channel: np.ndarray  # (H, 4) int32   anchor, offset, shortest, longest
+    column_scored: np.ndarray  # (C,) int32   -1 for columns that move arcs
+    arc_span: np.ndarray  # (A,) int32   -1 for arcs without a scored suffix of two or more labels
+    span_arc: np.ndarray  # (Q,) int32   shortest arcs first
+    span_suffix: np.ndarray  # (Q,) int32   the arc's longest proper suffix, if it is a span arc, or -1
+    span_scored: np.ndarray  # (Q,) int32   scored pattern of the arc, or -1
+
+    @property
+    def n_cells(self) -> int:
+        return int(self.first_cell[-1])
+
+
+class LengthEntries(NamedTuple):
+    """Weights of lengths and tokens, and the cells to whose scores they add."""
+
+    cell: np.ndarray  # int64
+    weight: np.ndarray  # int64   index of the weight
+    value: np.ndarray  # float64   by which the weight is multiplied, not 0
+
+
+class CandidateFeatures(NamedTuple):
+    """Features of candidate segments, for kernels; candidates without features are left out.   M candidates."""
+
+    token_starts: np.ndarray  # (N + 1,) int64   candidates that end with each token
+    length: np.ndarray  # (M,) int32
+    indptr: np.ndarray  # (M + 1,) int64
+    first: np.ndarray  # (nnz,) uint32   first pair of each feature
+    stop: np.ndarray  # (nnz,) uint32   end of its pairs
+    values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+
+    @classmethod
+    def none(cls, n_tokens: int) -> CandidateFeatures:
+        """Return the features of candidates that have none."""
+        sizes = n_tokens + 1, 0, 1, 0, 0, 0
+        return cls(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
+
+
+class SegmentRules(NamedTuple):
+    """The possible segments, and the definition of their features."""
+
+    channels: tuple[Channel, ...]  # channels of the features: BAG, BEGIN, WHOLE and others
+    length_blocks: tuple[tuple[int, LengthBlock], ...]  # first feature and block of the features of lengths
+    longest: np.ndarray  # (L,) int64   highest length of a segment, by label
+    repeats: bool  # whether neighbouring segments may have the same label
+    shortest: np.ndarray | None = None  # (L,) int64   lowest length, except at ends of sequences; None: 1 for all
+
+    def checked(self) -> SegmentRules:
+        """Return the rules with read-only arrays, or raise a ValueError."""
+        channels = tuple(Channel(*channel) for channel in self.channels)
+        if channels[:3] != (BAG, BEGIN, WHOLE) or len(set(channels)) < len(channels):
+            raise ValueError(f"channels must be distinct, with BAG, BEGIN and WHOLE first; got {channels!r:.80}")
+        for channel in channels:
+            channel.check()
+        length_blocks = tuple((first, LengthBlock(*block)) for first, block in self.length_blocks)
+        longest = freeze_indices(self.longest, NO_LIMIT + 1, "highest lengths of segments", np.int64, start=1)
+        shortest = self.shortest
+        if shortest is not None:
+            shortest = freeze_indices(shortest, NO_LIMIT + 1, "lowest lengths of segments", np.int64, start=1)
+            if len(shortest) != len(longest) or (shortest > longest).any():
+                raise ValueError("lowest and highest lengths of segments do not match")
+        return SegmentRules(channels, length_blocks, longest, bool(self.repeats), shortest)
+
+    def check_sizes(self, n_labels: int, n_features: int) -> None:
+        """Raise a ValueError if the rules do not match the numbers of labels and features."""
+        for first, block in self.length_blocks:
+            block.check()
+            if not isinstance(first, Integral) or not 0 <= first <= n_features - block.n_features:
+                raise ValueError(f"{block.n_features} features of lengths from {first!r:.20} on, of {n_features}")
+        if len(self.longest) != n_labels:
+            raise ValueError(f"{len(self.longest)} highest lengths do not match {n_labels} labels")
+
+
+class SegmentLayout(WeightLayout):
+    """The patterns and (feature, pattern) pairs of a semi-Markov model that have a weight, and their indices.
+
+    Parameters
+    ----------
+    rules : SegmentRules
+    patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, forbidden, parts, compiled
+        As in :class:`WeightLayout`. Forbidden runs are labels of consecutive segments.
+    """
+
+    def __init__(self, rules: SegmentRules, patterns: PatternTable, *arguments: Any, **named: Any) -> None:
+        self.rules = SegmentRules(*rules).checked()
+        _, self.length_blocks, self.longest, self.repeats, self.shortest = self.rules
+        self._derived: dict[Callable, Any] = {}
+        super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
+        self.rules.check_sizes(self.patterns.n_labels, self.n_features)
+
+    def _compile(self, patterns: PatternTable) -> CompiledPatterns:
+        return compile_patterns(patterns, _all_forbidden(self.forbidden, self.repeats, patterns))
+
+    def arguments(self) -> dict:
+        return {"rules": self.rules, **super().arguments()}
+
+    def replaced(self, *, channels: tuple[Channel, ...] | None = None, **changes: Any) -> Self:
+        rules = self.rules if channels is None else self.rules._replace(channels=channels)
+        return super().replaced(rules=rules, **changes)
+
+    def derived(self, make: Callable[[Self], Any]) -> Any:
+        """Return what a function makes of the layout, which keeps it; made when first needed, by any thread."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return self._derived[make]
+
+    def compiled_with_states(self, runs: Sequence[tuple[int, ...]]) -> CompiledPatterns:
+        """Return compiled patterns among whose states are the given runs of labels."""
+        n_labels = self.patterns.n_labels
+        longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
+        return self._compile(given_patterns([*self.patterns.tuples(), *longer], n_labels))
+
+    def segment_index(self, longest_sequence: int) -> SegmentIndex:
+        """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens."""
+        index = self._index_without_cells
+        longest = np.minimum(index.longest, max(longest_sequence, 1))
+        longest, first_cell = freeze_all((longest, offsets_of(longest)), np.int64)
+        return index._replace(longest=longest, first_cell=first_cell)
+
+    @cached_property
+    def _index_without_cells(self) -> SegmentIndex:
+        """The index for sequences of any length, which may have too many cells to number them."""
+        automaton, n_labels, n_patterns = self.automaton, self.automaton.n_labels, len(self.patterns.lengths)
+        begins = self.column_channel == self.channels.index(BEGIN)
+        moves_arcs = begins & (self.row_orders[self.column_pattern] > 0)
+        span_patterns = self.column_pattern[~moves_arcs]
+        scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # labels, longer patterns, parts
+        column_scored = np.where(moves_arcs, -1, np.searchsorted(scored, self.column_pattern))
+        n_scored = int(np.searchsorted(scored, n_patterns))  # that are patterns
+        scored_label = self.patterns.labels[scored[:n_scored], -1]
+        longest_of_part = np.zeros(self.parts.n_parts, np.int64)
+        np.maximum.at(longest_of_part, self.parts.parts, self.longest[self.parts.labels()])
+        longest = np.concatenate([self.longest[scored_label], longest_of_part[scored[n_scored:] - n_patterns]])
+        channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
+        members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
+        members = members[np.argsort(column_scored[members], kind="stable")]
+        scored_of_pattern = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
+        scored_of_pattern[scored[n_labels:n_scored]] = np.arange(n_labels, n_scored)
+        scored_of_arc = scored_of_pattern[automaton.arc_pattern]
+        arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
+        states = np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1
+        starts = np.searchsorted(column_scored[members], np.arange(len(scored) + 1))
+        longest, first_cell, states, starts = freeze_all((longest, np.empty(0), states, starts), np.int64)
+        ids = scored_label, members, channels[members], column_scored
+        spans = arc_span, span_arc, span_suffix, scored_of_arc[span_arc]
+        scored_label, *columns = freeze_all((*ids, *spans), np.int32)
+        return SegmentIndex(longest, first_cell, scored_label, states, starts, *columns)
+
+    def scored_parts(self, index: SegmentIndex) -> PartLinks:
+        """Return the parts of labels by scored pattern."""
+        n_patterns, scored = len(self.patterns.lengths), np.full(self.parts.n_parts, -1)
+        columns = np.flatnonzero(self.column_pattern >= n_patterns)
+        scored[self.column_pattern[columns] - n_patterns] = index.column_scored[columns]
+        return link_parts(self.parts, scored)
+
+    @cached_property
+    def _length_pairs(self) -> list[np.ndarray]:
+        """The pairs with features of each block of lengths."""
+        own = [(self.pair_feature - first, block.n_features) for first, block in self.length_blocks]
+        return [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in own]
+
+    def length_entries(self, index: SegmentIndex) -> LengthEntries:
+        """Return which weights of lengths and tokens count for which cells."""
+        counts = index.longest[self.token_labels]
+        firsts = index.first_cell[self.token_labels]
+        cells = joined_ranges(firsts, firsts + counts)
+        weight_ids = np.repeat(np.arange(self.n_pairs, self.first_bias), counts)
+        parts = [(cells, weight_ids, 1.0 + cells - np.repeat(firsts, counts))]
+        for (first, block), pairs in zip(self.length_blocks, self._length_pairs, strict=True):
+            scored = index.column_scored[self.pairs.columns[pairs]]
+            counts = index.longest[scored]
+            d = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+            feature = np.repeat(self.pair_feature[pairs] - first, counts)
+            values = block.table(int(counts.max(initial=1)))[d, feature]
+            kept = values != 0
+            cells = np.repeat(index.first_cell[scored], counts) + d
+            parts.append((cells[kept], np.repeat(pairs, counts)[kept], values[kept]))
+        return LengthEntries(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def candidate_features(self, batch: SequenceBatch) -> CandidateFeatures:
+        """Return the features that a batch computes for whole segments, of all candidates with such features."""
+        blocks, first = [], 0
+        for block in batch.blocks or ():
+            attributes = self.features.attribute[first : first + block.n_features]
+            if isinstance(block, RowBlock) and (self.rank_of_attribute[attributes] >= 0).any():
+                blocks.append((first, block))
+            first += block.n_features
+        if not blocks or not batch.n_tokens:
+            return CandidateFeatures.none(batch.n_tokens)
+        parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)]
+        stop_token, length, counts, attributes, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+        ranks = self.rank_of_attribute[attributes.astype(np.int64)]
+        has_pairs = ranks >= 0
+        indptr = offsets_of(has_pairs)[offsets_of(counts)]
+        ranks, values = ranks[has_pairs], values[has_pairs]
+        kept = np.flatnonzero(np.diff(indptr) > 0)
+        starts = np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1))
+        rows = starts, length[kept], np.concatenate([[0], indptr[kept + 1]])
+        pairs = self.pairs.starts[ranks], self.pairs.starts[ranks + 1]
+        values = np.empty(0) if (values == 1).all() else values
+        return CandidateFeatures(*freeze_all((*rows, *pairs, values), *_CANDIDATE_DTYPES))
+
+    def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
+        """Return ranges of tokens whose candidates are processed together."""
+        tokens = max(_CANDIDATES_AT_A_TIME // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
+        return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
+
+    def _rows_of_chunk(
+        self, batch: SequenceBatch, blocks: list[tuple[int, RowBlock]], tokens: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return last token, length and number of features of candidates, and the features' attributes and values."""
+        ends = np.arange(*tokens)
+        position = ends - batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
+        counts = np.minimum(position + 1, self.longest.max())
+        last = np.repeat(ends, counts)
+        length = 1 + np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
+        blocks_of_candidates = [(first, block.rows(batch, last + 1 - length, last + 1)) for first, block in blocks]
+        matrix = sparse.csr_array(sparse.hstack([rows for _, rows in blocks_of_candidates], format="csr"))
+        matrix.sum_duplicates()
+        feature = np.concatenate([first + np.arange(rows.shape[1]) for first, rows in blocks_of_candidates])
+        attributes = self.features.attribute[feature][matrix.indices]
+        return last, length, np.diff(matrix.indptr), attributes, matrix.data
+
+    def empirical_counts(
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        sequence_weight: np.ndarray,
+        token_rows: TokenFeatures | None = None,
+    ) -> np.ndarray:
+        """Return how often each weight's feature occurs in segmented data, weighted; shape (n_weights,).
+
+        ``token_rows`` is ignored.
+        """
+        arcs = arcs_of_labels(self.automaton, segments.offsets, segments.codes)
+        weight = np.repeat(sequence_weight, np.diff(segments.offsets))
+        counts, sparse_batch = np.zeros(self.n_pairs), without_dense(batch)
+        for first, last in ranges_of_sequences(batch):
+            chosen = slice(segments.offsets[first], segments.offsets[last])
+            matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
+            counts += self._pair_counts(matrix, arcs[chosen], weight[chosen])
+        product = self.dense_product(batch)
+        if product is not None:
+            occurrences = self.occurrences(product, arcs, self._channel_tokens(batch, segments, product))
+            product.label_counts(occurrences, weight, counts)
+        used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
+        tokens = np.bincount(segments.codes, weights=weight * segments.lengths, minlength=self.patterns.n_labels)
+        return np.concatenate([counts, tokens[self.token_labels], self.sum_over_suffixes(used)])
+
+    def _pair_counts(self, matrix: sparse.csr_array, arcs: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return how often each pair occurs in segments with the given features, arcs and weights; shape (n_pairs,)."""
+        counts = np.zeros(self.n_pairs)
+        pair_order, pair_pattern = self.order_of_weight[: self.n_pairs], self.pair_pattern
+        for order in np.unique(pair_order):
+            pairs = np.flatnonzero(pair_order == order)
+            features = np.unique(self.pair_feature[pairs])
+            indicator = row_indicator(endings(self.compiled, self.parts, arcs, order), weight, self.n_rows)
+            sums = sparse.csr_array(indicator @ matrix[:, features])
+            columns = np.searchsorted(features, self.pair_feature[pairs])
+            counts[pairs] = values_at(sums, pair_pattern[pairs], columns)
+        return counts
+
+    def _channel_tokens(
+        self, batch: SequenceBatch, segments: Segments, product: DenseProduct
+    ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """Return the tokens that the channels of dense features select, in the form needed by :meth:`occurrences`."""
+        channels = np.unique(self.column_channel[product.columns]).tolist()
+        ends = segments.start, segments.stop
+        return {channel: channel_tokens(batch, self.channels[channel], *ends) for channel in channels}
+
+    def segment_scores(
+        self, batch: SequenceBatch, segments: Segments, weights: np.ndarray, weighted_arcs: WeightedArcs
+    ) -> np.ndarray:
+        """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
+        arcs = arcs_of_labels(self.automaton, segments.offsets, segments.codes)
+        scores = weighted_arcs.arc_score[arcs] + self.token_coef(weights)[segments.codes] * segments.lengths
+        coef, sparse_batch = sparse.csr_array(self.row_coef(weights).T), without_dense(batch)
+        for first, last in ranges_of_sequences(batch):
+            chosen = slice(segments.offsets[first], segments.offsets[last])
+            matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
+            products = sparse.csr_array(matrix @ coef)
+            for order in range(int(self.patterns.lengths.max())):
+                owner, row = endings(self.compiled, self.parts, arcs[chosen], order).pairs()
+                np.add.at(scores[chosen], owner, values_at(products, owner, row))
+        product = self.dense_product(batch)
+        if product is not None:
+            occurrences = self.occurrences(product, arcs, self._channel_tokens(batch, segments, product))
+            scores += product.label_scores(occurrences, weights, len(arcs))
+        too_long = segments.lengths > self.longest[segments.codes]
+        too_short = False if self.shortest is None else are_short(segments, self.shortest, batch.offsets)
+        return np.where(too_long | too_short, -np.inf, scores)
+
+
+class SegmentLimits(NamedTuple):
+    """The possible segments; the fields are as in :class:`SegmentRules`."""
+
+    longest: np.ndarray  # (L,) int64
+    repeats: bool
+    shortest: np.ndarray | None = None  # (L,) int64
+
+
+class SegmentLayoutBuilder(LayoutBuilder):
+    """Decide which weights a semi-Markov model has.
+
+    Parameters
+    ----------
+    limits : SegmentLimits
+    frame, rule
+        As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``limits.repeats``.
+    fit_intercept : bool, "segment" or "token"
+        Whether each segment counts a weight of its label ("segment"), each of its tokens does ("token"), or both
+        (True).
+    """
+
+    def __init__(self, limits: SegmentLimits, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
+        self.limits = limits
+        super().__init__(frame, rule, fit_intercept)
+
+    def _compile(self) -> CompiledPatterns:
+        return compile_patterns(self.patterns, _all_forbidden(self.forbidden, self.limits.repeats, self.patterns))
+
+    def count(
+        self,
+        batch: SequenceBatch,
+        segments: Segments,
+        sequence_weight: np.ndarray | None = None,
+        sets: LabelSets | None = None,
+    ) -> FeatureCounts:
+        """Return the counts of labelled data; other arguments are as in :meth:`LayoutBuilder.count`."""
+        weight = np.repeat(weights_of(batch, sequence_weight), np.diff(segments.offsets))
+        units = _segment_units(without_dense(batch), segments, self._endings(segments, sets), weight)
+        dense = _dense_features(batch, segments)
+        pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
+        features, channels, length_blocks = _feature_map(batch)
+        return FeatureCounts(features, len(batch.indices), channels, length_blocks, pairs)
+
+    def build(self, counts: FeatureCounts) -> SegmentLayout:
+        """Return the layout for the counts of all training data."""
+        rules = SegmentRules(counts.channels, counts.length_blocks, *self.limits)
+        arguments = self._arguments(counts)
+        lengths = [first for first, block in counts.length_blocks if block.kind == "gamma"]
+        counted = arguments[3][np.isin(arguments[2], lengths)]  # labels whose segments count the same by their length
+        tokens = np.setdiff1d(self._token_labels(), counted)
+        return SegmentLayout(rules, *arguments, **self._options(), token_labels=tokens.astype(np.int64))
+
+    def _token_labels(self) -> ArrayLike:
+        """Return the labels whose tokens have a weight, without labels whose segment weights are equivalent."""
+        n_labels, longest = self.patterns.n_labels, self.limits.longest
+        if self.fit_intercept not in (True, "token") or n_labels == 1:  # the total number of tokens is constant
+            return ()
+        return np.flatnonzero((longest > 1) | (self.fit_intercept == "token"))
+
+
+def _segment_units(
+    batch: SequenceBatch, segments: Segments, at_units: Callable[[int, int, int], Endings], weight: np.ndarray
+) -> Units:
+    """Return segments as units whose features are counted for several sequences at a time."""
+
+    def table(first: int, last: int) -> sparse.csr_array:
+        return segment_counts(batch, segments.start[first:last], segments.stop[first:last])
+
+    cuts = [(segments.offsets[first], segments.offsets[last]) for first, last in ranges_of_sequences(batch)]
+    return Units(table, batch.n_features, cuts, at_units, weight)
+
+
+def _all_forbidden(forbidden: Runs, repeats: bool, patterns: PatternTable) -> tuple[tuple[int, ...], ...]:
+    """Return the forbidden runs; unless ``repeats``, neighbouring segments must have different labels."""
+    return tuple(forbidden) if repeats else (*forbidden, *pairs_of_equals(PatternTable(*patterns).n_labels))
+
+
+def _dense_features(batch: SequenceBatch, segments: Segments) -> list[DenseFeatures]:
+    """Return the features of a batch that count dense columns in given segments."""
+    parts: list[DenseFeatures] = []
+    if batch.dense is None:
+        return parts
+    first = 0
+    for block in blocks_of(batch):
+        if isinstance(block, TokenBlock):
+            _, feature, column = np.intersect1d(
+                block.attributes, batch.dense.attributes, assume_unique=True, return_indices=True
+            )
+            tokens = channel_tokens(batch, block.channel, segments.start, segments.stop)
+            parts.append(DenseFeatures(first + feature, batch.dense.values, column, *tokens))
+        first += block.n_features
+    return parts
+
+
+def _feature_map(batch: SequenceBatch) -> tuple[FeatureMap, tuple[Channel, ...], tuple]:
+    """Return the map of a batch's features, their channels, and the blocks of lengths."""
+    channels = [BAG, BEGIN, WHOLE]
+    attribute, channel, length_blocks = [], [], []
+    n_attributes, n_features = batch.n_attributes, 0
+    for block in blocks_of(batch):
+        if isinstance(block, TokenBlock):
+            if block.channel not in channels:
+                channels.append(block.channel)
+            attribute.append(freeze_indices(block.attributes, batch.n_attributes, "attributes of a block"))
+            channel.append(np.full(block.n_features, channels.index(block.channel)))
+        else:  # ids beyond the token attributes
+            if isinstance(block, LengthBlock):
+                length_blocks.append((n_features, block))
+            attribute.append(n_attributes + np.arange(block.n_features))
+            channel.append(np.full(block.n_features, channels.index(WHOLE)))
+            n_attributes += block.n_features
+        n_features += block.n_features
+    key = np.concatenate([first_seen(batch), np.full(n_attributes - batch.n_attributes, len(batch.indices))])
+    empty = np.empty(0, np.int32)
+    columns = np.concatenate([empty, *attribute]), np.concatenate([empty, *channel])
+    attributes, channel_ids = freeze_all(columns, np.int32)
+    return FeatureMap(attributes, channel_ids, key), tuple(channels), tuple(length_blocks)

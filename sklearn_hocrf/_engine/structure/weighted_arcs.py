@@ -1,0 +1,318 @@
+"""Compiled label patterns, and the arcs of their automaton as arrays for kernels.
+
+The *structure* of arcs, given by patterns and score columns, is made once per layout; the scores of arcs are computed
+for each vector of weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
+from ..kernels import chain
+from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
+from .patterns import PatternTable, Runs, TagHistory, checked_forbidden
+from .sum_network import SumNetwork, build_sum_network
+
+_NO_SCORES = freeze(np.empty(0), np.float64)
+
+
+class CompiledPatterns(NamedTuple):
+    """Label patterns, and all that depends only on them: shared by layouts of the same patterns."""
+
+    patterns: PatternTable
+    automaton: PatternAutomaton
+    network: SumNetwork
+    forbidden_arcs: np.ndarray  # int32   arcs of score -inf, which end with a forbidden run
+    longer_arcs: tuple  # of ndarray: the arcs of 2, 3, ... labels
+
+
+def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPatterns:
+    """Check patterns and compile them.
+
+    Parameters
+    ----------
+    patterns : PatternTable
+        Patterns that have weights. Those that contain a forbidden run never occur.
+    forbidden : iterable of tuples of int
+        Runs of two or more label codes that must not occur, of any length, whether they are patterns or not. If labels
+        are tags, a run has the codes of segments, or is a pair of tags.
+
+    Raises
+    ------
+    ValueError
+        If the patterns are not a valid table of ``_engine.structure.patterns``.
+    """
+    patterns = PatternTable(*patterns).checked()
+    n_labels = patterns.n_labels
+    tags = TagHistory.of(patterns.history, n_labels)
+    runs = _without_longer(checked_forbidden(forbidden, tags.n_codes))
+    if any(map(tags.is_impossible, runs)):
+        raise ValueError("forbidden runs of three or more segments must not have equal neighbours")
+    of_tags = [run for run in runs if min(run) < tags.first]  # others are of segments
+    if any(len(run) > 2 or max(run) >= n_labels for run in of_tags) or (
+        tags.border(*np.array(of_tags, int).reshape(-1, 2).T).any()
+    ):
+        raise ValueError("forbidden runs of tags must be pairs that are never right")
+    if runs:
+        automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, n_labels))
+    else:
+        automaton, forbidden_arcs = build_automaton(patterns, n_labels), np.empty(0)
+        network = build_sum_network(automaton)
+    order = np.argsort(automaton.arc_length, kind="stable")
+    lengths = automaton.arc_length[order]
+    by_length = np.split(order, np.searchsorted(lengths, np.arange(2, lengths[-1] + 1)))
+    return CompiledPatterns(patterns, automaton, network, freeze(forbidden_arcs, np.int32), tuple(by_length[1:]))
+
+
+def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
+    """Keep forbidden arcs out of the passes; return automaton and network, and the forbidden arcs.
+
+    They are kept where kernels need them: for forbidden patterns, whose marginals may be requested, and where all arcs
+    into a state, or out of it, are forbidden.
+    """
+    if not (is_forbidden & (automaton.arc_pattern >= 0)).any():
+        closed = with_last_arcs(automaton, is_forbidden)
+        if (np.diff(closed.into[1:]) > 0).all():
+            network = build_sum_network(closed)
+            if (np.diff(network.back_starts)[-closed.n_states :] > 0).all():
+                return closed, network, np.arange(closed.n_open, closed.n_arcs)
+    return automaton, build_sum_network(automaton), np.flatnonzero(is_forbidden)
+
+
+def _without_longer(runs: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return the runs that do not contain another run; the input is sorted by length."""
+    shortest: set = set()
+    lengths = sorted({len(run) for run in runs})
+    for run in runs:
+        parts = (run[i : i + n] for n in lengths if n < len(run) for i in range(len(run) - n + 1))
+        if not any(part in shortest for part in parts):
+            shortest.add(run)
+    return [run for run in runs if run in shortest]
+
+
+class WeightedArcs(NamedTuple):
+    """The automaton, its sum network, and the scores of arcs.   L labels, P states, A arcs, Q varying arcs.
+
+    The score of a *varying* arc depends on the position: some score column moves it, or a suffix of it. The structure
+    that layouts have is without scores, which come from one evaluation. Kernels read both from one flat tuple.
+    """
+
+    n_labels: int
+    fail: np.ndarray  # (P,) int32
+    state_label: np.ndarray  # (P,) int32
+    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
+    outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
+    source_arcs: np.ndarray  # (A,) int32
+    arc_label: np.ndarray  # (A,) int32
+    arc_target: np.ndarray  # (A,) int32
+    arc_value: np.ndarray  # the five tables of SumNetwork
+    starts: np.ndarray
+    terms: np.ndarray
+    back_starts: np.ndarray
+    back_terms: np.ndarray
+    arc_varying: np.ndarray  # (A,) int32   -1 for arcs of constant score
+    varying_arc: np.ndarray  # (Q,) int32   shortest arcs first
+    varying_suffix: np.ndarray  # (Q,) int32   index of the arc's longest proper suffix among the varying arcs, or -1
+    varying_column: np.ndarray  # (Q,) int32   score column of the arc's own pattern, or -1
+    arc_score: np.ndarray = _NO_SCORES  # (A,) float64   constant part: biases of all suffix patterns; -inf if forbidden
+    arc_weight: np.ndarray = _NO_SCORES  # (A,) float64   exp(arc_score - log_shift)
+    log_shift: float = 0.0  # highest arc score
+    arc_score_derivative: np.ndarray = _NO_SCORES  # (A,) float64   along a direction of the weights, for dual numbers
+    arc_weight_derivative: np.ndarray = _NO_SCORES  # (A,) float64
+
+
+class ArcLayout:
+    """The part of a layout that the scores of arcs depend on.
+
+    Attributes
+    ----------
+    compiled : CompiledPatterns
+    arc_structure : WeightedArcs
+        The arrays of the automaton for kernels, without scores.
+    bias_pattern : ndarray of int
+        Patterns with a bias, ascending.
+    first_bias : int
+        Index of the first weight that is a bias.
+    """
+
+    compiled: CompiledPatterns
+    arc_structure: WeightedArcs
+    bias_pattern: np.ndarray
+    first_bias: int
+
+    @property
+    def automaton(self) -> PatternAutomaton:
+        return self.compiled.automaton
+
+    @property
+    def n_varying(self) -> int:
+        """Number of arcs whose scores depend on the position."""
+        return len(self.arc_structure.varying_arc)
+
+
+class ArcColumns(NamedTuple):
+    """The score columns of the patterns that are suffixes of each arc, and of its label's parts.   A arcs."""
+
+    starts: np.ndarray  # (A + 1,) int64
+    columns: np.ndarray  # int32   ascending for each arc
+
+
+def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> WeightedArcs:
+    """Return the structure for kernels; ``column_of_arc`` is the column of each arc's own pattern, or -1."""
+    automaton = compiled.automaton
+    return WeightedArcs(
+        automaton.n_labels,
+        automaton.fail,
+        automaton.state_label,
+        automaton.into,
+        automaton.outgoing,
+        automaton.source_arcs,
+        automaton.arc_label,
+        automaton.arc_target,
+        *compiled.network,
+        *_varying_arcs(automaton, column_of_arc),
+    )
+
+
+def arc_columns(
+    automaton: PatternAutomaton, column_of_arc: np.ndarray, part_starts: np.ndarray, part_columns: np.ndarray
+) -> ArcColumns:
+    """Return the score columns of each arc's suffixes and of its label's parts, ascending.
+
+    ``column_of_arc`` is as in :func:`arc_structure`; ranges and columns of parts are as in :class:`PartLinks`.
+    """
+    n_arcs = len(column_of_arc)
+    arcs, suffix = np.arange(n_arcs), np.arange(n_arcs)
+    pairs = []
+    while len(arcs):
+        has_column = column_of_arc[suffix] >= 0
+        pairs.append(np.stack([arcs[has_column], column_of_arc[suffix[has_column]]]))
+        shorter = automaton.arc_suffix[suffix]
+        arcs, suffix = arcs[shorter >= 0], shorter[shorter >= 0]
+    first, stop = part_starts[automaton.arc_label], part_starts[automaton.arc_label + 1]
+    pairs.append(np.stack([np.repeat(np.arange(n_arcs), stop - first), part_columns[joined_ranges(first, stop)]]))
+    owner, columns = np.concatenate(pairs, axis=1)
+    order = np.lexsort((columns, owner))
+    return ArcColumns(group_offsets(owner, n_arcs), freeze(columns[order], np.int32))
+
+
+def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray | None = None) -> WeightedArcs:
+    """Return the arcs of a layout with their scores under ``weights``, and the derivatives along ``direction``.
+
+    Parameters
+    ----------
+    layout : ArcLayout
+    weights : ndarray of shape (n_weights,)
+    direction : ndarray of shape (n_weights,) or None
+        None means zeros.
+    """
+    biases = bias_of_arc(layout)
+    scores = np.append(weights[layout.first_bias :], 0.0)[biases]
+    scores[layout.compiled.forbidden_arcs] = -np.inf
+    _add_suffixes(layout.compiled, scores)
+    derivative = np.zeros(len(scores))
+    if direction is not None:
+        derivative = np.append(direction[layout.first_bias :], 0.0)[biases]
+        _add_suffixes(layout.compiled, derivative)
+    return _with_scores(layout.arc_structure, scores, derivative)
+
+
+def given_arcs(n_labels: int, structure: tuple, score: np.ndarray) -> WeightedArcs:
+    """Return the arcs of a given automaton; no score depends on the position.
+
+    Parameters
+    ----------
+    n_labels : int
+    structure : tuple of ndarray
+        ``state_length``, ``fail``, ``arc_source``, ``arc_label`` and ``arc_target``, as in :class:`PatternAutomaton`.
+    score : ndarray of shape (A,)
+    """
+    length, fail, *of_arcs = structure
+    order = np.argsort(of_arcs[-1], kind="stable")
+    source, label, target = (array[order] for array in of_arcs)
+    state_label, none = np.full(len(fail), -1), np.full(len(order), -1)
+    state_label[target] = label
+    arrays = state_label, length, fail, source, label, target, none, length[source] + 1, none, none[:0]
+    ranges = group_offsets(target, len(fail)), group_offsets(source, len(fail))
+    tables: Any = *freeze_all(arrays, np.int32), *ranges, freeze(np.argsort(source, kind="stable"), np.int32)
+    automaton, no_table = PatternAutomaton(n_labels, *tables), np.empty((0, 1))
+    compiled = CompiledPatterns(PatternTable(no_table, none[:0]), automaton, build_sum_network(automaton), none[:0], ())
+    return _with_scores(arc_structure(compiled, none), score[order], np.zeros(len(order)))
+
+
+def _with_scores(structure: WeightedArcs, scores: np.ndarray, derivative: np.ndarray) -> WeightedArcs:
+    log_shift = scores.max() if scores.max() > -np.inf else 0.0
+    arc_weight = np.exp(scores - log_shift)
+    arrays = scores, arc_weight, derivative, derivative * arc_weight
+    scores, arc_weight, *derivatives = freeze_all(arrays, np.float64)
+    return WeightedArcs._make((*structure[:-5], scores, arc_weight, float(log_shift), *derivatives))
+
+
+def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
+    """Return a bound of the logarithm of max beta / min beta over all states, at any position; inf if there is none.
+
+    Two states that read the same labels have the same emissions, and use arcs of different scores for at most as many
+    tokens as patterns have labels: after that they are the same state, or stay in segments of the same label.
+    """
+    if layout.n_varying or len(layout.compiled.forbidden_arcs):
+        return np.inf
+    high, low = np.full(arcs.n_labels, -np.inf), np.full(arcs.n_labels, np.inf)
+    np.maximum.at(high, arcs.arc_label, arcs.arc_score)
+    np.minimum.at(low, arcs.arc_label, arcs.arc_score)
+    return float((high - low).max() * layout.compiled.patterns.labels.shape[1])
+
+
+def arcs_of_labels(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.ndarray) -> np.ndarray:
+    """Return the arc that each token uses when the sequences are labelled with ``codes``; shape (N,), int32."""
+    arcs = np.empty(len(codes), dtype=np.int32)
+    chain.label_arcs(automaton, *freeze_all((offsets, codes), np.int64, np.int32), arcs)
+    return arcs
+
+
+def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -> np.ndarray:
+    """Return the pattern of the given order that ends where each arc is used, or -1."""
+    while (longer := automaton.arc_length[arcs] > order + 1).any():
+        arcs = np.where(longer, automaton.arc_suffix[arcs], arcs)
+    return np.where(automaton.arc_length[arcs] == order + 1, automaton.arc_pattern[arcs], -1)
+
+
+def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Number the open arcs with a chosen suffix, shortest first; no arc of a single label may be chosen.
+
+    Returns the index of each arc, or -1; the arcs by index; and for each of them the index of its longest proper
+    suffix, or -1.
+    """
+    chosen = is_chosen.copy()
+    for length in range(2, int(automaton.arc_length.max()) + 1):
+        arcs = np.flatnonzero(automaton.arc_length == length)
+        chosen[arcs] |= chosen[automaton.arc_suffix[arcs]]
+    arcs = np.flatnonzero(chosen[: automaton.n_open])
+    arcs = arcs[np.argsort(automaton.arc_length[arcs], kind="stable")]
+    index = np.full(len(is_chosen), -1)
+    index[arcs] = np.arange(len(arcs))
+    return index, arcs, index[automaton.arc_suffix[arcs]]
+
+
+def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tuple:
+    """Return arc_varying, varying_arc, varying_suffix and varying_column; see :class:`WeightedArcs`."""
+    column = np.where(automaton.arc_length > 1, column_of_arc, -1)  # columns of single labels are emissions
+    arc_varying, varying_arc, varying_suffix = arcs_with_suffix(automaton, column >= 0)
+    return freeze_all((arc_varying, varying_arc, varying_suffix, column[varying_arc]), np.int32)
+
+
+def bias_of_arc(layout: ArcLayout) -> np.ndarray:
+    """Return which of the biases is that of each arc's own pattern, or -1; several arcs may have one pattern."""
+    of_pattern = np.full(len(layout.automaton.pattern_arc) + 1, -1)  # the last: of arcs without a pattern
+    of_pattern[layout.bias_pattern] = np.arange(len(layout.bias_pattern))
+    return of_pattern[layout.automaton.arc_pattern]
+
+
+def _add_suffixes(compiled: CompiledPatterns, scores: np.ndarray) -> None:
+    """Add to the score of each arc the scores of its proper suffixes, in place."""
+    for arcs in compiled.longer_arcs:
+        scores[arcs] += scores[compiled.automaton.arc_suffix[arcs]]

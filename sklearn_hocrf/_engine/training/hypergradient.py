@@ -1,0 +1,281 @@
+"""The held-out likelihood of one fold, and its gradient with respect to the penalties.
+
+Let ``f`` be the negative log-likelihood of the training part, ``L`` the negative log-likelihood of the held-out part,
+and ``lambda_g = sigma_g**-2`` the precision of the weights ``w_g`` of each group. The weights are then given by (30) of
+docs/develop/theory.md, and the gradient of the score by (31): Foo, Do and Ng, "Efficient multiple hyperparameter
+learning for log-linear models", NIPS 2007. Both the weights and zeta are determined only to a tolerance (Pedregosa,
+"Hyperparameter optimization with approximate gradient", ICML 2016), starting from the values of the previous step. The
+curvature that L-BFGS has learned is kept from step to step (33), and preconditions the conjugate gradients: together
+this halves the number of passes.
+
+With an L1 penalty, all this holds on the support, the weights that are not 0, where the absolute values are linear:
+Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models for
+hyperparameter optimization", ICML 2020. The score is continuous, but has a kink where a weight becomes 0 or moves away
+from it. The gradient is the derivative on the side of the trained weights, so a difference of scores over a kink is a
+mean of two gradients, and training to a loose tolerance may end on the wrong side.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from ..inference.candidates import LevelZero
+from ..inference.chain import ChainModel
+from . import LBFGSMemory, LBFGSMinimizer, shortest_subgradient
+from .of_objectives import NegativeLogLikelihood, Problem, Tied
+from .penalties import Penalty
+from .tied_weights import tie_weights
+
+STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
+SHARE = 0.01  # of level 0 in the held-out likelihood with pruning
+RESIDUAL = 0.01  # of the linear system, relative to its right side
+MOST_PAIRS = 100  # of curvature on the support, two copies of each
+MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step continues from its solution
+# The loss is corrected to first order for incomplete training. If the correction exceeds this share of the loss, the
+# second order matters as well, and training continues with a finer tolerance.
+MOST_CORRECTION = 0.02
+FINER, MOST_TRAININGS = 0.3, 6
+USEFUL = 0.99
+NORM = 3.0  # a gradient of a third of the tolerance, relative to the weights, is small enough, too
+
+
+class FoldStep(NamedTuple):
+    """The results of one choice of penalties on one fold.   G groups."""
+
+    score: float  # mean log-likelihood of the held-out tokens, in nats
+    gradient: np.ndarray  # (G,) or (2G,)   of the score with respect to log sigma, and to log l1 if it is learned
+    accuracy: float  # share of the held-out tokens that are predicted correctly
+    n_passes: int  # over the training part
+    seconds: float
+    converged: bool  # whether training did
+
+
+class Fold:
+    """A training part and a held-out part of the data, with the layout of the training part.
+
+    Parameters
+    ----------
+    training, held_out : Problem
+        The two parts, with the same layout.
+    groups : ndarray of shape (n_weights,), int
+        Group of each weight.
+    strength : ndarray of shape (n_weights,)
+        Strength of the L1 penalty of each weight, unless it is learned.
+    n_groups : int
+        Number of groups G; some may have no weights in a fold.
+    accuracy : callable
+        Returns the accuracy on the held-out part for given weights.
+    max_iter : int
+        Maximum number of iterations of training.
+    origin : object
+        What the fold was made from, for its maker.
+    """
+
+    def __init__(
+        self,
+        training: Problem,
+        held_out: Problem,
+        groups: np.ndarray,
+        strength: np.ndarray,
+        n_groups: int,
+        accuracy: Callable[[np.ndarray], float],
+        max_iter: int,
+        origin: Any,
+    ) -> None:
+        self.origin = origin
+        # weights that training cannot distinguish are one variable, as in fit
+        kinds = np.unique(np.stack([groups, strength]), axis=1, return_inverse=True)[1].ravel()
+        self._ties = tie_weights(training.layout, training.batch, kinds)
+        likelihood = NegativeLogLikelihood()
+        bound = Tied(likelihood.bind(training.under(self._ties.layout)), self._ties)
+        self._training = _Counted(bound, training.candidates is not None)
+        level_zero = held_out.level_zero
+        self._held_out = likelihood.bind(held_out) if level_zero is None else _PrunedLikelihood(held_out, level_zero)
+        self._n_tokens = float(held_out.sequence_weight @ held_out.batch.lengths)
+        n_variables = len(self._ties.root)
+        self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups
+        self._group[self._ties.variable] = groups
+        self._given = np.zeros(n_variables)
+        self._given[self._ties.variable] = strength
+        self._accuracy, self._max_iter = accuracy, max_iter
+        self.start()
+        self.forget()
+
+    def start(self, weights: np.ndarray | None = None) -> None:
+        """Let the next step start from the given weights, or else from 0."""
+        n_variables = len(self._ties.root)
+        u = np.zeros(n_variables) if weights is None else self._ties.narrow(weights)
+        self.state = u, np.zeros(n_variables)  # the weights and the solution of the linear system
+
+    def forget(self) -> None:
+        """Forget the curvature, which takes most of the memory, until the next step."""
+        n_variables = len(self._ties.root)
+        self._curvature, self._precision = LBFGSMemory.of_size(n_variables), np.zeros(n_variables)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The weights of the last step; shape (n_weights,)."""
+        return self._ties.widen(self.state[0])
+
+    def useful_l1(self) -> float:
+        """Return about the strength of an L1 penalty with which one weight of a hundred moves away from 0 at first."""
+        slope = np.abs(self._training.gradient(np.zeros(len(self._group)))) / self._ties.root
+        return float(np.quantile(slope, USEFUL)) if len(slope) else 0.0
+
+    def step(
+        self, logs: np.ndarray, tol: float, residual: float = RESIDUAL, error: float = np.inf, before: float = np.nan
+    ) -> FoldStep:
+        """Return score and gradient at the given penalties.
+
+        Parameters
+        ----------
+        logs : ndarray of shape (G,) or (2G,)
+            Logarithm of the standard deviation of each group of weights, and of its L1 penalty if that is learned.
+        tol : float
+            Tolerance of training; a finer one is used if this one is not sufficient.
+        residual : float
+            Norm of the residual of the linear system, relative to its right side. It accounts for most of the
+            error of the gradient.
+        error : float
+            Training continues with finer tolerances until the relative change of the score is smaller than this. By
+            default, training runs once; the correction does not bound the error, because it may be 0 by chance.
+        before : float
+            The score of these penalties, if it is known from training that was less precise.
+        """
+        begun, passes = time.perf_counter(), self._training.n_passes
+        precision, strength = self._penalties(logs)
+        self._curvature.shift(precision - self._precision)
+        self._precision = precision
+        penalty = Penalty(precision, strength)
+        u, v = self.state
+        for _ in range(MOST_TRAININGS):
+            solver = _ByDistance(tol=tol, max_iter=self._max_iter)
+            report = solver.solve(self._training, penalty, u, self._curvature)
+            u = report.w
+            loss, slope = self._held_out.value_gradient(self._ties.widen(u))
+            smooth = self._training.gradient(u) + precision * u
+            steepest = shortest_subgradient(u, smooth, strength)
+            support = (u != 0) | (steepest != 0) | (strength == 0)  # weights that are about to enter included
+            # narrow is also the transpose of widen
+            v = self._adjoint(u, self._ties.narrow(slope), v, residual, support)
+            correction = float(v @ steepest)
+            score = (correction - loss) / self._n_tokens
+            has_changed = np.isfinite(error) and not abs(score - before) <= error * abs(score)
+            if abs(correction) <= MOST_CORRECTION * loss and not has_changed:
+                break
+            before = score
+            tol *= FINER
+        self.state = u, v
+        signs = np.where(u != 0, np.sign(u), -np.sign(steepest))
+        slopes = 2.0 * precision * u * v, -strength * signs * v
+        of_groups = [np.bincount(self._group, part, self._n_groups) for part in slopes[: len(logs) // self._n_groups]]
+        gradient, accuracy = -np.concatenate(of_groups) / self._n_tokens, self._accuracy(self.weights)
+        passes, seconds = self._training.n_passes - passes, time.perf_counter() - begun
+        return FoldStep(score, gradient, accuracy, passes, seconds, report.converged)
+
+    def _penalties(self, logs):
+        """Return precision and strength of each variable; the L1 penalty of a tie is that of all its weights."""
+        log_sigma, log_l1 = logs[: self._n_groups], logs[self._n_groups :]
+        strength = np.exp(log_l1)[self._group] if len(log_l1) else self._given
+        return np.exp(-2.0 * log_sigma)[self._group], strength * self._ties.root
+
+    def _adjoint(self, u, slope, start, residual, support):
+        """Return v, which the Hessian on the support maps to ``slope`` up to a residual; v is 0 elsewhere.
+
+        The Hessian is that of the penalised training objective. The search for v begins at ``start``.
+        """
+        result = np.zeros(len(slope))
+        if not support.any():
+            return result
+
+        def product(part):
+            direction = np.zeros(len(slope))
+            direction[support] = part
+            return (self._training.hessp(u, direction) + self._precision * direction)[support]
+
+        inverse = self._curvature.solve
+        if not support.all() and len(self._curvature):
+            of_support = self._curvature.of(np.flatnonzero(support), MOST_PAIRS)
+            inverse = partial(of_support.solve, fixed=np.zeros(support.sum(), dtype=bool))
+        elif not support.all():
+            inverse = np.array
+        shape = (int(support.sum()),) * 2
+        hessian, inverse = (LinearOperator(shape, matvec=times, dtype=np.float64) for times in (product, inverse))
+        options = {"x0": start[support], "M": inverse, "rtol": residual, "maxiter": MOST_PRODUCTS}
+        result[support] = cg(hessian, slope[support], **options)[0]
+        return result
+
+
+class _ByDistance(LBFGSMinimizer):
+    """A solver that stops by the distance from the minimum, or where penalties are too weak to bound it, by the norm.
+
+    The second order of the score is of the size of this distance, and the fold corrects for the first order.
+    """
+
+    def _reached(self, objective, penalty, point) -> float:
+        gap = np.sqrt(penalty.gap(point.steepest) / max(abs(point.value), np.finfo(float).tiny))
+        norm = np.linalg.norm(point.steepest) / max(1.0, float(np.linalg.norm(point.w)))
+        return min(float(gap), NORM * float(norm))
+
+
+class _PrunedLikelihood:
+    """The negative log-likelihood of held-out labels, some of which pruning leaves no probability.
+
+        L(w) = - sum_n c_n log((1 - e) p(y_n | x_n; w) + e q(y_n | x_n))
+
+    p is the model over lattices, q the model of order 0 that has chosen the candidates, and e = :data:`SHARE`.
+    """
+
+    def __init__(self, problem: Problem, level_zero: LevelZero) -> None:
+        self.problem = problem
+        batch, truth, plan = problem.batch, problem.truth, problem.plan
+        first = ChainModel(level_zero.layout, level_zero.weights).given(batch, n_jobs=problem.n_jobs)
+        self._other = np.log(SHARE) + first.log_score(truth) - first.log_z()
+        self._codes = np.where(  # where p is 0 the counts get no weight, but must be of candidates
+            plan.candidates.contain(truth), truth, plan.candidates.labels[plan.candidates.starts[:-1]]
+        )
+
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        problem, posterior = self.problem, self.problem.posterior(w)
+        log_p = posterior.log_score(problem.truth) - posterior.log_z()
+        log_mixture = np.logaddexp(np.log1p(-SHARE) + log_p, self._other)
+        weight = problem.sequence_weight * np.exp(np.log1p(-SHARE) + log_p - log_mixture)
+        expected = posterior.expectations(weight).counts
+        gradient = expected - problem.plan.empirical_counts(self._codes, weight)
+        return -float(problem.sequence_weight @ log_mixture), gradient
+
+
+class _Counted:
+    """An objective that counts the passes over its data and stores the last gradient."""
+
+    is_convex = True
+
+    def __init__(self, objective, is_pruned=False):
+        self._objective, self._newest, self._is_pruned = objective, None, is_pruned
+        self.n_passes = 0
+
+    def value_gradient(self, u):
+        self.n_passes += 1
+        value, gradient = self._objective.value_gradient(u)
+        self._newest = u.copy(), gradient.copy()
+        return value, gradient
+
+    def gradient(self, u):
+        if self._newest is None or not np.array_equal(self._newest[0], u):
+            self.value_gradient(u)
+        return self._newest[1]
+
+    def hessp(self, u, v):
+        if self._is_pruned:  # lattices have no passes on dual numbers: central differences of the gradient
+            step = STEP / max(float(np.abs(v).max(initial=0.0)), np.finfo(float).tiny)
+            self.n_passes += 2
+            ahead, behind = (self._objective.value_gradient(u + sign * step * v)[1] for sign in (1, -1))
+            return (ahead - behind) / (2 * step)
+        self.n_passes += 1
+        return self._objective.hessp(u, v)

@@ -1,0 +1,126 @@
+"""The training criteria: the negative log-likelihood, and local feature matching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from ..inference.minibatches import Minibatches, shuffled_minibatches
+from .problem import Objective
+
+
+class Minibatch(NamedTuple):
+    """A few sequences, and the negative log-likelihood of their labels.   M weights touched."""
+
+    source: Minibatches
+    sequences: np.ndarray  # int64
+    weights: np.ndarray  # (M,) int64   the weights that the function depends on, each once
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.sequences)
+
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the value and the derivatives for the M weights, the only elements of ``w`` (K,) that are read."""
+        value, gradient = self.source.value_gradient(w, self.sequences, self.weights)
+        return max(value, 0.0), gradient
+
+
+class NegativeLogLikelihood(Objective):
+    """Negative log-likelihood of labelled sequences.   K weights.
+
+        f(w) = sum_n c_n [ log Z(x_n; w) - score(x_n, y_n; w) ],     gradient = expected counts - empirical counts
+
+    (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the layout: pairs by feature, then
+    biases by pattern. Values are in nats, summed over sequences; c_n are the sequences' weights.
+
+    If labels are unknown, score(x_n, y_n) is log Z over the labellings that agree with the known labels, and the
+    empirical counts are the expected counts among them. f is then not convex.
+    """
+
+    name = "likelihood"
+    depends_on_scores_only = True
+
+    def _prepare(self):
+        self._empirical, self._partial = self.problem.empirical_counts(), self.problem.partial
+        self.is_convex = self._partial is None
+
+    def value(self, w: np.ndarray) -> float:
+        """Return f(w), by a forward pass only."""
+        log_z, partial = self.problem.posterior(w).log_z(), self._partial
+        if partial is None:
+            return self._value(log_z, w)
+        return self._value(log_z, w, float(partial.sequence_weight @ partial.posterior(w).log_z()))
+
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return f(w) and its gradient, by one forward and backward pass, and another one where labels are missing."""
+        problem = self.problem
+        expected = problem.posterior(w).expectations(problem.sequence_weight)
+        score, gradient = 0.0, expected.counts
+        gradient -= self._empirical
+        if self._partial is not None:
+            weight = self._partial.sequence_weight
+            agreeing = self._partial.posterior(w).expectations(weight)
+            score = float(weight @ agreeing.log_z)
+            gradient -= agreeing.counts
+        return self._value(expected.log_z, w, score), gradient
+
+    def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.
+
+        The Hessian is the sum over sequences of c_n times the covariance of the feature counts. It does not depend on
+        the labels.
+        """
+        return self.problem.posterior(w).hessian_vector_product(v, self.problem.sequence_weight)
+
+    def part(self, sequences: np.ndarray) -> Self:
+        """Return the objective of some sequences only; ``sequences`` is an array of indices."""
+        return self.bind(self.problem.part(sequences))
+
+    def minibatches(self, batch_size: int, rng: np.random.RandomState) -> Iterator[Minibatch]:
+        """Yield all sequences, in random order and at most ``batch_size`` at a time.
+
+        Parameters
+        ----------
+        batch_size : int
+            Largest number of sequences.
+        rng : numpy.random.RandomState
+            Draws the order.
+        """
+        source = self.problem.minibatches
+        for sequences in shuffled_minibatches(self.problem.batch.lengths, batch_size, rng):
+            yield Minibatch(source, sequences, source.weights(sequences))
+
+    def _value(self, log_z, w, agreeing=0.0):
+        # rounding errors of huge scores may be larger than the difference
+        return max(float(self.problem.sequence_weight @ log_z - self._empirical @ w) - agreeing, 0.0)
+
+
+class LocalFeatureMatching(Objective):
+    """Squared distances between feature vectors and their expectations, position by position.   K weights.
+
+        f(w) = sum_n c_n sum_j norm( phi_j(y_n) - E[phi_j(y) given x_n; w] )^2
+
+    phi_j has one component for each weight, its count at position j of a sequence (for segments: in a candidate
+    segment). c_n are the sequences' weights. At the maximum of the likelihood without a penalty, the differences add up
+    to 0 over the whole data; this criterion makes each of them small. The function is not convex. Training starts from
+    the weights of maximum likelihood.
+
+    Kim (2014) proposed this criterion for chains of order 1, with a gradient that carries a vector of all weights
+    through the recursions. Here the gradient takes one pass on dual numbers, for any order and for segments. The data
+    are processed in parts, for which each place has a weight of its own; see ``Matching``.
+    """
+
+    name = "local_feature_matching"
+    excludes = "pruning", "segment history", "a stochastic solver", "parts", "missing labels", "learned penalties"
+    is_convex = False
+
+    def starting_objective(self) -> Objective:
+        """Return the criterion that trains the starting weights."""
+        return NegativeLogLikelihood()
+
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return f(w) and its gradient, by a plain forward and backward pass and one on dual numbers."""
+        return self.problem.matching.value_gradient(w)

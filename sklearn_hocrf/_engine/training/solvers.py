@@ -1,0 +1,204 @@
+"""Base class of solvers, their reports, and their stopping rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple, Never
+
+import numpy as np
+from scipy.optimize import brentq
+from threadpoolctl import ThreadpoolController
+
+from ..._data._settings import Settings, check
+
+STOPPED = "stopped by a callback"  # message of reports
+OF_ESTIMATORS = "tol", "max_iter", "verbose", "random_state"  # parameters that no solver has
+ARMIJO = 1e-4  # fraction of the linear decrease that a step must reach
+
+
+class Progress(NamedTuple):
+    """State of training after an iteration, which is passed to callbacks.
+
+    Solvers whose iterations may increase the function report on the best weights so far.
+    """
+
+    n_iter: int
+    value: float  # objective plus penalty
+    gradient_norm: float  # Euclidean; of the shortest subgradient if there is no gradient; nan for solvers without
+    gap: float  # upper bound on value - minimum
+    report: Any = None  # a function that returns the SolverReport so far; None in streams
+    goal: float = np.nan  # gradient norm at which training ends, or gap for solvers without; nan: another rule
+
+
+class SolverReport(NamedTuple):
+    """Result of a solver: what ``solve`` returns.   K weights."""
+
+    w: np.ndarray  # (K,)
+    n_iter: int
+    history: np.ndarray  # (n_iter + 1,)   as the value in Progress, from the start to w
+    gradient_norm: float  # as in Progress, at w
+    gap: float  # upper bound on the last value - minimum
+    converged: bool
+    message: str
+    n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
+    remedy: str = ""  # advice if it did not converge, a sentence without a full stop; empty: more iterations
+    stopped: bool = False  # by a callback, before convergence
+
+
+class Solver(Settings):
+    """Base class of the settings of solvers, which users pass to estimators.
+
+    Parameters
+    ----------
+    callback : callable or None
+        Called with a :class:`Progress` after each iteration. If it returns True, training stops.
+    elsewhere : dict
+        What a user passed beside the settings.
+
+    Raises
+    ------
+    TypeError
+        For settings of estimators, and for unknown ones.
+    ValueError
+        For settings that are out of range.
+    """
+
+    def __init__(self, callback: Callable[[Progress], Any] | None, elsewhere: dict[str, Never]) -> None:
+        own = type(self).__name__
+        for name in elsewhere:
+            if name in OF_ESTIMATORS:
+                raise TypeError(f"{own} has no {name}: pass {name} to the estimator, as in HighOrderCRF({name}=...)")
+            raise TypeError(f"{own} has no setting {name!r}")
+        check(callback is None or callable(callback), "callback", "None or a callable", callback)
+        self.callback = callback
+
+    def minimizer(self, tol: float, max_iter: int, callback: Any, random_state: Any) -> Minimizer:
+        """Return what minimises; for its parameters, see :class:`Minimizer`."""
+        raise NotImplementedError
+
+
+@dataclass
+class Minimizer:
+    """Base class of minimisers, made from the settings of a solver and of an estimator."""
+
+    keeps_equal_weights_equal = False  # if objective and penalty treat them alike
+
+    tol: float = 3e-3  # of the stopping rule
+    max_iter: int = 500
+    callback: Callable[[Progress], Any] | None = None  # called after each iteration; stops if it returns True
+    random_state: int | np.random.RandomState | None = None  # of minimisers that draw sequences
+
+    def _is_stopped(self, progress: Progress) -> bool:
+        """Report an iteration to the callback, and return whether it stops training."""
+        return self.callback is not None and bool(self.callback(progress))
+
+
+class Point(NamedTuple):
+    """A point, with value and derivatives of the function.   K weights."""
+
+    w: np.ndarray  # (K,)
+    value: float
+    gradient: np.ndarray  # (K,)   of the smooth part
+    steepest: np.ndarray  # (K,)   the gradient, or the shortest subgradient
+
+
+def point_of(objective: Any, penalty: Any, w: np.ndarray) -> Point:
+    """Return a point of an objective plus a penalty, or raise a ValueError if numbers overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        (value, gradient), (extra, pull) = objective.value_gradient(w), penalty.smooth_value_gradient(w)
+        value, gradient = value + extra, gradient + pull
+        norm = np.linalg.norm(gradient)
+    if not np.isfinite(value) or not np.isfinite(norm):
+        raise ValueError(
+            f"the minimised function is {value:g} and the norm of its gradient {norm:g}, which floating point numbers "
+            "cannot represent: rescale numeric features, sample weights or the penalty"
+        )
+    if not penalty.is_sparse:
+        return Point(w, value, gradient, gradient)
+    strength = penalty.strengths(len(w))
+    return Point(w, value + float(strength @ np.abs(w)), gradient, shortest_subgradient(w, gradient, strength))
+
+
+def shortest_subgradient(w, gradient, strength) -> np.ndarray:
+    """Return the subgradient of least norm of a smooth function plus ``sum(strength * abs(w))``.
+
+    ``gradient`` is the gradient of the smooth function. Where w is 0, the subgradients of the absolute value are all
+    slopes in [-1, 1].
+    """
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - strength, 0.0)
+    return np.where(w != 0, gradient + strength * np.sign(w), at_zero)
+
+
+def gap_above_minimum(objective: Any, penalty: Any, gradient: np.ndarray) -> float:
+    """Return an upper bound on an objective plus a penalty, minus its minimum; inf if the objective is not convex."""
+    return penalty.gap(gradient) if objective.is_convex else np.inf
+
+
+def reached_tolerance(objective: Any, penalty: Any, w: np.ndarray, value: float, gradient: np.ndarray) -> float:
+    """Return the ``tol`` at which training ends for a gradient, or shortest subgradient, of an objective and a penalty.
+
+    If the objective is convex, the distance from the minimum is at most ``tol**2`` of the value. The norm of the
+    gradient bounds it only together with the precisions of the penalty: with low precisions, the minimum may be far
+    away although the gradient is small. With absolute values in the penalty, training also ends where the distance is
+    at most about ``tol`` of the value: it is at most the norm of the subgradient times the way to the minimum, which
+    is about as far from 0 as ``w``, so that the way is at most ``2 * norm(w)``. Then most values are far closer. The
+    norm alone is used if there is no bound.
+    """
+    gap, norm, length = penalty.gap(gradient), float(np.linalg.norm(gradient)), max(1.0, float(np.linalg.norm(w)))
+    if norm == 0:
+        return 0.0
+    has_bound, is_sparse = np.isfinite(gap), objective.is_convex and penalty.is_sparse
+    if not has_bound and not is_sparse:
+        return norm / length
+    if value == 0:
+        return np.inf
+    reached = float(np.sqrt(gap / abs(value))) if has_bound else np.inf
+    return min(reached, 2.0 * norm * length / abs(value)) if is_sparse else reached
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    return ThreadpoolController()  # inspects all libraries of the process, which takes 3 ms
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """Return a context in which BLAS uses only the caller's thread.
+
+    An idle thread of BLAS spins for a while after each vector operation, on a core that the package's threads need.
+    """
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def zero_of_slope(slope: Callable[[float], float], bounds: tuple[float, float], *, flat: float, tol: float) -> float:
+    """Return where the slope of a concave function is 0, or the nearest bound.
+
+    The search begins at 1 and doubles or halves the variable until the slope changes its sign.
+
+    Parameters
+    ----------
+    slope : callable
+        The derivative, which must be decreasing.
+    bounds : tuple of float
+        Lowest and highest value of the variable, below and above 1.
+    flat : float
+        Size of slopes that may be rounding errors: a change of sign must be larger. A function that increases for ever,
+        more and more slowly, therefore leads to the bound.
+    tol : float
+        Relative error of the result.
+    """
+    at_one = slope(1.0)
+    if abs(at_one) <= flat:
+        return 1.0
+    sign, factor, bound = (1, 2.0, bounds[1]) if at_one > 0 else (-1, 0.5, bounds[0])
+    near = far = 1.0
+    while far != bound:
+        far = float(np.clip(far * factor, *bounds))
+        at_far = sign * slope(far)
+        if at_far < -flat:
+            return float(brentq(slope, near, far, xtol=tol * min(near, far), rtol=max(tol, 1e-15)))
+        if at_far > flat:
+            near = far
+    return bound

@@ -1,0 +1,440 @@
+"""Stochastic solvers: many cheap steps, each on a few sequences.
+
+The cost of a step depends on the number of weights that its sequences touch, not on the number of all weights. The
+objective is a sum over sequences. A minibatch has ``weights``, the indices of the weights on which its value depends,
+and ``value_gradient(w)``, which returns derivatives with respect to only these weights. The penalty on the other
+weights is applied in closed form when they are next touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any, Never
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ..._data._settings import check, is_integer, is_number
+from ._curvature import LBFGSMemory
+from .lbfgs import LBFGSMinimizer
+from .solvers import STOPPED, Minimizer, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
+
+_SAMPLE = 1000  # sequences on which step sizes are tried
+_FIRST_TRIED = 0.1
+_MOST_TRIED = 100
+_FAR = 0.05  # distance from the minimum, relative to the value, above which there is a warning
+_PROBE = 100  # most iterations to determine it if the bound does not; for chunking, that is 0.01 to 0.3 at 0.003
+_SMALLEST_ROOT = 1e-8  # of a sum of squared gradients
+_REMEDY = "give a smaller step_size, or rescale numeric features, sample weights or the penalty"
+_REMEDY_OF_FLAT = "Use solver='lbfgs', or rescale numeric features or sample weights"
+_OF_WEIGHTS = ("w", "sums", "squares")
+
+
+@dataclass
+class TrainingState:
+    """State of training between two epochs.   K weights."""
+
+    w: np.ndarray  # (K,)
+    sums: np.ndarray  # (K,)   of gradients, less the pull to old weights
+    squares: np.ndarray  # (K,)   sums of squared gradients
+    step: float  # step size
+    rng: np.random.RandomState
+    n_seen: int = 0  # sequences
+    mass: float = 0.0  # shares of the penalty so far, 1 for a whole one
+
+    def check(self, n_weights):
+        """Raise a ValueError unless this is a state of ``n_weights`` weights, with values that training can reach."""
+        arrays = [np.asarray(getattr(self, name)) for name in _OF_WEIGHTS]
+        if not all(array.shape == (n_weights,) and array.dtype == np.float64 for array in arrays):
+            shapes = [array.shape for array in arrays]
+            raise ValueError(f"the state of the solver has arrays of shape {shapes}, but there are {n_weights} weights")
+        numbers = [float(number) for number in (self.step, self.n_seen, self.mass)]
+        if not all(np.isfinite(array).all() for array in [*arrays, numbers]) or not self.step > 0 or min(numbers) < 0:
+            raise ValueError(f"the state of the solver has values that training cannot reach: {numbers}")
+
+    def moved(self, new_ids, n_weights) -> TrainingState:
+        """Return the state for more weights: old ones move to ``new_ids``, shape (K,); new ones are all 0."""
+        arrays: dict[str, Any] = {name: np.zeros(n_weights) for name in _OF_WEIGHTS}
+        for name, array in arrays.items():
+            array[new_ids] = getattr(self, name)
+        return replace(self, **arrays)
+
+
+class SGD(Solver):
+    """Stochastic gradient descent: many cheap steps, each on a few sequences.
+
+    Each weight has a step size of its own [2]_: step_size / sqrt(G), where G is the sum of its squared gradients g so
+    far. There may be L2 and L1 penalties [3]_, or none. With a penalty, the weights of step t minimise
+
+        sum of g_s w + sigma_s / 2 (w - w_s)^2 over s < t, plus the penalty's shares so far,
+
+    where sigma_s is the increase of sqrt(G) / step_size in step s ("follow the regularised leader"). This is one
+    proximal step for the sum of all gradients. L1 penalties therefore make weights exactly 0, and a weight stays 0
+    until the sum of its gradients outweighs the penalty. The minimum depends only on two sums, so weights that are not
+    touched need no work.
+
+    Parameters
+    ----------
+    callback : callable or None, default=None
+        As in :class:`LBFGS`, after each epoch; ``gradient_norm`` is nan and ``gap`` is inf.
+    batch_size : int, default=8
+        Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
+        the same data.
+    step_size : float or None, default=None
+        The step size above. None selects the best one for one pass over a sample of up to 1000 sequences.
+    validation_fraction : float, default=0.0
+        Fraction of the sequences to hold out. The result is the weights after the epoch that is best on them.
+    n_iter_no_change : int, default=5
+        Number of epochs without progress after which training stops; see Notes.
+    n_sequences : float or None, default=None
+        Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
+        seen so far, including the current call.
+    **elsewhere : dict
+        Not accepted: ``tol``, ``max_iter``, ``verbose`` and ``random_state`` are parameters of the estimator.
+
+    Raises
+    ------
+    TypeError
+        For parameters of the estimator, and for unknown ones.
+    ValueError
+        For settings that are out of range.
+
+    Notes
+    -----
+    ``max_iter`` of the estimator counts epochs, which are passes over the training sequences. Its ``random_state``
+    determines the order of the sequences, the sample, and the validation sequences.
+
+    Training stops after ``n_iter_no_change`` consecutive epochs in which the monitored function did not decrease by
+    more than ``10 * tol**2`` times its lowest value, about 0.01 % by default. This function is the objective plus the
+    penalty, or the objective of the validation sequences. That does not bound the distance from the minimum as with
+    :class:`LBFGS`: there is only a warning, unless validation stops training, if the minimum may be lower by more than
+    5 % of the function.
+
+    The history contains the exact objective plus penalty after each epoch, which costs a forward pass. The number of
+    passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by the gradient
+    at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
+    hundred iterations of L-BFGS estimate the distance. They do not change the weights.
+
+    References
+    ----------
+    .. [1] Sutton and McCallum, "An introduction to conditional random fields", 2012, section 5.2.
+    .. [2] Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization",
+       JMLR 12, 2011.
+    .. [3] McMahan, "Follow-the-regularized-leader and mirror descent: equivalence theorems and L1 regularization",
+       AISTATS 2011.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.training import SGD
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(solver=SGD(batch_size=1), random_state=0).fit(X, y)
+    >>> crf.predict(X)
+    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
+    """
+
+    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
+
+    def __init__(
+        self,
+        *,
+        callback: Callable[[Progress], Any] | None = None,
+        batch_size: int = 8,
+        step_size: float | None = None,
+        validation_fraction: float = 0.0,
+        n_iter_no_change: int = 5,
+        n_sequences: float | None = None,
+        **elsewhere: Never,
+    ) -> None:
+        super().__init__(callback, elsewhere)
+        check(is_integer(batch_size) and batch_size >= 1, "batch_size", "an integer >= 1", batch_size)
+        check(_is_positive(step_size), "step_size", "None or a number > 0", step_size)
+        is_share = is_number(validation_fraction) and 0 <= validation_fraction < 1
+        check(is_share, "validation_fraction", "a number in [0, 1)", validation_fraction)
+        is_count = is_integer(n_iter_no_change) and n_iter_no_change >= 1
+        check(is_count, "n_iter_no_change", "an integer >= 1", n_iter_no_change)
+        check(_is_positive(n_sequences), "n_sequences", "None or a number > 0", n_sequences)
+        self.batch_size, self.step_size, self.n_sequences = batch_size, step_size, n_sequences
+        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
+
+    def minimizer(self, tol: float, max_iter: int, callback: Any, random_state: Any) -> SGDMinimizer:
+        return SGDMinimizer(tol, max_iter, callback, random_state, self)
+
+
+@dataclass
+class SGDMinimizer(Minimizer):
+    """Minimisation by stochastic gradient descent."""
+
+    settings: SGD = field(default_factory=SGD)
+
+    def solve(self, objective: Any, penalty: Any, w0: np.ndarray) -> SolverReport:
+        """Minimise ``objective + penalty`` from ``w0``.
+
+        Raises
+        ------
+        ValueError
+            If the objective overflows, or if all sequences would be held out.
+        """
+        rng = check_random_state(self.random_state)
+        train, held_out = self._split(objective, rng)
+        n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
+        history = [point_of(train, penalty, w0).value]
+        watch = _Watch(10 * self.tol**2, np.array(w0, dtype=np.float64), history[0] if held_out is None else np.inf)
+        state, n_visited = self._start(train, penalty, w0, n_train, rng)
+        n_visited += n_train
+        message, stopped = "no epoch is allowed", False
+
+        def report():  # without the final gradient, which takes a pass
+            n_passes, n_epochs = n_visited / objective.n_sequences, len(history) - 1
+            return SolverReport(watch.best, n_epochs, np.array(history), np.nan, np.inf, False, STOPPED, n_passes)
+
+        def chosen(report):
+            return report if held_out is None else watch.of_best_epoch(report)
+
+        while not stopped and len(history) <= self.max_iter and watch.n_since < self.settings.n_iter_no_change:
+            w, value = self._checked_epoch(train, penalty, state, n_train)
+            n_visited += 2 * n_train + n_held_out
+            if held_out is None:
+                watch.sees(w, value)
+            else:  # weights that are worse than the start on the training sequences are not validated
+                watch.sees(w, held_out.value(w) if value <= history[0] else np.inf)
+            history.append(watch.lowest if held_out is None else value)
+            progress = Progress(len(history) - 1, history[-1], np.nan, np.inf, lambda: chosen(report()))
+            stopped = self._is_stopped(progress)
+            message = STOPPED if stopped else "the maximum number of epochs was reached"
+        _, value, _, gradient = point_of(train, penalty, watch.best)
+        n_visited += n_train
+        norm, gap = float(np.linalg.norm(gradient)), gap_above_minimum(train, penalty, gradient)
+        result = report()._replace(gradient_norm=norm, gap=gap, message=message)
+        if watch.n_since >= self.settings.n_iter_no_change:
+            result = result._replace(converged=True, message="converged")
+            if not (gap <= _FAR * value or reached_tolerance(train, penalty, watch.best, value, gradient) <= self.tol):
+                result = self._judge(result, train, penalty, watch.n_best)
+        return chosen(result._replace(stopped=stopped and not result.converged))
+
+    def _judge(self, report, objective, penalty, n_best) -> SolverReport:
+        """Return the report of training without further progress after an epoch, including whether it converged.
+
+        Training may also stop far from the minimum, if steps are too long, or too short for some weights.
+        """
+        if n_best > 0 and self.settings.validation_fraction > 0:  # early stopping, regardless of the minimum
+            return report
+        value = report.history[n_best]
+        gain, bound, n_passes = _look_for_more(objective, penalty, report.w, value)
+        report = report._replace(converged=gain + bound <= _FAR * abs(value), n_passes=report.n_passes + n_passes)
+        if report.gap < np.inf:
+            report = report._replace(gap=min(report.gap, gain + bound))
+        if report.converged:
+            return report
+        if n_best == 0:
+            return report._replace(message="no epoch decreased the function", remedy=_REMEDY.capitalize())
+        message = f"the function hardly decreases any more, but can decrease by {gain / abs(value):.1%} or more"
+        return report._replace(message=message, remedy=_REMEDY_OF_FLAT)
+
+    def _checked_epoch(self, objective, penalty, state, n_sequences, share=1.0):
+        """Train for one epoch, and return the weights and their value.
+
+        Raises
+        ------
+        ValueError
+            If numbers overflow.
+        """
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):
+                _run_epoch(objective.minibatches(self.settings.batch_size, state.rng), penalty, state, n_sequences)
+                return state.w.copy(), _total(objective, penalty, state.w, share)
+        except ValueError as error:
+            if _REMEDY in str(error):
+                raise
+            # usually scores, or weights that make scores too large
+            raise ValueError(f"steps lead beyond the range of floating point numbers ({error}): {_REMEDY}") from error
+
+    def partial_solve(
+        self, objective: Any, penalty: Any, w0: np.ndarray, state: TrainingState | None = None
+    ) -> tuple[SolverReport, TrainingState]:
+        """Train on the next sequences of a stream, with one pass over them.
+
+        Parameters
+        ----------
+        objective, penalty : object
+            As in :meth:`solve`.
+        w0 : ndarray of shape (n_weights,)
+            Starting weights, if there is no state.
+        state : TrainingState or None
+            State that an earlier call returned. It is not changed.
+
+        Returns
+        -------
+        report : SolverReport
+            Its history has two values, from before and after the pass: the objective of these sequences plus their
+            share of the penalty.
+        state : TrainingState
+            For the next call.
+        """
+        n_new, is_first, n_visited = objective.n_sequences, state is None, 0
+        n_sequences = self.settings.n_sequences or n_new + (state.n_seen if state else 0)
+        if state is None:
+            state, n_visited = self._start(objective, penalty, w0, n_sequences, check_random_state(self.random_state))
+        else:
+            state.check(len(w0))
+            state = deepcopy(state)
+        share = n_new / n_sequences
+        before = _total(objective, penalty, state.w, share)
+        w, value = self._checked_epoch(objective, penalty, state, n_sequences, share)
+        self._is_stopped(Progress(1, value, np.nan, np.inf))
+        n_passes, message = (n_visited + 3 * n_new) / n_new, "a pass over a part of a stream"
+        report = SolverReport(w, 1, np.array([before, value]), np.nan, np.inf, True, message, n_passes)
+        if is_first and value > before:
+            message = "the first pass increased the function"
+            report = report._replace(converged=False, message=message, remedy=_REMEDY.capitalize())
+        return report, state
+
+    def _split(self, objective, rng):
+        """Return the objectives of the training and of the validation sequences (None without validation)."""
+        if self.settings.validation_fraction == 0:
+            return objective, None
+        n_sequences = objective.n_sequences
+        n_held_out = int(np.ceil(self.settings.validation_fraction * n_sequences))
+        if n_held_out >= n_sequences:
+            raise ValueError(
+                f"validation_fraction={self.settings.validation_fraction} of {n_sequences} sequences leaves none for "
+                "training"
+            )
+        shuffled = rng.permutation(n_sequences)
+        return objective.part(np.sort(shuffled[n_held_out:])), objective.part(np.sort(shuffled[:n_held_out]))
+
+    def _start(self, objective, penalty, w0, n_sequences, rng):
+        """Return the first state, and the number of sequences visited to find the step size.
+
+        The chosen step size leads to the lowest value after one pass over a sample.
+        """
+        w0 = np.array(w0, dtype=np.float64)
+        own = np.random.RandomState(rng.randint(2**31 - 1))
+        if self.settings.step_size is not None:
+            return _first_state(w0, self.settings.step_size, own), 0
+        sample, n_sample = objective, objective.n_sequences
+        if n_sample > _SAMPLE:
+            sample, n_sample = objective.part(np.sort(rng.permutation(n_sample)[:_SAMPLE])), _SAMPLE
+
+        def after_one_pass(step):
+            tried = deepcopy(_first_state(w0, step, own))  # in the same order each time
+            try:
+                _run_epoch(sample.minibatches(self.settings.batch_size, tried.rng), penalty, tried, n_sequences)
+                return _total(sample, penalty, tried.w, n_sample / n_sequences)
+            except ValueError:  # scores exceed the range of floating point numbers
+                return np.inf
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            step, n_tried = _best_by_factors(after_one_pass)
+        return _first_state(w0, step, own), 2 * n_tried * n_sample
+
+
+def _first_state(w0, step, rng) -> TrainingState:
+    state = TrainingState(w0, np.zeros(len(w0)), np.zeros(len(w0)), step, rng)
+    state.squares[w0 != 0] = 1.0  # the first gradient alone would move a weight far from its start
+    state.sums -= w0 * _stiffness(state.squares, step)
+    return state
+
+
+def _run_epoch(minibatches, penalty, state, n_sequences):
+    """Take the steps of some minibatches, and change the state; ``n_sequences`` sequences share the penalty."""
+    w, sums, squares = state.w, state.sums, state.squares
+
+    def leader(chosen, stiffness):
+        return penalty.prox(-sums[chosen] / stiffness, state.mass / stiffness, chosen)
+
+    for minibatch in minibatches:
+        touched = minibatch.weights
+        before = squares[touched]
+        stiffness = _stiffness(before, state.step)
+        centres = leader(touched, stiffness)
+        w[touched] = centres
+        gradient = minibatch.value_gradient(w)[1]
+        after = before + gradient**2
+        squares[touched] = after
+        sums[touched] += gradient - (_stiffness(after, state.step) - stiffness) * centres
+        state.mass += minibatch.n_sequences / n_sequences
+        state.n_seen += minibatch.n_sequences
+    w[:] = leader(slice(None), _stiffness(squares, state.step))
+
+
+def _stiffness(squares, step):
+    """Return the inverse of the step sizes of weights without a penalty."""
+    return (np.sqrt(squares) + _SMALLEST_ROOT) / step
+
+
+class _Watch:
+    """The weights with the lowest value so far, and the number of epochs since that value decreased."""
+
+    def __init__(self, least_fall, w, value):
+        self.least_fall, self.best, self.lowest = least_fall, w, value
+        self.n_seen = self.n_best = self.n_since = 0  # epochs; those before the best; those since the last good one
+
+    def sees(self, w, value):
+        """Record the weights and the value after the next epoch."""
+        self.n_seen += 1
+        is_lowest = value < self.lowest
+        fell = is_lowest and (np.isinf(self.lowest) or value < self.lowest - self.least_fall * abs(self.lowest))
+        self.n_since = 0 if fell else self.n_since + 1
+        if is_lowest:
+            self.best, self.lowest, self.n_best = w, value, self.n_seen
+
+    def of_best_epoch(self, report: SolverReport) -> SolverReport:
+        """Return the report of validated training up to the best epoch."""
+        what = f"of {report.n_iter} epochs, epoch {self.n_best} was best for the validation sequences"
+        return report._replace(
+            n_iter=self.n_best, history=report.history[: self.n_best + 1], message=f"{report.message}; {what}"
+        )
+
+
+def _best_by_factors(function) -> tuple[float, int]:
+    """Return the argument of the lowest value, of powers of 2 times a first one, and the number of arguments tried."""
+    best, lowest = _FIRST_TRIED, function(_FIRST_TRIED)
+    n_tried = 1
+    for factor in (0.5, 2.0):
+        start = best
+        while n_tried < _MOST_TRIED:
+            value = function(best * factor)
+            n_tried += 1
+            if not (value < lowest or np.isinf(lowest) and factor < 1):
+                break
+            best, lowest = best * factor, value
+        if best != start:  # the other direction is known to be worse
+            break
+    return best, n_tried
+
+
+def _total(objective, penalty, w, share=1.0):
+    value = objective.value(w) + share * penalty.value(w)
+    if not np.isfinite(value):
+        raise ValueError(
+            f"the minimised function is {value:g}, which floating point numbers cannot represent: {_REMEDY}"
+        )
+    return value
+
+
+def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
+    """Return the gain of L-BFGS from here, a bound on the remaining gain, and the number of passes over the data.
+
+    It ends as soon as one of them determines whether the minimum is far. If a function has no bound, the curvature seen
+    so far gives an estimate.
+    """
+    most = _FAR * abs(value)
+
+    def is_decided(progress):
+        return value - progress.value > most or value - progress.value + progress.gap <= most
+
+    curvature = LBFGSMemory.of_size(len(w))
+    probe = LBFGSMinimizer(0.0, _PROBE, is_decided).solve(objective, penalty, w, curvature)
+    bound, n_passes = probe.gap, probe.n_passes
+    if bound == np.inf:
+        gradient = point_of(objective, penalty, probe.w).steepest
+        bound, n_passes = 0.5 * float(gradient @ curvature.solve(gradient)), n_passes + 1
+    return value - probe.history[-1], bound, n_passes
+
+
+def _is_positive(value):
+    return value is None or is_number(value) and 0 < value < np.inf

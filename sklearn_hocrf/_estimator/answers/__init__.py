@@ -1,0 +1,1 @@
+"""The fitted state, and every question to it in the form of X."""

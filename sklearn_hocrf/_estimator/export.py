@@ -1,0 +1,308 @@
+"""Fitted models as files for :class:`sklearn_hocrf.tagger.Tagger`.
+
+docs/guide/tagger_file.md describes the container, a safetensors file. Entries of the header:
+
+format
+    1.
+labels
+    The L labels: texts, numbers or booleans.
+scheme
+    How labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null.
+n_columns
+    C, the number of scores of a token; those of the L labels come first.
+packed
+    The type and the shape of those arrays that the file contains as a gzip stream of their bytes, by name;
+    ``export_tagger(model, path, compress=False)`` packs none.
+features
+    What makes attributes, see below.
+
+Arrays, with the numbers of states S, arcs A and attributes V:
+
+fail, length
+    (S,) the longest proper suffix that is a state; how many labels the state has. State 0 is empty, states 1 to L are
+    the labels, and lengths ascend.
+source, label, target
+    (A,) the state that an arc leaves, the label that it reads, the state that it enters. A state without an arc for a
+    label uses the arc of its longest suffix that has one; state 0 has all.
+score, closed
+    (A,) the score of an arc; whether it is impossible (0 or 1). No weight exceeds 1e100.
+n_moved, moved
+    How many scores of a token are added to the one of each arc; the columns of these scores.
+borders
+    (2, L) whether a label may begin and end a sequence (0 or 1).
+always
+    (3, C) scores of each token, of the first and of the last one.
+n_weights, column, weight
+    (V,) how many weights an attribute has; of all weights, attribute by attribute, the column and the value.
+text, n_text
+    All texts in UTF-8, one after the other; how many characters each has.
+code
+    The codes of the attributes of templates, each as its difference from the one before, modulo the range of the type.
+
+``features`` is ``{"kind": "names"}`` if the V texts are the names of attributes, as in feature dicts or lists of names.
+Templates of CRF++ or Wapiti have the kind "strings", and
+
+templates
+    Lists that begin and end with a text. Between texts, ``[offset, column, lower]`` stands for the value of the token
+    at that offset in a column, counted from 0, in lower case or not.
+outside
+    What stands for position p < 0 and for the n-th position after the end: "crf++" for ``_Bp`` and ``_B+n``, "wapiti"
+    for ``_xp`` and ``_x+n``, where distances above 4 are ``#``; never in lower case.
+fields
+    Only if columns have names: those of the columns that are read, which are the keys of tokens that are dicts.
+
+Field templates have the kind "templates", and
+
+fields
+    ``name``, ``numeric`` and ``complete`` (all training tokens had it) of each. ``by_position``: tokens may be tuples.
+columns
+    Each is made from a ``field`` by a ``function``: a named one, one of the user (``own``) or null. ``values`` is the
+    number of its texts, which have the codes 0, 1 and so on; a ``numeric`` column has none, and the code 0 for numbers
+    other than 0. With ``marks``, the next two codes are for positions before and after the sequence.
+templates
+    ``places``, pairs of a column and an offset, and the number of its ``attributes``, one for each combination of
+    values. The array ``code`` has, for one template after the other, the codes of all of its attributes at the first
+    place, then at the second, and so on. There is no attribute where a value is missing or has no code. With numbers,
+    the value of an attribute is their product, else 1.
+phrases
+    Only with lists of phrases: each compares the texts of a ``field`` with ``size`` phrases, whose texts follow those
+    of the columns, with the character 0 between words. The last fields are those of the lists: "B", "I", "E" and "S"
+    mark the first, inner, last and only token of a phrase. ``normalize`` is "casefold", null, or the name of a
+    function of the user (``own``).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .._data import tagger as _tagger
+from .._data._files import output_file, replace_content
+from .._data.schemes import mixed_tags
+from .._data.tagger import ARRAYS, TYPES, Tagger
+from .._data.texts import pack_texts
+from .._engine.structure.weighted_arcs import weighted_arcs
+from .._sklearn.layers import TaggerFeatures, steps_inside
+from .answers.fitted_model import FittedModel
+
+__all__ = ["export"]
+
+
+class Exported(NamedTuple):
+    """What :func:`export_tagger` has written, and how its answers differ from the estimator's. See there."""
+
+    n_bytes: int
+    largest_difference: float | None = None  # of a probability of a label; None without data
+    n_different_labels: int | None = None
+    n_tokens: int | None = None
+
+
+def export(
+    model: Any, path: str | os.PathLike, dtype: str = "float32", compress: bool | None = None, X: Any = None
+) -> Exported:
+    """Write a fitted model into a file; see :func:`sklearn_hocrf.tagger.export_tagger`."""
+    if dtype not in ("float32", "float64"):
+        raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r:.60}")
+    fitted = FittedModel.inside(model)
+    *transformers, _ = steps_inside(model)
+    target = output_file(path)
+    content, functions = _content(fitted, transformers, dtype, compress)
+    replace_content(target, content)
+    return Exported(len(content)) if X is None else _compare(model, X, content, functions)
+
+
+def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
+    """Return the bytes of a file, and the functions of the user that its reader needs."""
+    _refuse_kinds(fitted)
+    columns, weights = _columns(fitted)
+    labels = fitted.labels.tolist()
+    for label in labels:
+        fits = isinstance(label, (str, bool)) or (isinstance(label, (int, float)) and abs(label) <= _tagger.MAX_NUMBER)
+        if not fits:
+            raise ValueError(f"a tagger has labels that are texts or numbers, not {label!r:.60}")
+    arrays = _automaton(fitted, columns)
+    borders = fitted.state.borders
+    arrays["borders"] = np.ones((2, len(labels)), np.uint8) if borders is None else borders.astype(np.uint8)
+    features = _features(fitted, transformers, np.diff(weights.indptr) > 0)
+    always = [row for row, _ in features.always]
+    arrays["always"] = np.zeros((3, weights.shape[1]))
+    arrays["always"][always] = weights[[attribute for _, attribute in features.always]].toarray()
+    chosen = weights[features.attributes]
+    arrays.update(n_weights=np.diff(chosen.indptr), column=chosen.indices, weight=chosen.data)
+    arrays.update(code=features.code)
+    arrays["text"], arrays["n_text"] = pack_texts(features.texts)
+    header = {"labels": labels, "scheme": _scheme(fitted), "n_columns": weights.shape[1], "features": features.entry}
+    return _pack(header, arrays, dtype, compress), features.functions
+
+
+def _pack(header, arrays, dtype, compress) -> bytes:
+    """Return the bytes of a safetensors file: arrays by size of their items, and the header as text of its metadata."""
+    contents: dict[str, np.ndarray] = {}
+    for name, (kind, _) in ARRAYS.items():
+        array = np.asarray(arrays[name])
+        if kind == "f":
+            with np.errstate(over="ignore"):
+                array = array.astype(np.dtype(dtype).newbyteorder("<"))
+            if not float(np.abs(array).max(initial=0.0)) <= _tagger.MAX_WEIGHT:
+                raise ValueError(f"some weights are larger than {dtype}, or a tagger, can have")
+        contents[name] = array if kind == "f" else _smallest(array)
+    contents["code"] = np.diff(contents["code"], prepend=contents["code"].dtype.type(0))  # which is packed smaller
+    packed = {}
+    if compress or (compress is None and sum(array.nbytes for array in contents.values()) <= _tagger.SMALL_FILE):
+        for name in (name for name, (kind, _) in ARRAYS.items() if kind == "u"):  # weights have no pattern
+            array, stream = contents[name], gzip.compress(contents[name].tobytes(), mtime=0)
+            if len(stream) < 0.9 * array.nbytes <= _tagger.MAX_RATIO * len(stream):
+                packed[name], contents[name] = _type_and_shape(array), np.frombuffer(stream, np.uint8)
+    entries: dict[str, Any] = {}
+    stop, parts = 0, sorted(contents.items(), key=lambda part: (-part[1].itemsize, part[0]))
+    for name, array in parts:
+        start, stop = stop, stop + array.nbytes
+        entries[name] = dict(zip(("dtype", "shape"), _type_and_shape(array), strict=True), data_offsets=[start, stop])
+    entries["__metadata__"] = {"hocrf": _json({"format": 1, "packed": packed, **header})}
+    text = _json(entries).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > _tagger.MAX_HEADER:
+        raise ValueError(f"labels, fields and templates take {len(text)} bytes, more than {_tagger.MAX_HEADER}")
+    return b"".join([len(text).to_bytes(8, "little"), text, *(array.tobytes() for _, array in parts)])
+
+
+def _json(content) -> str:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False)
+
+
+def _type_and_shape(array) -> tuple[str, tuple]:
+    """Return the type of an array by the name that safetensors files have for it, and the shape."""
+    return next(name for name, dtype in TYPES.items() if dtype == array.dtype.str), array.shape
+
+
+def _smallest(array) -> np.ndarray:
+    """Return an array of integers in the smallest type, unless it is of unsigned ones already."""
+    if array.dtype.kind != "u":
+        array = array.astype(np.min_scalar_type(int(array.max(initial=0))))
+    return array.astype(array.dtype.newbyteorder("<"))
+
+
+# --- the model --------------------------------------------------------------------------------------------------------
+
+
+def _refuse_kinds(fitted) -> None:
+    """Raise a ValueError for models that a tagger cannot have."""
+    if fitted.labels_segments:
+        raise ValueError("a tagger is for HighOrderCRF: models of whole segments need the features of all of them")
+    if fitted.state.level_zero is not None:
+        raise ValueError("a tagger keeps all labels, so pruning, which would need a second model, is not for it")
+
+
+def _scheme(fitted) -> str | None:
+    """Return how labels describe segments; None for labels that are tags in part."""
+    scheme, labels = fitted.scheme, fitted.labels.tolist()
+    return None if scheme == "runs" and mixed_tags(labels) else scheme
+
+
+def _columns(fitted) -> tuple[dict, sparse.csr_array]:
+    """Return the column of each longer pattern that has weights with features, and the weights, by attribute.
+
+    The first columns are those of the labels. Weights of their parts are added to them.
+    """
+    layout, n_labels = fitted.state.layout, len(fitted.labels)
+    rows = layout.row_coef(fitted.state.weights)
+    of_labels = rows[:n_labels]
+    n_patterns = len(layout.patterns.lengths)
+    if layout.parts.n_parts:
+        of_labels = of_labels + layout.parts.matrix() @ rows[n_patterns:]
+    of_patterns = sparse.csr_array(rows[n_labels:n_patterns])
+    of_patterns.eliminate_zeros()
+    used = np.flatnonzero(np.diff(of_patterns.indptr))
+    weights = sparse.vstack([of_labels, of_patterns[used]]).tocsr()
+    features = np.arange(layout.n_features), layout.features.attribute
+    n_attributes = int(layout.features.attribute.max(initial=-1)) + 1
+    to_attribute = sparse.csr_array((np.ones(layout.n_features), features), shape=(layout.n_features, n_attributes))
+    by_attribute = sparse.csr_array((weights @ to_attribute).T)
+    by_attribute.sum_duplicates()
+    by_attribute.eliminate_zeros()
+    return {n_labels + pattern: n_labels + i for i, pattern in enumerate(used.tolist())}, by_attribute
+
+
+def _automaton(fitted, column_of_pattern) -> dict:
+    """Return the arrays of states and arcs; states shortest first."""
+    layout = fitted.state.layout
+    automaton, scores = layout.automaton, weighted_arcs(layout, fitted.state.weights)._asdict()["arc_score"]
+    if automaton.n_states * automaton.n_labels > _tagger.MAX_CELLS:
+        raise ValueError(
+            f"a tagger has at most {_tagger.MAX_CELLS} pairs of a state and a label, but the patterns of the model "
+            f"have {automaton.n_states} states for {automaton.n_labels} labels: lower max_order"
+        )
+    order = np.argsort(automaton.state_length, kind="stable")
+    new_id = np.empty(len(order), np.int64)
+    new_id[order] = np.arange(len(order))
+    columns: list[list] = [[] for _ in range(automaton.n_arcs)]
+    for arc, columns_of_arc in enumerate(columns) if column_of_pattern else ():
+        suffix = arc
+        while suffix >= 0:
+            column = column_of_pattern.get(int(automaton.arc_pattern[suffix]))
+            columns_of_arc += [] if column is None else [column]
+            suffix = int(automaton.arc_suffix[suffix])
+    closed = np.isneginf(scores)
+    return {
+        "fail": new_id[automaton.fail[order]],
+        "length": automaton.state_length[order],
+        "source": new_id[automaton.arc_source],
+        "label": automaton.arc_label,
+        "target": new_id[automaton.arc_target],
+        "score": np.where(closed, 0.0, scores),
+        "closed": closed.astype(np.uint8),
+        "n_moved": np.array(list(map(len, columns)), np.int64),
+        "moved": np.array([column for each in columns for column in each], np.int64),
+    }
+
+
+# --- the features -----------------------------------------------------------------------------------------------------
+
+
+def _features(fitted, transformers, kept) -> TaggerFeatures:
+    """Return the description of the attributes by the transformer or the model; ``kept``: whether they have weights."""
+    space = fitted.state.features
+    if not transformers and space.vocabulary is not None:
+        return TaggerFeatures.of_names(list(space.vocabulary), kept)
+    own = list(takewhile(lambda step: not hasattr(step, "__tagger_features__"), transformers))
+    last = transformers[len(own) :]
+    if own and (len(last) == 1 or (not last and space.vocabulary is not None)):
+        steps = "the last two steps of the pipeline" if last else "the last step of the pipeline"
+        names = _names(own)
+        raise ValueError(f"a tagger cannot contain {names}: export {steps}, and apply {names} before the tagger")
+    if len(transformers) > 1:
+        raise ValueError(f"a tagger has one transformer before the model at most, not {_names(transformers)}")
+    if not last:
+        what = _names(own) or "numbers, or a SequenceBatch"
+        raise ValueError(f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}")
+    (transformer,) = transformers
+    if space.n_features != getattr(transformer, "n_features_out_", None):
+        raise ValueError(f"the model was not fitted on the features of {type(transformer).__name__}")
+    return transformer.__tagger_features__(kept)
+
+
+def _names(steps) -> str:
+    return f"{', '.join(type(step).__name__ for step in steps):.120}"
+
+
+# --- comparison -------------------------------------------------------------------------------------------------------
+
+
+def _compare(model, X, content, functions) -> Exported:
+    """Return how the answers of a file differ from those of the estimator."""
+    tagger, fitted = Tagger(content, functions=functions), FittedModel.and_input(model, X)
+    estimator, batch = fitted[0].estimator, fitted[1]
+    n_tokens, n_different, largest = 0, 0, 0.0
+    answers = zip(X, estimator.predict(batch), estimator.predict_marginals(batch), strict=True)
+    for tokens, labels, marginals in answers:
+        read = tagger.read(tokens)
+        n_tokens += len(labels)
+        n_different += sum(one != other for one, other in zip(tagger.predict(read), list(labels), strict=True))
+        largest = max(largest, float(np.abs(tagger.predict_marginals(read) - marginals).max(initial=0.0)))
+    return Exported(len(content), largest, n_different, n_tokens)

@@ -1,0 +1,1 @@
+"""Parameters, penalties, and the steps of training with their progress."""

@@ -1,0 +1,315 @@
+"""The steps of fit, in order, and one by one for other parts of the package that train an estimator.
+
+Everything is computed in local variables; the estimator changes only at the end of a successful fit.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..._data.masks import Mask, both
+from ..._data.warnings import unwarned, warn_user
+from ..._engine.inference.families import CHAIN, SEGMENTS, Family, recursion_of
+from ..._engine.inference.posterior import Evidence
+from ..._engine.structure.label_sets import SetSequences
+from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
+from ..._engine.structure.pairs import PairRule
+from ..._engine.structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
+from ..._engine.training import SolverReport
+from ..._engine.training.of_objectives import Problem
+from ..._engine.training.penalties import Penalty
+from ..._engine.training.pruning import prune, prune_held_out
+from ..._reading.inputs import (
+    TrainingData,
+    TrainingSequences,
+    read_training_sequences,
+    refuse_no_tokens,
+    sequences_like,
+)
+from ..._sklearn.names import check_declared
+from ..answers.fitted import FittedState
+from ..answers.fitted_model import FittedModel, warn_of_unlimited_lengths
+from ..labels.constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
+from ..labels.label_parts import compile_label_parts
+from ..labels.patterns import ObservedPatterns, select_patterns
+from ..labels.tags import history_of_labels
+from .callbacks import FitTasks
+from .compatibility import refuse
+from .parameters import check_parameters, resolve_feature_orders
+from .progress import lines_of
+from .training import Prior, Training, choose_training, warn_not_converged
+
+_FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
+
+
+class FitSteps:
+    """The steps of a fit.
+
+    Parameters
+    ----------
+    estimator : HighOrderCRF or HighOrderSemiCRF
+        Its parameters are read; fitted attributes only for a warm start.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator, self.name = estimator, type(estimator).__name__
+        self.family: Family = estimator._family
+        self.targets: Any = estimator._targets  # a class
+        self.intercepts = estimator.fit_intercept and estimator._intercepts
+        self.matches_features = estimator.objective == "local_feature_matching"
+        self.parameters: dict[str, Any] = estimator.get_params(deep=False)
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        """Take all steps, in order, and set the fitted attributes."""
+        estimator, training = self.estimator, self.choose_training()
+        data = self.read(X, y, sample_weight)
+        self.check_missing_labels(data)
+        is_warm = estimator.warm_start and hasattr(estimator, "coef_")
+        runs = None if is_warm else data.runs  # of known labels, if some are missing: they train the starting weights
+        n_stages = len(training.objectives(is_warm)) * (1 if runs is None else 2)
+        tasks = FitTasks(estimator, training.solver, n_stages, X, y, sample_weight)
+        layout = self.layout(data)
+        penalty = self.penalty(training.prior, layout, data)
+        problem = self.problem(data, layout)
+        start = np.broadcast_to(0.0, problem.n_weights)
+        if is_warm:
+            start = FittedModel(estimator).last_weights(layout, data)
+        certain = [] if runs is None else [self.pose(layout, runs)]
+        watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
+        stages = training.run([*certain, problem], penalty, start, is_warm, watch)
+        tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
+        tasks.end(reconstruction_attributes={})
+        lines_of(training.solver).end(stages[-1])
+        warn_not_converged(self.name, training.solver, stages)
+
+    # --- parameters ---------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise an error for parameters that ``fit`` rejects."""
+        check_declared(self.estimator)
+        check_parameters(self.parameters, self.name)
+
+    def refuse(self, circumstance: str) -> None:
+        """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``compatibility``."""
+        refuse(self.parameters, circumstance)
+
+    def choose_training(self) -> Training:
+        """Check what ``PARAMETER_CONSTRAINTS`` cannot express, and return the training that the parameters specify."""
+        check_parameters(self.parameters, self.name)
+        return choose_training(self.parameters, self.name)
+
+    def check_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+        """Raise what ``fit`` raises before it trains; without X, which may be None, what its other arguments show."""
+        with unwarned():  # fit itself gives these warnings
+            self.check()
+            training = self.choose_training()
+            data = self.read_without_features(y, sample_weight) if X is None else self.read(X, y, sample_weight)
+            if data is None:
+                return
+            self.check_missing_labels(data)
+            if X is not None:
+                layout = self.layout(data)
+                self.penalty(training.prior, layout, data)
+                self.check_possible(self.pose(layout, data), data.sequence_ids)
+            elif not isinstance(self.estimator.patterns, str):
+                self.select_patterns(data.labelled, self.observed(data.labelled))
+
+    # --- data ---------------------------------------------------------------------------------------------------------
+
+    def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
+        """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
+        return self.read_targets(y, read_training_sequences(self.estimator, X, sample_weight), fixed)
+
+    def read_without_features(self, y: Any, sample_weight: ArrayLike | None) -> TrainingData | None:
+        """Return training data without features, for X that is not known yet; None if y alone is not clear."""
+        sequences = sequences_like(self.estimator, y, sample_weight)
+        return None if sequences is None else self.read_targets(y, sequences)
+
+    def read_targets(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
+        """Return training sequences with their targets, which violate no constraint.
+
+        ``fixed`` are targets of earlier data, or all possible labels.
+        """
+        refuse_no_tokens(sequences.is_used)
+        targets = self.targets.read(self.estimator, y, sequences, fixed)
+        constraints = self.estimator.constraints
+        history = self.history(targets.labels)
+        rules = compile_constraints(constraints, targets.labels, history)
+        parts = compile_label_parts(self.estimator.label_parts, targets.labels)
+        data = sequences.with_targets(targets, rules, parts).with_labelled_runs()
+        if data.has_missing_labels and self.family is SEGMENTS:
+            return data  # constraints concern neighbours, which segments with gaps between them are not
+        units = targets.units(data.batch)
+        if not data.has_missing_labels:
+            sequences.warn_of_one_recording(units.codes)
+        if not rules.forbidden and rules.borders is None:
+            return data
+        origin = np.repeat(data.batch.offsets[:-1], np.diff(units.offsets))
+        runs = LabelRuns(units.codes, units.offsets, units.start - origin, sequences.sequence_ids)
+        refuse_breaches(rules, constraints, targets.labels, runs, history)
+        return data
+
+    def check_missing_labels(self, data: TrainingData) -> None:
+        """Raise a ValueError if y has missing labels and this training needs all; warn if few are known."""
+        if not data.has_missing_labels:
+            return
+        self.refuse("missing labels")
+        n_known, n_tokens = data.n_labelled, data.batch.n_tokens
+        if n_known < _FEW_KNOWN * n_tokens:
+            warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
+        if (
+            2 * data.labelled.batch.n_tokens < n_known
+            and self.family is SEGMENTS
+            and self.estimator.segment_length is None
+        ):
+            warn_user(
+                "most labels of y are in segments that end at missing labels, and segment_length=None allows none that "
+                "is longer than the longest run of known labels: set segment_length"
+            )
+
+    # --- structure ----------------------------------------------------------------------------------------------------
+
+    def history(self, labels: np.ndarray) -> str | TagHistory:
+        """Return what the labels of patterns are those of; the positions of a semi-CRF are segments already."""
+        return history_of_labels(getattr(self.estimator, "history", TOKENS), self.estimator.constraints, labels)
+
+    def observed(self, data: TrainingData) -> ObservedPatterns:
+        """Return the label patterns of training data."""
+        units, sets = data.targets.units(data.batch), data.targets.sets
+        n_labels, weight = len(data.targets.labels), data.sequence_weight
+        history = self.history(data.targets.labels)
+        count: Any = partial(count_patterns, units.codes, units.offsets, n_labels)
+        if sets is not None:
+            sequences = SetSequences(sets, units, TagHistory.of(history, n_labels), data.rules.forbidden)
+            count = sequences.count_patterns
+        return ObservedPatterns(len(units.codes), partial(count, sequence_weight=weight, history=history), history)
+
+    def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
+        """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
+        estimator, labels = self.estimator, data.targets.labels
+        given = estimator.patterns if patterns is None else patterns
+        table = select_patterns(given, labels, observed, estimator.max_order, estimator.min_count)
+        is_given = not isinstance(given, str)
+        table = without_forbidden_patterns(data.rules, estimator.constraints, table, labels, is_given)
+        return data.targets.possible(table)
+
+    def layout_builder(
+        self, data: TrainingData, patterns: PatternTable, like: WeightLayout | None = None
+    ) -> LayoutBuilder:
+        """Return the builder of the weight layout, for data that may lack the sequences.
+
+        ``like`` is a layout of the same patterns.
+        """
+        estimator = self.estimator
+        orders = resolve_feature_orders(estimator.feature_order, estimator.max_order, data.features.names)
+        rule = PairRule(orders, estimator.min_count, estimator.all_pairs)
+        frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
+        return data.targets.builder(frame if like is None else LayoutFrame.like(like), rule, self.intercepts)
+
+    def layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Any = None) -> WeightLayout:
+        """Return the layout of the weights.
+
+        With ``like``, a layout, its patterns are used. Otherwise ``patterns`` replaces the parameter.
+        """
+        data = data.labelled
+        table = like.patterns if like is not None else self.select_patterns(data, self.observed(data), patterns)
+        builder = self.layout_builder(data, table, like)
+        targets = data.targets
+        return builder.build(builder.count(data.batch, targets.labelling, data.sequence_weight, targets.sets))
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
+        """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
+        layout = self.layout(data) if layout is None else layout
+        if self.family is SEGMENTS:
+            matching = ["objective='local_feature_matching'"] if self.matches_features else []
+            warn_of_unlimited_lengths(layout, data.batch, *matching)
+        problem = self.pose(layout, data)
+        self.check_possible(problem, data.sequence_ids)
+        return self._prune(problem)
+
+    def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
+        """Return the data under a layout."""
+        # runs of known labels may begin and end in the middle of sequences
+        borders = data.rules.borders if data.source is None else None
+        support = None if borders is None else Mask.of_borders(data.batch.offsets, borders)
+        return Problem(
+            self.family if self.matches_features else recursion_of(self.family, layout),
+            layout,
+            data.batch,
+            data.targets.labelling,
+            sequence_weight=data.sequence_weight,
+            n_jobs=self.estimator.n_jobs,
+            support=support,
+            known=data.targets.known,
+        )
+
+    def check_possible(self, problem: Problem, sequence_ids: np.ndarray | None) -> None:
+        """Raise a ValueError for the first sequence without a labelling that agrees with y, named by its id in X."""
+        if problem.known is None:
+            return
+        mask = both(problem.support, problem.known)
+        is_free = self.family is CHAIN and not len(problem.layout.compiled.forbidden_arcs)
+        if is_free and mask is not None and mask.allowed.any(axis=1).all():
+            return  # any labels may be neighbours
+        model = problem.model(np.zeros(problem.n_weights))
+        what = "y, segment_length" if self.family is SEGMENTS else "y"
+        evidence = Evidence(problem.known, what, sequence_ids)
+        model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
+
+    def _prune(self, problem: Problem) -> Problem:
+        n_candidates = getattr(self.estimator, "pruning", None)
+        return problem if n_candidates is None else prune(problem, n_candidates, self.estimator.random_state)
+
+    def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:
+        """Return both over the labels that ``pruning`` leaves, which are chosen without the held-out labels."""
+        training = self._prune(training)
+        level_zero = training.level_zero
+        return training, held_out if level_zero is None else prune_held_out(held_out, level_zero)
+
+    def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingData) -> Penalty:
+        """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
+        names = data.features.names
+        penalty = prior.penalty(layout, names, data.targets.labels)
+        prior.warn_of_unused_prefixes(names)
+        return penalty
+
+    # --- result -------------------------------------------------------------------------------------------------------
+
+    def state(self, data: TrainingData, problem: Any, penalty: Any, report: SolverReport) -> FittedState:
+        """Return the state of the model that a solver reports."""
+        layout, weights = problem.layout, report.w
+        if penalty.is_sparse:
+            layout, weights = layout.pruned(weights)
+        return self.state_of(data, layout, weights, report, level_zero=problem.level_zero)
+
+    def state_of(
+        self, data: TrainingData, layout: WeightLayout, weights: np.ndarray, report: SolverReport, **more: Any
+    ) -> FittedState:
+        """Return the state of a fitted model; ``more`` are other fields of it."""
+        state = FittedState(
+            layout,
+            weights,
+            data.targets.without_data(),
+            data.features,
+            report.n_iter,
+            report.n_passes,
+            report.history,
+            report.gap,
+            {"constraints": self.estimator.constraints},
+            borders=data.rules.borders,
+            part_names=data.parts.names,
+            **more,
+        )
+        return state.checked(self.targets)
+
+    def end(self, data: TrainingData, layout: WeightLayout, weights: np.ndarray) -> FittedModel:
+        """Set the fitted attributes for weights that do not come from a solver, and data that may lack sequences."""
+        report = SolverReport(weights, 0, np.array([np.nan]), np.nan, np.inf, True, "", n_passes=0)
+        self.state_of(data, layout, weights, report).set_on(self.estimator)
+        return FittedModel(self.estimator)

@@ -1,0 +1,1 @@
+"""Settings about labels: patterns, constraints, tags, parts of labels."""

@@ -1,0 +1,304 @@
+"""Constraints: which runs of labels are possible, and with which labels sequences begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..._data.checks import refuse_iterator, short
+from ..._data.labels import label_codes
+from ..._data.schemes import E, I, guessed_scheme, legal_tags, marks_ends, split_tag
+from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
+from ..._engine.structure.weighted_arcs import arcs_of_labels, compile_patterns
+from .patterns import refuse_equal_neighbours
+from .tags import read_tags
+
+
+class Constraints(BaseEstimator):
+    """Which labels may follow each other: a value of the parameter ``constraints``.
+
+    A labelling that violates a constraint has probability 0. This holds in training and in prediction: the
+    probabilities of all other labellings sum to 1. ``fit`` raises an error if a training sequence violates a
+    constraint.
+
+    Parameters
+    ----------
+    forbid : iterable of tuples of labels, default=()
+        Runs of two or more labels that may not occur, of any length: ``("O", "I-PER")`` forbids I-PER directly after O.
+    allow : iterable of pairs of labels, default=None
+        The only pairs of labels that may be neighbours, instead of ``forbid``. None allows all. If a label may follow
+        itself, list that pair, too; with "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF`, no label follows itself.
+    start, end : iterable of labels, default=None
+        The labels with which a sequence may begin, and with which it may end. None allows all.
+
+    See Also
+    --------
+    sklearn_hocrf.HighOrderCRF : Accepts tagging schemes by name, ``constraints="bio"``.
+
+    Notes
+    -----
+    For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
+    The same holds for ``HighOrderCRF(history="segments")``, where a pair of equal labels stands for a token that
+    continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token.
+    Forbidden runs of at most ``max_order + 1`` labels cost no time. Longer runs cost as much time as patterns of their
+    length. Each run takes about a kilobyte of memory.
+
+    Examples
+    --------
+    No noun follows another one, and no sentence ends with a noun:
+
+    >>> from sklearn_hocrf import Constraints, HighOrderCRF
+    >>> X = [[["dogs"], ["bark"]], [["cats"], ["see"], ["dogs"], ["bark"]]]
+    >>> y = [["NOUN", "VERB"], ["NOUN", "VERB", "NOUN", "VERB"]]
+    >>> constraints = Constraints(forbid=[("NOUN", "NOUN")], end=["VERB"])
+    >>> constraints
+    Constraints(end=['VERB'], forbid=[('NOUN', 'NOUN')])
+    >>> HighOrderCRF(constraints=constraints).fit(X, y).predict(
+    ...     [[["cats"], ["see"], ["dogs"]]]
+    ... )
+    [['NOUN', 'VERB', 'VERB']]
+
+    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and the steps keep their
+    order:
+
+    >>> X = [[["wash"], ["cut"], ["chop"], ["fry"]], [["cut"], ["fry"]]]
+    >>> y = [["1 wash", "2 cut", "2 cut", "3 fry"], ["2 cut", "3 fry"]]
+    >>> steps = ["1 wash", "2 cut", "3 fry"]
+    >>> constraints = Constraints(
+    ...     allow=[(left, right) for left in steps for right in steps if left <= right]
+    ... )
+    >>> crf = HighOrderCRF(constraints=constraints).fit(X, y)
+    >>> crf.log_likelihood([[["fry"], ["wash"]]], [["3 fry", "1 wash"]])
+    array([-inf])
+    """
+
+    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this module
+
+    def __init__(
+        self,
+        forbid: Iterable[tuple] = (),
+        *,
+        allow: Iterable[tuple] | None = None,
+        start: Iterable[Any] | None = None,
+        end: Iterable[Any] | None = None,
+    ) -> None:
+        self.forbid = forbid
+        self.allow = allow
+        self.start = start
+        self.end = end
+
+    def check(self) -> None:
+        """Raise a ValueError for the first invalid setting, as far as it can be checked without labels."""
+        for name in ("forbid", "allow", "start", "end"):
+            given = getattr(self, name)
+            if given is None and name != "forbid":
+                continue
+            what = "tuples of labels" if name in ("forbid", "allow") else "labels"
+            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+                raise ValueError(f"{name} of Constraints must be a list of {what}, got {short(given)}")
+            refuse_iterator(given, f"{name} of Constraints is")
+            if name in ("start", "end") and not len(list(given)):
+                raise ValueError(f"{name} of Constraints is empty: every sequence has to {name} with some label")
+        for name, expected, most in ("forbid", "tuples of two or more labels", np.inf), ("allow", "pairs of labels", 2):
+            for run in getattr(self, name) or ():
+                if not isinstance(run, (tuple, list)) or not 2 <= len(run) <= most:
+                    raise ValueError(f"{name} of Constraints must have {expected}, got {short(run)}")
+        if self.allow is not None and len(list(self.forbid)):
+            raise ValueError("allow and forbid of Constraints exclude each other: allow names all pairs that may occur")
+
+
+class Rules(NamedTuple):
+    """Constraints over label codes.   L labels."""
+
+    forbidden: tuple[tuple[int, ...], ...] = ()  # runs of label codes
+    borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of a sequence; None: all
+
+    def equal(self, other: Rules) -> bool:
+        """Return whether other rules are equivalent."""
+        borders: list[Any] = [self.borders, other.borders]
+        return set(self.forbidden) == set(other.forbidden) and np.array_equal(*borders)
+
+
+def check_constraints(constraints: Any) -> None:
+    """Raise an error for an invalid parameter ``constraints``, as far as it can be checked without labels."""
+    if isinstance(constraints, Constraints):
+        constraints.check()
+
+
+def compile_constraints(constraints: str | Constraints | None, labels: np.ndarray, history: str | TagHistory) -> Rules:
+    """Return the constraints on the labels of a model as rules over label codes.
+
+    Parameters
+    ----------
+    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None
+        The parameter of the estimators, checked.
+    labels : ndarray of shape (L,)
+        The labels.
+    history : {"tokens", "segments"} or TagHistory
+        Whether runs are of the labels of tokens or of segments; rules of tags are always those of tokens.
+
+    Raises
+    ------
+    ValueError
+        For labels that the model does not have, or that are not tags of the scheme, and for runs that cannot occur.
+    """
+    if constraints is None:
+        return Rules()
+    if isinstance(constraints, str):
+        return _rules(*legal_tags(read_tags(labels, constraints, "constraints")[0], constraints))
+    if history == SEGMENTS:
+        for run in constraints.forbid:
+            refuse_equal_neighbours("forbid of Constraints:", run)
+    return _rules_of_labels(constraints, labels)
+
+
+def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
+    """Return the rules for tables of which label may follow which, and may begin and end sequences."""
+    return Rules(tuple(map(tuple, np.argwhere(~follow).tolist())), None if borders.all() else borders)
+
+
+def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
+    code_of = label_codes(labels)
+    runs = list(constraints.forbid if constraints.allow is None else constraints.allow)
+    given = [None if ends is None else list(ends) for ends in (constraints.start, constraints.end)]
+    named = [label for labels in (*runs, *given) if labels is not None for label in labels]
+    unknown = [label for label in named if not isinstance(label, Hashable) or label not in code_of]
+    if unknown:
+        distinct = [label for i, label in enumerate(unknown) if label not in unknown[:i]]
+        raise ValueError(f"constraints name labels that the model does not have: {short(distinct)}")
+    codes = [tuple(code_of[label] for label in run) for run in runs]
+    borders = np.ones((2, len(labels)), dtype=bool)
+    for row, ends in zip(borders, given, strict=True):
+        if ends is not None:
+            row[:] = np.isin(np.arange(len(row)), [code_of[label] for label in ends])
+    follow = np.ones((len(labels), len(labels)), dtype=bool)
+    if constraints.allow is not None:
+        follow[:] = False
+        follow[tuple(np.array(codes, dtype=np.int64).reshape(-1, 2).T)] = True
+        codes = []
+    rules = _rules(follow, borders)
+    return rules._replace(forbidden=(*rules.forbidden, *codes))
+
+
+def without_forbidden_patterns(
+    rules: Rules, constraints: Any, patterns: PatternTable, labels: np.ndarray, is_given: bool
+) -> PatternTable:
+    """Return the patterns of a model that can occur; raise a ValueError if the user has given one that cannot."""
+    if not rules.forbidden:
+        return patterns
+    never = contain_any(patterns.labels, rules.forbidden)
+    if is_given and never.any():
+        codes = patterns.tuples()[int(np.argmax(never))]
+        pattern = tuple(labels.tolist()[code] for code in codes)
+        raise ValueError(
+            f"patterns: {short(pattern)} can never occur, because constraints={_rule_text(constraints)} forbids it"
+        )
+    return patterns.subset(~never)
+
+
+def _rule_text(constraints: Any) -> str:
+    return f'"{constraints}"' if isinstance(constraints, str) else " ".join(short(constraints).split())
+
+
+# ------------------------------------------------------------------------------------------------------- what breaks
+
+
+class LabelRuns(NamedTuple):
+    """The labels of sequences, as in y.   N tokens or segments."""
+
+    codes: np.ndarray  # (N,)   -1 where the label is not known
+    offsets: np.ndarray  # (n_sequences + 1,)
+    position: np.ndarray  # (N,)   where each token or segment starts in its sequence
+    sequence: np.ndarray  # (n_sequences,)   index of each sequence in y
+
+
+def refuse_breaches(
+    rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns, history: str | TagHistory
+) -> None:
+    """Raise a ValueError for the first training labels that violate a constraint.
+
+    Parameters
+    ----------
+    rules : Rules
+    constraints : object
+        The source of the rules, for the message.
+    labels : ndarray of shape (L,)
+    runs : LabelRuns
+    history : {"tokens", "segments"} or TagHistory
+        Whether the runs of the rules are of the labels in ``runs``, or of the segments of equal labels.
+    """
+    history = SEGMENTS if history == SEGMENTS else TOKENS
+    breaches = [*_forbidden_run(rules, len(labels), runs, history), *_forbidden_border(rules, runs)]
+    if not breaches:
+        return
+    token, tokens, where = min(breaches)
+    sequence = int(np.searchsorted(runs.offsets, token, side="right")) - 1
+    names = [labels.tolist()[code] for code in runs.codes[tokens].tolist()]
+    last = short(names[-1], 40)
+    what = f"{last} {where}"
+    if not where:
+        what = f"{last} after {short(names[0], 40)}" if len(names) == 2 else f"the run of labels {short(tuple(names))}"
+    raise ValueError(
+        f"sequence {runs.sequence[sequence]}, position {runs.position[token]}: {what} is forbidden by "
+        f"constraints={_rule_text(constraints)}{_reading(constraints, labels, names[-1], where)}"
+    )
+
+
+def _reading(constraints: Any, labels: np.ndarray, tag: Any, where: str) -> str:
+    """Return the part of a message that names what accepts an invalid tag."""
+    if not isinstance(constraints, str):
+        return ""
+    if marks_ends(constraints) and guessed_scheme(labels.tolist()) == "bio":
+        return (
+            f'; no label marks the end of a segment, so the tags may be those of constraints="bio"; '
+            f'text.convert_tags(y, "bio", "{constraints}") makes "{constraints}" of them'
+        )
+    prefix = split_tag(tag, constraints)
+    begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and constraints != "iob1"
+    reading = "reads it as a begin" if begins else "also reads such tags"
+    return (
+        f'; text.convert_tags(y, "{constraints}", "{constraints}") repairs such tags, and HighOrderSemiCRF(scheme='
+        f'"{constraints}") {reading}'
+    )
+
+
+_AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"
+
+
+def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -> list:
+    """Return the last token or segment of the first forbidden run, if any, and those with its labels."""
+    if not rules.forbidden:
+        return []
+    compiled = compile_patterns(given_patterns((), n_labels + 1, history), rules.forbidden)
+    automaton, is_forbidden = compiled.automaton, np.zeros(compiled.automaton.n_arcs, dtype=bool)
+    is_forbidden[compiled.forbidden_arcs] = True
+    codes = np.where(runs.codes < 0, n_labels, runs.codes)  # unknown labels get a code that no rule forbids
+    arcs = arcs_of_labels(automaton, runs.offsets, codes)
+    ends = np.flatnonzero(is_forbidden[arcs])
+    if not len(ends):
+        return []
+    arc = arcs[ends[0]]
+    while is_forbidden[automaton.arc_suffix[arc]]:
+        arc = automaton.arc_suffix[arc]
+    tokens = [int(ends[0])]
+    while len(tokens) < automaton.arc_length[arc]:
+        before = tokens[0] - 1
+        while history == SEGMENTS and len(tokens) > 1 and codes[before] == codes[tokens[0]]:
+            before -= 1  # of the same segment
+        tokens.insert(0, before)
+    return [(tokens[-1], tokens, "")]
+
+
+def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
+    """Return the first token or segment whose label must not begin a sequence, and the first that must not end one."""
+    if rules.borders is None:
+        return []
+    found, has_labels = [], np.diff(runs.offsets) > 0
+    borders = runs.offsets[:-1][has_labels], runs.offsets[1:][has_labels] - 1
+    for is_allowed, tokens, where in zip(rules.borders, borders, (_AT_START, _AT_END), strict=True):
+        is_right = np.append(is_allowed, True)[runs.codes[tokens]]  # -1 is not known
+        found += [(token, [token], where) for token in tokens[~is_right][:1].tolist()]
+    return found

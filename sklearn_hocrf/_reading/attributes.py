@@ -1,0 +1,352 @@
+"""Feature dicts and lists of attribute names to a batch, in one pass.
+
+    {"word": "Rome", "title": True, "length": 4}   ->   word:Rome = 1, title = 1, length = 4
+    ["word:Rome", "title"]                         ->   word:Rome = 1, title = 1
+
+The rules are the same as for python-crfsuite's ``ItemSequence``: a str value becomes part of the name, a list (set,
+``dict.keys()``, ...) holds several of them, a nested dict prefixes the names of its own attributes. bytes are text in
+UTF-8.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from decimal import Decimal
+from itertools import accumulate, chain, count
+from numbers import Number, Real
+
+import numpy as np
+from scipy import sparse
+
+from .._data.arrays import freeze_all, offsets_of
+from .._data.batch import SequenceBatch
+from .._data.checks import is_missing, short, to_float
+from .._data.forks import cached_property
+from .._data.tagger import AttributeIds, ids_and_amounts
+from .._data.warnings import warn_user
+from .._engine.kernels.attributes import sort_ids
+from ._messages import NA_TOKENS, not_finite, refuse_infinite_values, refuse_non_sequence
+
+SEPARATOR = ":"
+MAX_DEPTH = 100  # of dicts in dicts
+
+
+class Vocabulary(dict):
+    """Feature id by attribute name; unknown names have id -1.
+
+    Attributes
+    ----------
+    complete : tuple of str
+        Keys of feature dicts that every token had.
+    """
+
+    complete: tuple = ()
+
+    @cached_property
+    def tables(self) -> AttributeIds:
+        """The ids by key and value, for a vocabulary that does not grow any more."""
+        return AttributeIds(self)
+
+    def ids_of(self, tokens) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the ids of the attributes of a sequence, -1 for unknown ones, and the range of each token.
+
+        None where tokens are of uncommon types, have values other than 1, or deserve a warning: they need a batch.
+        """
+        if type(tokens) is not list or not tokens:
+            return None
+        if self.complete and not (type(tokens[0]) is dict and all(key in tokens[0] for key in self.complete)):
+            return None
+        found: list = []
+        widths = self.tables.add(tokens, found)
+        if widths is None:
+            return None
+        try:
+            ids = np.fromiter(found, np.int32, len(found))
+        except TypeError:  # some have values other than 1
+            return None
+        return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1)
+
+    def __getstate__(self) -> dict:
+        """Return what files keep: not the tables, which are made on demand."""
+        return {name: value for name, value in vars(self).items() if name != "tables"}
+
+    def like(self, ids) -> Vocabulary:
+        """Return a vocabulary with other ids, learned from the same tokens."""
+        new = Vocabulary(ids)
+        new.complete = self.complete
+        return new
+
+    @classmethod
+    def of_names(cls, names, complete) -> Vocabulary:
+        """Return a vocabulary that maps the names to their indices; ``complete`` is the attribute of that name."""
+        new = cls(zip(names, range(len(names)), strict=True))
+        if len(new) != len(names):
+            raise ValueError("an attribute name occurs twice")
+        new.complete = tuple(complete)
+        return new
+
+    def __missing__(self, name):
+        return -1
+
+
+def looks_like_rows(X, *, default) -> bool:
+    """Return whether the sequences are rows of numbers rather than attributes; ``default`` if all are empty."""
+    for n, sequence in enumerate(X):
+        if len(getattr(sequence, "shape", ())) == 2:
+            return not (isinstance(sequence, np.ndarray) and sequence.dtype.kind in "SUT")
+        if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
+            refuse_non_sequence(sequence, n)
+        for token in sequence:
+            if isinstance(token, np.ndarray):
+                return token.dtype.kind in "biufc"
+            if isinstance(token, (list, tuple)) and len(token):
+                return isinstance(token[0], Number)
+            if not isinstance(token, (list, tuple)):
+                return isinstance(token, Number)
+    return default
+
+
+def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
+    """Return the batch of sequences of feature dicts or attribute-name lists.
+
+    Parameters
+    ----------
+    X : iterable of sequences
+    vocabulary : Vocabulary
+        With ``grow=True`` it is filled with the names of X, which get ids as they occur. Features may then repeat
+        within a token, and the batch must be passed to :func:`sort_vocabulary`. Otherwise unknown names are left out.
+    grow : bool
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a token, a name or a value is invalid; the message names sequence and position.
+    """
+    names = defaultdict(count().__next__) if grow else vocabulary  # a new name gets the next id
+    ids: list = []  # in pairs with values that are not 1
+    lengths, widths = [], []
+    id_of, tables = names.__getitem__, None if grow else vocabulary.tables
+    complete = None  # keys that all dicts so far have had
+    for n, sequence in enumerate(X):
+        if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
+            refuse_non_sequence(sequence, n)
+        lengths.append(len(sequence))
+        if tables is not None and (added := tables.add(sequence, ids)) is not None:
+            widths += added
+            continue
+        for t, token in enumerate(sequence):
+            before, is_list = len(ids), type(token) is list  # the other checks take longer
+            if not is_list and isinstance(token, Mapping):
+                if grow and (complete is None or not complete <= token.keys()):
+                    complete = set(token) if complete is None else complete & token.keys()
+                for key, value in token.items():
+                    if type(value) is str and type(key) is str:  # most attributes are of this kind
+                        ids.append(id_of(key + SEPARATOR + value))
+                        continue
+                    for name, amount in _attributes_of(key, value, n, t):
+                        ids.append(id_of(name) if amount == 1.0 else (id_of(name), amount))
+            else:
+                complete = set()
+                ids.extend(map(id_of, _attribute_names(token if is_list else _collection(token, n, t), n, t)))
+            widths.append(len(ids) - before)
+    if grow:
+        vocabulary.update(names)
+        vocabulary.complete = tuple(sorted(_decoded(complete or ())))
+    offsets, indptr, (found, values) = offsets_of(lengths), offsets_of(widths), ids_and_amounts(ids)
+    if grow:
+        return SequenceBatch(offsets, indptr, found, values, len(vocabulary))
+    return _canonical(offsets, indptr, found, values, len(vocabulary), None)
+
+
+def read_known_attributes(X, vocabulary) -> SequenceBatch:
+    """Return the batch of sequences for a fitted vocabulary; warn if X seems to differ in kind.
+
+    Parameters
+    ----------
+    X : list of sequences
+    vocabulary : Vocabulary
+
+    Warns
+    -----
+    UserWarning
+        If no token has a key that every training token had; if none of the attributes is known.
+    """
+    batch = read_attributes(X, vocabulary, grow=False)
+    lost = _lost_keys(X, vocabulary.complete)
+    if lost:
+        warn_user(
+            f"no token of X has the key {short(lost[0])}, which every training token had (keys: "
+            f"{short(list(vocabulary.complete))})"
+        )
+    if not len(batch.indices):
+        new_names = Vocabulary()
+        read_attributes(X, new_names, grow=True)
+        if new_names and vocabulary.keys().isdisjoint(new_names):
+            warn_user(
+                f"none of the {len(new_names)} attributes of X occurred in training, such as "
+                f"{short(next(iter(new_names)))}: are they spelt as in fit?"
+            )
+    return batch
+
+
+def _lost_keys(X, keys) -> list:
+    """Return the keys that no token of X has; usually the first token has them all."""
+    lost = set(keys)
+    n_tokens = 0
+    for token in chain.from_iterable(X):
+        if not lost:
+            return []
+        n_tokens += 1
+        lost -= _decoded(token) if isinstance(token, Mapping) else lost
+    return sorted(lost) if n_tokens else []
+
+
+def _decoded(keys) -> set:
+    """Return keys of feature dicts, which have been checked, as texts."""
+    return {str(key, "utf-8") if isinstance(key, bytes) else key for key in keys}
+
+
+def _attribute_names(names, n, t, key=None):
+    """Return the attribute names of a token, or in the value of its attribute ``key``, as a list or as they are."""
+    if isinstance(names, np.ndarray):
+        names = names.tolist()
+    if set(map(type, names)) - {str}:
+        return [_text(name, n, t, key) for name in names]
+    return names
+
+
+def _collection(token, n, t):
+    """Return a token that is no dict if it can be attribute names; a tuple could also be columns of a raw token."""
+    if isinstance(token, (str, bytes)) or not _is_collection(token) or (isinstance(token, tuple) and token):
+        raise TypeError(
+            f"sequence {n}, position {t} of X is the {type(token).__name__} {short(token)}, but a token must be a dict "
+            "or a list of attribute names. For raw tokens put a SequenceFeatureExtractor before the estimator; if X is "
+            "one sequence, wrap it: `[X]`"
+        )
+    return token
+
+
+def _is_collection(value) -> bool:
+    """Return whether a value can hold attribute names; a table has two axes, a number of numpy none."""
+    return isinstance(value, Collection) and len(getattr(value, "shape", (0,))) == 1
+
+
+def _text(name, n, t, key=None) -> str:
+    """Return an attribute name, or a part of one, as a str; ``key`` is that of the list or dict that it is in."""
+    if isinstance(name, str):
+        return name
+    if not isinstance(name, bytes) and key is not None:
+        raise TypeError(
+            f"sequence {n}, position {t} of X: attribute {short(key)} holds {short(name)} ({type(name).__name__}), but "
+            "the items of a list and the keys of a dict must be str. For a vector, put a SequenceFeatureExtractor "
+            'before the estimator, which takes numpy arrays, or name its numbers: {"0": 0.5, "1": 0.25}'
+        )
+    if not isinstance(name, bytes):
+        raise TypeError(
+            f"an attribute name must be a str, but sequence {n}, position {t} of X has {short(name)} "
+            f"({type(name).__name__})"
+        )
+    try:
+        return str(name, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"sequence {n}, position {t} of X: {short(name)} is not UTF-8 (byte {error.start}): decode bytes of "
+            'another encoding first, as value.decode("latin-1") does'
+        ) from None
+
+
+def _attributes_of(key, value, n, t, depth=0):
+    """Yield the (name, amount) pairs of one entry of a feature dict."""
+    key = _text(key, n, t)
+    if isinstance(value, (str, bytes)):
+        yield key + SEPARATOR + _text(value, n, t), 1.0
+    elif isinstance(value, (Real, np.bool_, Decimal)):
+        yield key, _finite(value, key, n, t)
+    elif isinstance(value, Mapping):
+        if depth > MAX_DEPTH:
+            raise ValueError(
+                f"sequence {n}, position {t} of X: attribute {short(key)} is a dict more than {MAX_DEPTH} levels deep, "
+                "or one that contains itself"
+            )
+        for inner_key, inner in value.items():
+            yield from _attributes_of(key + SEPARATOR + _text(inner_key, n, t, key), inner, n, t, depth + 1)
+    elif _is_collection(value):
+        for name in _attribute_names(value, n, t, key):
+            yield key + SEPARATOR + name, 1.0
+    else:
+        remedy = ": leave what is missing out of the dict" if is_missing(value) else ""
+        raise TypeError(
+            f"sequence {n}, position {t} of X: attribute {short(key)} has the value {short(value)} "
+            f"({type(value).__name__}); values are str, bool, numbers, lists of str, or dicts of these{remedy}"
+        )
+
+
+def _finite(value, key, n, t):
+    amount = to_float(value)
+    if not np.isfinite(amount):
+        raise not_finite(value, f"sequence {n}, position {t}, attribute {short(key)}", NA_TOKENS)
+    return amount
+
+
+def _canonical(offsets, indptr, ids, values, n_features, names):
+    """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
+    if values is None:
+        ends, found = np.empty_like(indptr), np.empty_like(ids)
+        n_found = sort_ids(*freeze_all((indptr, ids), np.int64, np.int32), ends, found)
+        if n_found >= 0:
+            return SequenceBatch(offsets, ends, found[:n_found], None, n_features, names)
+    is_known = ids >= 0
+    indptr = offsets_of(is_known)[indptr]
+    data = np.ones(indptr[-1]) if values is None else values[is_known]
+    matrix = sparse.csr_array((data, ids[is_known], indptr), shape=(len(indptr) - 1, n_features))
+    batch = SequenceBatch.from_csr(matrix, offsets, names)  # adds up repeated features of a token
+    refuse_infinite_values(batch)
+    return batch
+
+
+def known_batch(offsets, indptr, ids, names) -> SequenceBatch:
+    """Return the batch of attributes of value 1, without those of id -1."""
+    return _canonical(offsets, indptr, ids, None, len(names), names)
+
+
+def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
+    """Index the attributes of a batch with a grown vocabulary by their sorted names.
+
+    Attributes that do not occur in the batch (or are 0 everywhere) are left out.
+    """
+    ids = batch.indices if batch.values is None else batch.indices[batch.values != 0]
+    used = (np.bincount(ids, minlength=len(vocabulary)) > 0).tolist()
+    names = sorted(name for name, index in vocabulary.items() if used[index])
+    rank = np.full(len(vocabulary), -1, dtype=np.int32)
+    rank[[vocabulary[name] for name in names]] = np.arange(len(names))
+    as_array = np.empty(len(names), dtype=object)
+    as_array[:] = names
+    ranks = rank[batch.indices]
+    batch = _canonical(batch.offsets, batch.indptr, ranks, batch.values, len(names), as_array)
+    return batch, vocabulary.like(zip(names, range(len(names)), strict=True))
+
+
+def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[SequenceBatch, Vocabulary]:
+    """Index the attributes of a batch as in an earlier vocabulary; new names get the next ids.
+
+    Parameters
+    ----------
+    batch : SequenceBatch
+    vocabulary : Vocabulary
+        Id by name, in the batch.
+    earlier : Vocabulary
+        Not modified.
+    earlier_names : ndarray of shape (len(earlier),)
+        Its names, by id.
+    """
+    names = list(vocabulary)
+    new_ids = np.array([earlier[name] for name in names], dtype=np.int32)
+    fresh = np.flatnonzero(new_ids < 0)
+    new_ids[fresh] = len(earlier) + np.arange(len(fresh))
+    extended = earlier.like(earlier)
+    extended.complete = tuple(key for key in earlier.complete if key in vocabulary.complete)
+    extended.update((names[i], int(new_ids[i])) for i in fresh)
+    all_names = np.concatenate([earlier_names, batch.attribute_names[fresh]])
+    ids = new_ids[batch.indices]
+    return _canonical(batch.offsets, batch.indptr, ids, batch.values, len(extended), all_names), extended

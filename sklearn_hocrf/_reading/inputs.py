@@ -1,0 +1,469 @@
+"""The forms of X, and the training data as a whole."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from .._data.arrays import joined_ranges, offsets_of
+from .._data.batch import SequenceBatch, cut_sequences
+from .._data.checks import number_weights, short, without_columns
+from .._data.segments import LengthBlock, TokenBlock
+from .._data.texts import pack_texts, unpack_texts
+from .._data.warnings import warn_user
+from .._engine.structure.label_sets import MOST, are_counted
+from .._sklearn.names import get_feature_names
+from ._messages import ROWS_OF_NUMBERS, refuse_infinite_values, refuse_non_sequence
+from .attributes import (
+    Vocabulary,
+    extend_vocabulary,
+    looks_like_rows,
+    read_attributes,
+    read_known_attributes,
+    sort_vocabulary,
+)
+from .known import lengths_of_targets
+from .rows import check_table, n_tokens, stack_rows
+
+_MOST_TOKENS = 10**8  # that y may claim
+_OTHER_SEGMENT_FEATURES = (
+    "X does not have the segment features that {} was fitted on: pass it through the transformers that made the "
+    "training X"
+)
+NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least one"
+
+
+class FeatureSpace(NamedTuple):
+    """The features of X in fit, with which later X are compared."""
+
+    n_features: int
+    names: Any  # (n_features,) object array, a lazy sequence of names, or None
+    vocabulary: Vocabulary | None  # feature id by attribute name, where X had attribute names
+    is_table: bool  # X was a plain 2-D array: sequences of length 1
+    kinds: tuple | None = None  # the kinds of segment features, if X was a batch with some
+
+    def packed(self) -> FeatureSpace:
+        """Return the features for a file: the array of names as two arrays, the vocabulary as its complete keys."""
+        names = pack_texts(self.names) if isinstance(self.names, np.ndarray) else self.names
+        complete: Any = None if self.vocabulary is None else list(self.vocabulary.complete)
+        return self._replace(names=names, vocabulary=complete)
+
+    def unpacked(self) -> FeatureSpace:
+        """Return the original of what :meth:`packed` returned."""
+        names, vocabulary = self.names, self.vocabulary
+        if isinstance(names, (tuple, list)):
+            texts = unpack_texts(names)
+            names = np.empty(len(texts), dtype=object)
+            names[:] = texts
+        if isinstance(vocabulary, list):
+            if names is None:
+                raise ValueError("a vocabulary needs names")
+            vocabulary = Vocabulary.of_names(list(names), vocabulary)
+        return self._replace(names=names, vocabulary=vocabulary)
+
+    def check(self, n_features):
+        """Raise a ValueError unless this describes ``n_features`` features."""
+        if self.n_features != n_features or (self.names is not None and len(self.names) != n_features):
+            raise ValueError(f"the weights are of {n_features} features, but fit saw {self.n_features} or others")
+        if self.vocabulary is None:
+            return
+        if not isinstance(self.vocabulary, Vocabulary) or self.names is None:
+            raise ValueError("attribute names need a vocabulary, and must be an array")
+        if [self.vocabulary[name] for name in self.names] != list(range(len(self.vocabulary))):
+            raise ValueError("the vocabulary does not index the names of the features")
+
+
+class TrainingData(NamedTuple):
+    """Validated training data. Sequences of weight 0 are left out, and those without tokens, which say nothing."""
+
+    batch: SequenceBatch
+    targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
+    sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
+    features: FeatureSpace
+    rules: Any = None  # constraints on the labels of these data: ``Rules``
+    parts: Any = None  # the parts of the labels: ``NamedParts``
+    sequence_ids: np.ndarray | None = None  # indices of the sequences in X, for messages; None for runs
+    runs: TrainingData | None = None  # if labels are missing: the longest runs of known ones, as separate sequences
+    counted: TrainingData | None = None  # if labels are missing: the longest runs of those that are known, or in sets
+    source: np.ndarray | None = None  # of such runs: the index of the sequence that contains it
+
+    @property
+    def labelled(self) -> TrainingData:
+        """The data without missing labels; they determine the structure of a model."""
+        return self if self.counted is None else self.counted
+
+    @property
+    def has_missing_labels(self) -> bool:
+        """Whether y has missing labels or sets."""
+        return self.targets.known is not None
+
+    def reindexed(self, features: FeatureSpace) -> TrainingData:
+        """Return the data with the feature ids of a larger vocabulary."""
+        vocabulary, names = features.vocabulary, features.names
+        batch, _ = extend_vocabulary(self.batch, self.features.vocabulary, vocabulary, names)
+        return self._replace(batch=batch, features=features)
+
+    @property
+    def n_labelled(self) -> int:
+        """The number of tokens with a known label, or a set that counts."""
+        known = self.targets.known
+        if known is None:
+            return self.batch.n_tokens
+        return int(np.sum(are_counted(known.allowed.sum(axis=1), len(self.targets.labels))))
+
+    def with_labelled_runs(self) -> TrainingData:
+        """Return the data with their runs, if y has missing labels.
+
+        Raises
+        ------
+        ValueError
+            If no label in y is known, or no segment as a whole.
+        """
+        if not self.has_missing_labels:
+            return self
+        targets = self.targets
+        runs = self._runs(targets)
+        counted = runs if targets.counted is None else self._runs(targets.counted)
+        if counted is None and self.n_labelled:
+            raise ValueError(
+                "no segment of y is known as a whole: beside a missing label, a run of labels may go on. Label whole "
+                'segments, or use HighOrderCRF(history="segments"), which learns from single labels'
+            )
+        if counted is None:
+            raise ValueError(
+                "y has only missing labels: no token or segment has a known label to learn from, or a set of at most "
+                f"{MOST} labels and at most half of all: larger sets count as missing"
+            )
+        return self._replace(runs=runs, counted=counted)
+
+    def _runs(self, targets) -> TrainingData | None:
+        """Return the longest runs of what targets know, as separate sequences; None if they know nothing."""
+        starts, stops = targets.known_runs(self.batch.offsets)
+        if not len(starts):
+            return None
+        source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
+        targets = targets.of_runs(starts, stops, joined_ranges(starts, stops))
+        weight = None if self.sequence_weight is None else self.sequence_weight[source]
+        batch = cut_sequences(self.batch, starts, stops)
+        return self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, sequence_ids=None)
+
+
+class TrainingSequences(NamedTuple):
+    """Validated training sequences, before their targets are read."""
+
+    batch: SequenceBatch  # all sequences of X
+    form: str  # of X
+    features: FeatureSpace  # of earlier training data, if there are any
+    sequence_weight: np.ndarray | None  # (n_sequences,) float64; None: all 1
+    is_used: np.ndarray | None  # (n_sequences,) bool: with tokens and a positive weight; None: all are
+    vocabulary: Vocabulary | None = None  # of attribute names; not yet in ``features``
+    has_times: bool = False  # X was a plain table whose index has times in order
+
+    def warn_of_one_recording(self, codes) -> None:
+        """Warn if the rows of a plain 2-D X seem to be one sequence: by their index, or by the labels of neighbours.
+
+        Neighbours have the same label far more often than by chance, by six standard deviations and half of the
+        changes, and labels come back, unlike those of sorted rows. Pairs are treated as those of drawn labels.
+        """
+        n_changes, n_pairs = int(np.count_nonzero(codes[1:] != codes[:-1])), len(codes) - 1
+        if self.form != "table" or n_pairs < 1:
+            return
+        share = np.bincount(codes) / len(codes)
+        same, thrice = (share**2).sum(), (share**3).sum()
+        expected = n_pairs * (1.0 - same)
+        deviation = np.sqrt(n_pairs * (same * (1.0 - same) + 2.0 * (thrice - same**2)))
+        is_rare = n_changes < min(expected / 2.0, expected - 6.0 * deviation)
+        reason = "its index has times in order"
+        if not self.has_times:
+            if not is_rare or n_changes < np.count_nonzero(share):
+                return
+            percent = 100.0 * (1.0 - n_changes / n_pairs)
+            reason = f"{percent:.1f} % of the rows have the label of the row before, {100.0 * same:.1f} % by chance"
+        warn_user(
+            f"X is a plain table, so its {len(codes)} rows are as many sequences of one token, without neighbours; but "
+            f"{reason}. Is it one sequence? Use fit([X], [y]), and predict([X])"
+        )
+
+    @property
+    def sequence_ids(self) -> np.ndarray:
+        """The indices, in X, of the sequences that are used."""
+        return np.arange(len(self.batch)) if self.is_used is None else np.flatnonzero(self.is_used)
+
+    def with_targets(self, targets, rules=None, parts=None) -> TrainingData:
+        """Return the training data with targets of the sequences that are used, and the rules and parts of labels."""
+        batch, weight, features = self.batch, self.sequence_weight, self.features
+        if self.is_used is not None:
+            batch = batch[self.is_used]
+            weight = None if weight is None else weight[self.is_used]
+        if self.vocabulary is not None:
+            batch, vocabulary = sort_vocabulary(batch, self.vocabulary)
+            if features.vocabulary is not None:
+                batch, vocabulary = extend_vocabulary(batch, vocabulary, features.vocabulary, features.names)
+            features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
+        return TrainingData(batch, targets, weight, features, rules, parts, self.sequence_ids)
+
+
+def read_training_sequences(estimator, X, sample_weight=None, earlier=None) -> TrainingSequences:
+    """Return validated training sequences, or raise an error that names sequence, position and value.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gives the name for messages; ``_takes_segment_features`` tells whether X may have segment features.
+    X : sequences
+        In one of the forms of the package's docstring.
+    sample_weight : array-like of shape (n_sequences,), default=None
+        One weight per sequence.
+    earlier : FeatureSpace, default=None
+        The features of the training data of earlier calls of partial_fit. New attribute names get the next free ids.
+    """
+    X = without_columns(X)
+    form = input_form(X)
+    batch, space = _read(estimator, X, form, earlier, grow=True)
+    if not len(batch):
+        raise ValueError(f"X has no sequences: {'fit' if earlier is None else 'partial_fit'} needs at least one")
+    weight = check_sequence_weight(sample_weight, len(batch))
+    features = space._replace(vocabulary=None) if earlier is None else earlier
+    is_used, has_times = used_sequences(batch.lengths, weight), earlier is None and _has_times(X)
+    return TrainingSequences(batch, form, features, weight, is_used, space.vocabulary, has_times)
+
+
+def _has_times(X) -> bool:
+    """Return whether X is a data frame whose index has times in order."""
+    index: Any = getattr(X, "index", None)
+    return getattr(getattr(index, "dtype", None), "kind", "") == "M" and bool(index.is_monotonic_increasing)
+
+
+def sequences_like(estimator, y, sample_weight=None) -> TrainingSequences | None:
+    """Return training sequences without features, of the lengths that y has, for X that is not known yet.
+
+    None if y does not tell: tuples may be sequences or labels.
+
+    Parameters
+    ----------
+    estimator, sample_weight
+        As for :func:`read_training_sequences`.
+    y : sequences
+        Labels, tags or segments, according to ``scheme`` of the estimator.
+    """
+    lengths, form = lengths_of_targets(without_columns(y), type(estimator).__name__, getattr(estimator, "scheme", None))
+    if lengths is None or lengths.sum() > _MOST_TOKENS:
+        return None
+    offsets = offsets_of(lengths)
+    batch = SequenceBatch(offsets, np.zeros(offsets[-1] + 1), np.zeros(0), None, 0)
+    weight = check_sequence_weight(sample_weight, len(batch))
+    features = FeatureSpace(0, None, None, form == "table")
+    return TrainingSequences(batch, form, features, weight, used_sequences(lengths, weight))
+
+
+def used_sequences(lengths, weight) -> np.ndarray | None:
+    """Return which sequences training uses, those with tokens and a positive weight; None means all."""
+    is_used = lengths > 0 if weight is None else (lengths > 0) & (weight > 0)
+    return None if is_used.all() else is_used
+
+
+def refuse_no_tokens(is_used) -> None:
+    """Raise a ValueError if training uses no sequence; ``is_used`` is that of :func:`used_sequences`."""
+    if is_used is not None and not is_used.any():
+        raise ValueError(NO_TOKENS)
+
+
+def check_sequence_weight(sample_weight, n_sequences):
+    """Return one weight per sequence as float64, or None if none are given."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(number_weights(sample_weight), dtype=np.float64)
+    weight = np.full(n_sequences, weight) if weight.ndim == 0 else weight
+    if weight.shape != (n_sequences,):
+        raise ValueError(f"sample_weight.shape == {weight.shape}, but there are {n_sequences} sequences")
+    for n in np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))[:1].tolist():
+        raise ValueError(f"sample_weight must be finite and not negative, but sequence {n} has {weight[n]}")
+    if n_sequences and not weight.any():
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    with np.errstate(over="ignore"):
+        if np.isinf(weight.sum()):
+            n = int(np.argmax(weight))
+            raise ValueError(f"the sum of sample_weight is too large for a float; highest: {weight[n]} (sequence {n})")
+    return weight
+
+
+def input_form(X) -> str:
+    """Return "table", "grid" or "sequences"."""
+    if isinstance(X, SequenceBatch):
+        return "sequences"
+    if isinstance(X, (str, bytes)):
+        raise TypeError(f"X is the str {short(X)}, but must be a list of sequences; for one text: `[list(text)]`")
+    if sparse.issparse(X):
+        return "table"
+    n_axes = len(X.shape) if hasattr(X, "shape") else np.asarray(X).ndim if hasattr(X, "__array__") else None
+    if n_axes is None or (n_axes == 1 and X.dtype.kind in "OSUT"):
+        return _form_of_list(X)
+    if n_axes == 0:
+        raise ValueError(f"Expected 2D array, got scalar array instead: X is the single value {short(X)}")
+    if n_axes > 3:
+        raise ValueError(f"X has {n_axes} dimensions, but at most 3 are possible: sequence, position, feature")
+    return "grid" if n_axes == 3 else "table"
+
+
+def _form_of_list(X):
+    """Return "sequences" or "table" for a list, depending on its first non-empty element."""
+    if isinstance(X, (dict, set, frozenset)) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):
+        kind = type(X).__name__
+        hint = ": pass [X.items()]" if kind == "ItemSequence" else ""  # of python-crfsuite
+        raise TypeError(f"X must be a list of sequences, an array or a sparse matrix, not a {kind}{hint}")
+    for n, element in enumerate(X):
+        if isinstance(element, Number):
+            return "table"
+        refuse_non_sequence(element, n)
+        if hasattr(element, "shape"):
+            if element.shape == (0,):
+                continue
+            return "table" if len(element.shape) == 1 and element.dtype.kind in "biufc" else "sequences"
+        if len(element):
+            return "table" if isinstance(element[0], Number) else "sequences"
+    return "sequences"
+
+
+def common_column_names(X):
+    """Return the column names of sequences that are data frames; those without tokens need not have any."""
+    full = [n for n, sequence in enumerate(X) if n_tokens(sequence)]
+    names = get_feature_names(X[full[0]]) if full else None
+    if names is not None:
+        for n in full:
+            if not np.array_equal(names, get_feature_names(X[n])):
+                raise ValueError(f"sequence {n} of X does not have the column names of sequence {full[0]}")
+    return names
+
+
+def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
+    """Return X for a fitted estimator as a batch, and its form; empty sequences are allowed.
+
+    ``estimator._features`` is the :class:`FeatureSpace` of its training data.
+    """
+    X = without_columns(X)
+    form = input_form(X)
+    return _read(estimator, X, form, estimator._features)[0], form
+
+
+def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, FeatureSpace]:
+    """Return X as a batch, and its features; ``fitted`` are those of training data, with which they are compared.
+
+    With ``grow``, a new vocabulary gets the attribute names; otherwise those that are not in the fitted one are left
+    out.
+    """
+    name, names = type(estimator).__name__, None
+    if isinstance(X, SequenceBatch):
+        space = FeatureSpace(X.n_features, X.feature_names, None, is_table=False, kinds=_kinds_of(X))
+        _refuse_segment_features(X, estimator)
+        if fitted is None:
+            _warn_of_other_scheme(X, estimator)
+        else:
+            _refuse_other_features(space, fitted, name)
+        refuse_infinite_values(X)
+        return X, space
+    if fitted is not None and fitted.kinds is not None:
+        raise ValueError(_OTHER_SEGMENT_FEATURES.format(name))
+    if form == "table":
+        matrix = check_table(X, estimator)
+        offsets = np.arange(matrix.shape[0] + 1)
+        if fitted is None:
+            names = get_feature_names(X)
+        elif fitted.is_table:
+            validate_data(estimator, X, reset=False, skip_check_array=True)  # number and names of the features
+        else:
+            _refuse_table(matrix.shape[1], fitted, name)
+    else:
+        X = list(X)
+        are_rows = form == "grid" or looks_like_rows(X, default=fitted is not None and fitted.vocabulary is None)
+        if fitted is not None:
+            _check_kind(are_rows, fitted, name)
+        if not are_rows and not grow:
+            return read_known_attributes(X, fitted.vocabulary), fitted
+        if not are_rows:
+            vocabulary = Vocabulary()
+            return read_attributes(X, vocabulary, grow=True), FeatureSpace(0, None, vocabulary, is_table=False)
+        if fitted is None:
+            names = common_column_names(X)
+        for sequence in () if fitted is None else X:
+            if hasattr(sequence, "columns") and n_tokens(sequence):
+                validate_data(estimator, sequence, reset=False, skip_check_array=True)
+        matrix, offsets = stack_rows(X, estimator, fitted and fitted.n_features)
+    batch = SequenceBatch.from_table(matrix, offsets, names if fitted is None else fitted.names)
+    refuse_infinite_values(batch)
+    return batch, FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
+
+
+def _refuse_table(n_columns, fitted, name):
+    """Raise for a plain 2-D X where training data were sequences, with what makes sequences of it."""
+    _check_kind(True, fitted, name)
+    remedy = ROWS_OF_NUMBERS
+    if n_columns == fitted.n_features:
+        remedy = "if X is one, wrap it: `[X]`"
+    elif fitted.n_features > 1:
+        remedy = f"X has {n_columns} features, but {name} is expecting {fitted.n_features} features as input"
+    raise ValueError(f"X is a plain 2-D array, but {name} was fitted on sequences; {remedy}")
+
+
+def _check_kind(rows, features, name):
+    if rows and features.vocabulary is not None:
+        raise ValueError(f"X has rows of numbers, but {name} was fitted on attribute names: make X as for fit")
+    if not rows and features.vocabulary is None:
+        raise ValueError(
+            f"X has attribute names, but {name} was fitted on rows of numbers or on a SequenceBatch: pass X through "
+            "the transformer that made the training X"
+        )
+
+
+def _refuse_segment_features(batch, estimator):
+    if batch.blocks is not None and not estimator._takes_segment_features:
+        raise ValueError(f"X has segment features; {type(estimator).__name__} has no segments: use HighOrderSemiCRF")
+
+
+def _warn_of_other_scheme(batch, estimator):
+    """Warn if segment features were learned with a scheme that differs from the estimator's.
+
+    This is not an error, because it is right if their y differ, too.
+    """
+    schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
+    for scheme, block in schemes.items():
+        if estimator.scheme != "auto" and scheme not in (None, estimator.scheme):
+            some = ", ".join([*block.names(batch.attribute_names)[:1], "..."])
+            warn_user(
+                f"segment features in X ({some}) were learned with scheme={scheme!r}, but {type(estimator).__name__} "
+                f"has scheme={estimator.scheme!r}: both must match y"
+            )
+
+
+def _kinds_of(batch):
+    """Return the kinds of segment features of a batch, without their names; None if it has none."""
+
+    def kind(block):
+        details = block.channel if isinstance(block, TokenBlock) else block if isinstance(block, LengthBlock) else ()
+        return type(block).__name__, block.n_features, *details
+
+    return None if batch.blocks is None else tuple(map(kind, batch.blocks))
+
+
+def _refuse_other_features(given, fitted, name):
+    """Raise unless the features of a batch are those of the training data.
+
+    Names are compared where both have them; one object for both, the usual case, costs nothing.
+    """
+    first = ""
+    if given.names is not fitted.names and given.names is not None and fitted.names is not None:
+        names = np.asarray(given.names), np.asarray(fitted.names)  # they may be lazy
+        n = min(map(len, names))
+        i = int(np.append(np.flatnonzero(names[0][:n] != names[1][:n]), n)[0])
+        in_x, in_fit = (short(some[i]) if i < len(some) else "missing" for some in names)
+        first = f"feature {i} is {in_x}, in fit it was {in_fit}" if in_x != in_fit else ""
+    if given.n_features != fitted.n_features:
+        message = f"X has {given.n_features} features, but {name} is expecting {fitted.n_features} features as input"
+        raise ValueError(message + (first and f": {first}"))
+    if first:
+        raise ValueError(f"the features of X differ from those {name} was fitted on: {first}")
+    if given.kinds != fitted.kinds:
+        raise ValueError(_OTHER_SEGMENT_FEATURES.format(name))

@@ -1,0 +1,507 @@
+"""Labels of a batch: y, or ``known``, read with or without missing labels.
+
+Where labels may be missing, y may contain for a token, or as the label of a segment, in place of a label
+
+    None                                            any label
+    a set or frozenset                              one of these labels
+
+A whole sequence may be None. Lists of segments need not tile a sequence: the gaps may have any labels.
+
+Tags specify where segments begin and end, in addition to their labels. A mask must be able to express a set of tags:
+all tags of each of its labels, or all that begin a segment, or all that do not, and the same with ends. Invalid tags
+are read as in :mod:`sklearn_hocrf._data.schemes`: the tag before or after decides if it is known. An I whose neighbour
+is unknown continues the segment before it; in "iob1" it may also begin one.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._data.arrays import joined_ranges, offsets_of
+from .._data.checks import IGNORED, is_missing, is_ordered_collection, no_label, short
+from .._data.labels import SEEN, distinct_values, label_codes, position_name, sorted_labels
+from .._data.masks import Mask
+from .._data.schemes import (
+    MAX_STOP,
+    OUTSIDE,
+    PREFIXES,
+    B,
+    E,
+    I,
+    O,
+    TagTable,
+    cut_segments,
+    goes_on,
+    looks_like_segments,
+    marks_ends,
+    read_segments,
+    read_tag,
+)
+from .._data.segments import Segments
+from .._engine.structure.label_sets import MOST, LabelSets, are_counted
+from ._messages import ROWS_OF_NUMBERS
+from ._targets import read_collection, read_labels, read_target_sequences
+
+
+class Known(NamedTuple):
+    """What y says about a batch.   N tokens, L labels of the model, R sets of labels."""
+
+    codes: np.ndarray  # (N,) int32   label of each token, or of the segment that contains it; -1: several, or none
+    begins: np.ndarray  # (N,) int8   as in Mask; 0 where the labels alone decide
+    n_labels: int
+    allowed: np.ndarray | None  # (R, L) bool   labels of each set; None if no label or border is left open
+    ids: np.ndarray  # (N,)   the set of each token
+    offsets: np.ndarray  # (n_sequences + 1,)   of the tokens
+    is_impossible: np.ndarray  # (n_sequences,) bool   has a label unknown to the model; the mask ignores it
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no label and no border is left open; a code of -1 is then of a label unknown to the model."""
+        return self.allowed is None
+
+    @property
+    def mask(self) -> Mask:
+        """The labellings that agree with y."""
+        allowed = np.eye(self.n_labels, dtype=bool)[self.codes] if self.allowed is None else self.allowed[self.ids]
+        mask = Mask(allowed, self.begins.copy())
+        if self.is_impossible.any():
+            says_nothing = np.repeat(self.is_impossible, np.diff(self.offsets))
+            mask.allowed[says_nothing], mask.begins[says_nothing] = True, 0
+        return mask
+
+
+class Given(NamedTuple):
+    """Labels, tags or segments as in y, before labels have codes: each distinct entry once.   D distinct entries."""
+
+    distinct: list  # (D,)   a label, a frozenset of labels, or None for anything
+    parts: list  # (D,)   prefix, which is None without tags, and label of each member of an entry; None for anything
+    ids: np.ndarray  # (M,) int32   the index in ``distinct`` of each entry: of each token, or segment
+    starts: np.ndarray  # (n_sequences + 1,)   of the entries
+    dtype: np.dtype | None  # of the labels, if they are an array of their kind
+    what: str  # name of y in messages
+    scheme: str
+    offsets: np.ndarray  # (n_sequences + 1,)   of the tokens
+    of_tokens: np.ndarray  # (N,) int32   the entry of each token; D in gaps between listed segments
+    begins: np.ndarray  # (N,) int8   as in Mask, from listed segments
+    as_lists: bool  # y was made of lists
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no label and no border of a segment is left open."""
+        has_gaps = self.scheme == "segments" and (self.of_tokens == len(self.distinct)).any()
+        return not has_gaps and not any(entry is None or isinstance(entry, frozenset) for entry in self.distinct)
+
+    def labels(self) -> set:
+        """Return all labels, tags or labels of segments that occur, as in y."""
+        entries = (entry if isinstance(entry, frozenset) else [entry] for entry in self.distinct if entry is not None)
+        return set().union(*entries)
+
+    def where(self, entry) -> str:
+        """Return the name of the first position of an entry."""
+        return position_name(self.starts, int(np.argmax(self.ids == entry)))
+
+
+# --- all forms of y ---------------------------------------------------------------------------------------------------
+
+
+def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_missing_labels=True) -> Given:
+    """Read y in any scheme.
+
+    Parameters
+    ----------
+    y, lengths, form, name, what
+        As in :func:`~sklearn_hocrf._reading._targets.read_labels`.
+    scheme : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+        "tokens" for labels of tokens that need not give segments.
+    kept : ndarray of bool of shape (n_sequences,), or None
+        Sequences that are not left out. The others have no tokens, but keep their indices, for messages.
+    takes_missing_labels : bool
+        Whether y may have missing labels. Segments then need not tile the sequences.
+    """
+    labels: Any
+    bounds: Any = None
+    if scheme == "segments":
+        labels, bounds = _listed_segments(y, lengths, form, name, what)
+        if not takes_missing_labels:
+            _refuse_gaps(bounds, offsets_of(lengths))
+        counts, as_lists = np.bincount(bounds[:, 0], minlength=len(lengths)), True
+    else:
+        (labels, as_lists), counts = read_labels(y, lengths, form, name, scheme, what), lengths
+    if kept is not None:
+        chosen = np.flatnonzero(np.repeat(kept, counts))
+        labels = labels[chosen] if isinstance(labels, np.ndarray) else [labels[i] for i in chosen]
+        bounds = bounds if bounds is None else bounds[chosen]
+        lengths, counts = np.where(kept, lengths, 0), np.where(kept, counts, 0)
+    starts, offsets = offsets_of(counts), offsets_of(lengths)
+    if isinstance(labels, list) and any(issubclass(kind, set) for kind in set(map(type, labels))):
+        labels = [frozenset(entry) if isinstance(entry, set) else entry for entry in labels]
+    distinct, ids, dtype = distinct_values(labels, lambda i: position_name(starts, i))
+    of_tokens, begins = ids, np.zeros(int(offsets[-1]), np.int8)
+    if bounds is not None:
+        of_tokens, begins = _of_lists(bounds, offsets, ids, len(distinct))
+    parts: list = []
+    given = Given(distinct, parts, ids, starts, dtype, what, scheme, offsets, of_tokens, begins, as_lists)
+    may_be_open = takes_missing_labels and dtype is None  # NaT of arrays is None in lists
+    parts += [_parts(entry, i, given, may_be_open) for i, entry in enumerate(distinct)]
+    return given
+
+
+def _parts(entry, i, given, may_be_open) -> list | None:
+    """Return the prefix and the label of each member of an entry, or raise if it is neither a label nor a set of them.
+
+    The order is fixed, because messages name the first wrong one.
+    """
+    members, what = sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry], given.what
+    if not members:
+        raise ValueError(f"{what} has an empty set ({given.where(i)}): no label is possible there; None means any")
+    if isinstance(entry, frozenset) and not may_be_open:
+        raise TypeError(f"{what} has the set {short(set(entry))} ({given.where(i)}), but each token needs one label")
+    if entry is None and may_be_open:
+        return None
+    for member in filter(is_missing, members):
+        raise no_label(member, given.where(i), what)
+    if given.scheme not in PREFIXES:
+        return [(None, member) for member in members]
+    return [read_tag(member, given.scheme, what, lambda: given.where(i)) for member in members]
+
+
+def distinct_labels(given: Given, at_least=None) -> np.ndarray:
+    """Return the distinct labels of tokens or segments in y, sorted.
+
+    Parameters
+    ----------
+    given : Given
+    at_least : int or None
+        Required number of distinct labels; None means 2, or 1 if labels of segments may repeat.
+    """
+    pairs = [(label, i) for i, parts in enumerate(given.parts) for _, label in parts or ()]
+    if not pairs:
+        raise ValueError(f"{given.what} has no known labels: there is nothing to learn from")
+    labels: Any = [label for label, _ in pairs]
+    if given.dtype is not None and given.scheme not in PREFIXES:
+        labels = np.array(labels, given.dtype)
+    if at_least is None:
+        at_least = 2 if given.scheme in ("tokens", "runs") else 1
+    first = np.empty(len(given.distinct), np.int64)
+    first[given.ids[::-1]] = np.arange(len(given.ids))[::-1]  # the last value stays
+    return sorted_labels(labels, given.starts, at_least, first[[i for _, i in pairs]], given.what)
+
+
+def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.ndarray:
+    """Return all possible labels, sorted, from a parameter that has the labels, or tags, of one sequence."""
+    if not is_ordered_collection(classes):
+        raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
+    lengths = np.array([len(classes)])
+    given = read_given([classes], lengths, "sequences", "", scheme, name, takes_missing_labels=False)
+    try:
+        return distinct_labels(given, at_least)
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        raise type(error)(message if message.startswith(f"{name} has ") else f"{name}: {message}") from error
+
+
+def known_of(given: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
+    """Return what y says, given the labels of the model.
+
+    Parameters
+    ----------
+    given : Given
+    labels : ndarray of shape (L,)
+        Labels of the model, sorted.
+    longest : ndarray of shape (L,)
+        Highest length of a segment, by label, for tags.
+    unknown : {"raise", "ignore"}
+        Whether other labels are an error, or impossible.
+    among : str
+        Name of ``labels`` in messages.
+    """
+    codes = label_codes(labels)
+
+    def code_of(label, i):
+        code = codes.get(label, -1)
+        if code < 0 and isinstance(label, Integral) and label == IGNORED:
+            raise no_label(label, given.where(i), given.what)
+        if code < 0 and unknown == "raise":
+            where = f"{given.what} ({given.where(i)})"
+            raise ValueError(f"unknown label {short(label)} of {where}: it is not one of {among}")
+        return code
+
+    tags = [
+        parts if parts is None else [(prefix, code) for prefix, label in parts if (code := code_of(label, i)) >= 0]
+        for i, parts in enumerate(given.parts)
+    ]
+    impossible = np.zeros(len(given.offsets) - 1, dtype=bool)
+    wrong = np.flatnonzero(np.array([of_entry == [] for of_entry in tags], bool)[given.ids])
+    impossible[np.searchsorted(given.starts, wrong, side="right") - 1] = True
+    ids, begins, allowed = given.of_tokens, given.begins, None
+    if given.is_complete:
+        only = np.array([of_entry[0][1] if of_entry else -1 for of_entry in tags], np.int32)
+        if given.scheme in PREFIXES:
+            begins = _begins_of_tags(given, only)
+    else:
+        if given.scheme in PREFIXES:
+            most = np.where(labels == OUTSIDE, 1, longest)
+            allowed, ids, begins = _of_tags(given, tags, _LEAST_LENGTH <= most[:, None, None])
+        else:
+            of_entries = [range(len(labels)) if some is None else [code for _, code in some] for some in [*tags, None]]
+            allowed = np.array([np.isin(np.arange(len(labels)), list(some)) for some in of_entries])
+        only = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
+    return Known(only[ids], begins, len(labels), allowed, ids, given.offsets, impossible)
+
+
+def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarray, np.ndarray]:
+    """Return the segments that are known from end to end, and labels and lengths of all pieces of segments.
+
+    Parameters
+    ----------
+    known : Known
+    scheme : str
+        As for :func:`read_given`.
+    singles : bool
+        Whether each token is a separate segment.
+    """
+    codes, borders = known.codes, _borders(known, scheme, singles)
+    pieces = cut_segments(borders[1:-1] != -1, codes, known.offsets)
+    start, stop, label, lengths = pieces.start, pieces.stop, pieces.codes, pieces.lengths
+    if known.is_complete:
+        return pieces, label, lengths
+    label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
+    is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
+    segments = Segments(offsets_of(is_known)[pieces.offsets], start[is_known], stop[is_known], label[is_known])
+    allowed = _counted(known)
+    is_open: Any = ~allowed.any(axis=1)
+    labels = np.logical_and.reduceat((allowed | is_open[:, None])[known.ids], start)
+    piece, label = np.nonzero(labels & ~np.logical_and.reduceat(is_open[known.ids], start)[:, None])
+    return segments, label, lengths[piece]
+
+
+def _borders(known: Known, scheme, singles) -> np.ndarray:
+    """Return where segments begin, as in ``Mask.begins``, and that one ends with the last token; (N + 1,)."""
+    codes, borders = known.codes, np.ones(len(known.codes) + 1, np.int8)
+    if scheme == "runs" and not singles:
+        borders[1:-1][codes[1:] == codes[:-1]] = -1
+        if not known.is_complete:
+            borders[1:-1][(codes[1:] < 0) | (codes[:-1] < 0)] = 0
+    elif not singles:
+        borders[:-1] = known.begins
+    borders[known.offsets] = 1
+    return borders
+
+
+def _counted(known: Known) -> np.ndarray:
+    """Return the labels of each set, without sets that count as missing; (R, L)."""
+    allowed: Any = known.allowed
+    return allowed & are_counted(allowed.sum(axis=1), known.n_labels)[:, None]
+
+
+def possible_segments(known: Known, scheme, segments, longest, singles) -> tuple[Segments, LabelSets] | None:
+    """Return the segments that sets of labels or tags may be, and the labels of each; None if there are no such sets.
+
+    They lie between borders that are known, without a missing label between them. If other borders between them are
+    open, the segments have at most 8 tokens.
+
+    Parameters
+    ----------
+    known, scheme, singles
+        As for :func:`segments_of`.
+    segments : Segments
+        Those that are known from end to end.
+    longest : ndarray of shape (L,)
+        Highest length of a segment, by label.
+    """
+    borders, allowed = _borders(known, scheme, singles), _counted(known)
+    parts = cut_segments(borders[1:-1] == 1, known.codes, known.offsets)
+    has_labels: Any = allowed.any(axis=1)
+    is_full = np.logical_and.reduceat(has_labels[known.ids], parts.start)
+    if np.isin(parts.start[is_full], segments.start).all():
+        return None
+    is_closed = np.repeat(np.add.reduceat(borders[:-1] == 0, parts.start) == 0, parts.lengths)
+    part_stop = np.repeat(parts.stop, parts.lengths)
+    start = np.flatnonzero((borders[:-1] != -1) & np.repeat(is_full, parts.lengths))
+    labels, found = allowed[known.ids[start]], []
+    length = 1
+    while len(start):
+        unit, label = np.nonzero(labels & (borders[start + length] != -1)[:, None] & (longest >= length))
+        found.append((start, np.full(len(start), length), np.bincount(unit, minlength=len(start)), label))
+        goes_on = (start + length < part_stop[start]) & (is_closed[start] | (length < MOST))
+        start, labels = start[goes_on], labels[goes_on] & allowed[known.ids[start[goes_on] + length]]
+        length += 1
+    start, lengths, sizes, label = map(np.concatenate, zip(*found, strict=True))
+    order = np.lexsort((lengths, start))
+    order = order[sizes[order] > 0]
+    sets = LabelSets(offsets_of(sizes), label.astype(np.int32)).take(order)
+    start, stop = start[order], (start + lengths)[order]
+    return Segments(np.searchsorted(start, known.offsets), start, stop, sets.codes[sets.starts[:-1]]), sets
+
+
+# --- lists of segments ------------------------------------------------------------------------------------------------
+
+
+def _listed_segments(y, lengths, form, name, what) -> tuple[list, np.ndarray]:
+    """Return the labels of the segments that y lists, and (sequence, start, stop) of each; shape (M, 3).
+
+    They are sorted, lie in their sequences and do not overlap.
+    """
+    sequences = read_target_sequences(y, len(lengths), name, what)
+    listed = [() if segments is None else segments for segments in sequences]
+    rows = sorted((row[:4] for row in read_segments(listed, what)), key=lambda row: row[:2])
+    bounds = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
+    sequence, start, stop = bounds.T
+    overlaps = np.append(False, (sequence[1:] == sequence[:-1]) & (start[1:] < stop[:-1]))[: len(rows)]
+    beyond = stop > lengths[sequence]
+    for i in np.flatnonzero(overlaps | beyond)[:1].tolist():
+        n, segment = rows[i][0], short(rows[i][1:])
+        if beyond[i]:
+            hint = f", as X is a plain 2-D array; {ROWS_OF_NUMBERS}" if form == "table" else ""
+            raise ValueError(f"segment {segment} of sequence {n} of {what} ends beyond its {lengths[n]} tokens{hint}")
+        raise ValueError(f"segments {short(rows[i - 1][1:])} and {segment} of sequence {n} of {what} overlap")
+    return [row[3] for row in rows], bounds
+
+
+def _refuse_gaps(bounds, offsets):
+    """Raise unless the segments tile the sequences; ``offsets`` are those of the tokens."""
+    sequence, start, stop = bounds.T
+    origin = offsets[sequence]
+    begins = np.sort(np.append(stop + origin, offsets[:-1]))  # of gaps, most of which have no tokens
+    ends = np.sort(np.append(start + origin, offsets[1:]))
+    for i in np.flatnonzero(begins < ends)[:1].tolist():
+        n = int(np.searchsorted(offsets, begins[i], side="right")) - 1
+        raise ValueError(
+            f"the segments of sequence {n} of y leave a gap [{begins[i] - offsets[n]}, {ends[i] - offsets[n]}): "
+            "segments must tile a sequence. Fill gaps with segments (t, t + 1, 'O') of length 1"
+        )
+
+
+def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
+    """Return the numbers of tokens that y tells, and the form of its X; None if tuples may be sequences or labels.
+
+    Parameters
+    ----------
+    y : sequences
+    name : str
+        Name of the estimator, for messages.
+    scheme : str or None
+        Of the estimator, if it labels segments.
+    """
+    y = read_collection(y, name, "y")
+    n_sequences = len(y)
+    kinds = {type(labels) for labels in y if is_ordered_collection(labels)}
+    if not kinds:
+        return np.ones(n_sequences, np.int64), "table"
+    if kinds == {tuple}:
+        return None, "sequences"
+    sequences = [() if labels is None else labels for labels in read_target_sequences(y, n_sequences, name)]
+    if scheme == "segments" or (scheme == "auto" and looks_like_segments(sequences)):
+        _, bounds = _listed_segments(y, np.full(n_sequences, MAX_STOP), "sequences", name, "y")
+        lengths = np.zeros(n_sequences, np.int64)
+        np.maximum.at(lengths, bounds[:, 0], bounds[:, 2])
+        return lengths, "sequences"
+    return np.array([len(labels) for labels in sequences], np.int64), "sequences"
+
+
+def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entry of each token, which is ``gap`` outside of all listed segments, and their borders.
+
+    A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
+    """
+    sequence, start, stop = bounds.T
+    start, stop = start + offsets[sequence], stop + offsets[sequence]
+    tokens, n_tokens = joined_ranges(start, stop), int(offsets[-1])
+    of_tokens, begins = np.full(n_tokens, gap, np.int32), np.zeros(n_tokens + 1, np.int8)
+    of_tokens[tokens] = np.repeat(ids, stop - start)
+    begins[tokens] = -1
+    begins[start] = begins[stop] = 1  # at the end of a sequence, the next one begins
+    return of_tokens, begins[:n_tokens]
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+# A token has a *shape* in the segment that contains it: whether this is its first token, and whether it is its last.
+# Shapes of a label are a table (not first or first, not last or last) of bool.
+_LEAST_LENGTH = np.array([[3, 2], [2, 1]])  # of the segments whose tokens may have a shape
+_FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
+_AGREE = {1: (False, True), -1: (True, False), 0: (True, True)}  # which of "not" and "yes" agree with a flag
+_SHAPES = {flags: np.outer(_AGREE[flags[0]], _AGREE[flags[1]]) for flags in product(_FLAGS, repeat=2)}
+
+
+def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int, int] | None:
+    """Return labels and flags that are equivalent to a set of tags, or None if no such flags exist.
+
+    The flags specify whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``. They
+    may allow shapes that the neighbours rule out: shapes of segments with a label that a neighbour cannot have.
+
+    Parameters
+    ----------
+    tags, before, after : list of (prefix, code)
+        The tags that a token and its neighbours may have; None for any neighbour, [] if there is none.
+    scheme : str
+    possible : ndarray of shape (L, 2, 2), bool
+        The shapes of the tokens of each label.
+    """
+    reachable, wanted = possible.copy(), np.zeros_like(possible)
+    for others, shapes in ((before, reachable[:, 0]), (after, reachable[:, :, 0])):  # of what the neighbour goes on
+        if others is not None:
+            there = {code for _, code in others}
+            shapes[[code for code in range(len(possible)) if code not in there]] = False
+    for prefix, code in tags:
+        goes_on_from = before is None or (B, code) in before or (I, code) in before
+        goes_on_to = after is None or (I, code) in after or (E, code) in after
+        begins = -1 if prefix in (I, E) and goes_on_from else 1
+        if scheme == "iob1" and begins < 0 and (before is None or any(other != code for _, other in before)):
+            begins = 0  # an I begins a segment after another label
+        ends = -1 if prefix in (B, I) and goes_on_to else 1
+        wanted[code] |= _SHAPES[begins, ends if marks_ends(scheme) or prefix == O else 0]
+    wanted &= reachable
+    is_possible = wanted.any(axis=(1, 2))
+    wanted, reachable = wanted[is_possible], reachable[is_possible]
+    for flags, shapes in _SHAPES.items():
+        if (wanted == (reachable & shapes)).all():
+            return is_possible, *flags
+    return None
+
+
+def _begins_of_tags(given, codes) -> np.ndarray:
+    """Return where segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
+    prefixes, labels = np.array([tags[0][0] for tags in given.parts], np.int8)[given.ids], codes[given.ids]
+    begins = np.ones(len(prefixes), np.int8)
+    begins[1:][goes_on(TagTable(prefixes[:-1], labels[:-1]), TagTable(prefixes[1:], labels[1:]))] = -1
+    begins[given.offsets[:-1][np.diff(given.offsets) > 0]] = 1
+    return begins
+
+
+def _of_tags(given, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return sets of labels, the set of each token and the borders that tags give, some of which are open.
+
+    ``tags`` are those of each entry, as pairs of prefix and code, or None for any; ``possible`` as in
+    :func:`_conditions`.
+    """
+    here, outer, neighbours = given.ids, len(tags), [*tags, []]  # the last one for the border of a sequence
+    first = given.offsets[:-1][np.diff(given.offsets) > 0]
+    before, after = np.roll(here, 1), np.roll(here, -1)
+    before[first] = after[first - 1] = outer  # the last token of all is before the first one, -1
+    shape = (outer + 1,) * 3
+    key = np.ravel_multi_index((before, here, after), shape)
+    triples, inverse = np.unique(key, return_inverse=True)
+    allowed, flags = np.ones((len(triples), len(possible)), bool), np.zeros((len(triples), 2), np.int8)
+    for i, (left, entry, right) in enumerate(zip(*np.unravel_index(triples, shape), strict=True)):
+        if tags[entry] is not None:
+            conditions = _conditions(tags[entry], neighbours[left], neighbours[right], given.scheme, possible)
+            if conditions is None:
+                raise ValueError(_no_mask(given, int(np.argmax(inverse == i))))
+            allowed[i], *flags[i] = conditions
+    begins, ends = flags[inverse].T.copy()
+    ends[first - 1] = 0  # of another sequence
+    return allowed, inverse, np.where(begins == 0, np.roll(ends, 1), begins).astype(np.int8)
+
+
+def _no_mask(given, token):
+    entry = given.distinct[given.ids[token]]
+    return (
+        f"{given.what} has the set {short(set(entry))} ({position_name(given.offsets, token)}): segments of some "
+        "of its labels begin or end there, and segments of others do not, which is not supported. Leave the others "
+        "out, or give all tags of each label"
+    )

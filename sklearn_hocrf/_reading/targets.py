@@ -1,0 +1,383 @@
+"""Segmentations of a batch, read from y in any scheme."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.arrays import offsets_of
+from .._data.checks import GUIDE, short
+from .._data.labels import decode_labels, sorted_labels
+from .._data.masks import Mask
+from .._data.schemes import (
+    OUTSIDE,
+    PREFIXES,
+    SCHEMES,
+    TagTable,
+    guessed_scheme,
+    join_tag,
+    looks_like_segments,
+    possible_tags,
+    segment_lists,
+    tag_channels,
+    tag_ids,
+    tags_of_segments,
+    token_features,
+    token_labels,
+)
+from .._data.segments import NO_LIMIT, Segments, are_short
+from .._data.warnings import scheme_of_labels, warn_user
+from .._engine.structure.label_sets import LabelSets
+from .._engine.structure.patterns import pairs_of_equals, without_forbidden
+from .._engine.structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
+from ._targets import FIXED, check_known_labels, read_target_sequences
+from .known import Known, check_classes, distinct_labels, known_of, possible_segments, read_given, segments_of
+
+LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
+
+
+class SegmentTargets(NamedTuple):
+    """Segmentations: how y is read, and what a model's segmentation is in its form.   L labels.
+
+    The methods are those of :class:`TokenTargets`, where they are described.
+    """
+
+    segments: Segments  # those that are known
+    labels: np.ndarray  # (L,)         labels of segments, sorted
+    longest: np.ndarray  # (L,) int64   highest length of a segment, by label; NO_LIMIT for any
+    repeats: bool  # neighbouring segments may have the same label
+    as_lists: bool  # y was made of lists, so predictions are lists, too
+    bare_tags: bool  # tags of the label "_" are written without it
+    scheme: str  # form in which y gives the segments
+    shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
+    known: Mask | None = None  # segmentations that agree with y, where it has missing labels
+    sets: LabelSets | None = None  # the labels that count for each segment, where they are not those of ``segments``
+    counted: SegmentTargets | None = None  # the targets that count, with all possible segments; None for these
+
+    # --- training -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, estimator, y, sequences, fixed=None) -> SegmentTargets:
+        data = y, sequences.batch.lengths, sequences.form, type(estimator).__name__, sequences.is_used
+        limits = {"scheme": estimator.scheme, "segment_length": estimator.segment_length}
+        return read_segment_targets(*data, **limits, fixed=fixed, takes_missing_labels=True)
+
+    @classmethod
+    def label_set(cls, estimator, y, sequences) -> np.ndarray | None:
+        data, scheme = (y, sequences.batch.lengths, sequences.form, type(estimator).__name__), estimator.scheme
+        if scheme == "auto":
+            scheme = _scheme_of(*data, in_parts=True)
+        given = read_given(*data, scheme, kept=sequences.is_used)
+        return distinct_labels(given, at_least=1) if given.is_complete else None
+
+    @classmethod
+    def check_classes(cls, estimator, classes) -> np.ndarray:
+        scheme = estimator.scheme
+        if scheme in PREFIXES:
+            return check_classes(classes, 1, scheme=scheme)
+        labels = check_classes(classes, cls.least_labels(estimator) if scheme != "auto" else 1)
+        if scheme == "auto":
+            _refuse_tags_of_parts(labels.tolist())
+        return labels
+
+    @classmethod
+    def least_labels(cls, estimator) -> int:
+        return 2 if estimator.scheme in ("auto", "runs") else 1
+
+    def possible(self, patterns):
+        return patterns if self.repeats else without_forbidden(patterns, pairs_of_equals(len(self.labels)))
+
+    def builder(self, frame, rule, intercepts) -> SegmentLayoutBuilder:
+        return SegmentLayoutBuilder(SegmentLimits(self.longest, self.repeats, self.shortest), frame, rule, intercepts)
+
+    @property
+    def labelling(self) -> Segments:
+        """The segments, in the form in which models take them."""
+        return self.segments
+
+    def units(self, batch) -> Segments:
+        """Return the segments, which have a label each."""
+        return self.segments
+
+    def without_data(self) -> SegmentTargets:
+        """Return the labels, limits and form of y, which must be the same in later training data."""
+        nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))
+        return self._replace(segments=nothing, known=None, counted=None)
+
+    def merged(self, other: SegmentTargets) -> SegmentTargets:
+        """Return targets, without data, of this and another part of the training data, with the same labels."""
+        longest = np.maximum(self.longest, other.longest)
+        return self._replace(
+            longest=longest,
+            repeats=self.scheme != "runs" or bool((longest == 1).all()),
+            as_lists=self.as_lists or other.as_lists,
+            bare_tags=self.bare_tags or other.bare_tags,
+        )
+
+    def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
+        """Return first token and end of the longest runs of tokens whose segments are known."""
+        start, stop = self.segments.start, np.maximum.accumulate(self.segments.stop)
+        goes_on = (start[1:] < stop[:-1]) | ((start[1:] == stop[:-1]) & ~np.isin(start[1:], offsets))
+        return start[np.append(True, ~goes_on)[: len(start)]], stop[np.append(~goes_on, True)[: len(stop)]]
+
+    def of_runs(self, starts, stops, tokens) -> SegmentTargets:
+        """Return the targets of runs of tokens, as separate sequences."""
+        segments = self.segments
+        new_start = np.searchsorted(tokens, segments.start)
+        offsets = np.append(np.searchsorted(segments.start, starts), len(segments.start))
+        runs = Segments(offsets, new_start, new_start + segments.lengths, segments.codes)
+        return self._replace(segments=runs, known=None, counted=None)
+
+    # --- fitted models ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def layout_class(cls) -> type[SegmentLayout]:
+        return SegmentLayout
+
+    @property
+    def outside(self) -> int:
+        """The code of the label "O" of tags, or -1."""
+        labels = self.labels.tolist()
+        return labels.index(OUTSIDE) if self.scheme in PREFIXES and OUTSIDE in labels else -1
+
+    @property
+    def classes(self) -> np.ndarray:
+        return self.labels if self.scheme not in PREFIXES else self._tag_classes()[0].copy()
+
+    @property
+    def tags(self) -> TagTable | None:
+        return None if self.scheme not in PREFIXES else self._tag_classes()[1]
+
+    def _tag_classes(self) -> tuple[np.ndarray, TagTable]:
+        labels, longest = tuple(self.labels.tolist()), tuple(self.longest.tolist())
+        return _tag_classes(self.scheme, labels, longest, self.outside, self.bare_tags)
+
+    def tag_channels(self):
+        tags = self.tags
+        return None if tags is None else tag_channels(tags, self.scheme)
+
+    def attributes(self) -> dict:
+        labels, shortest = self.labels.tolist(), [1] * len(self.labels)
+        shortest = shortest if self.shortest is None else self.shortest.tolist()
+        longest = [float("inf") if most == NO_LIMIT else most for most in self.longest.tolist()]
+        limits = dict(zip(labels, zip(shortest, longest, strict=True), strict=True))
+        return {"classes_": self.classes, "segment_labels_": self.labels, "segment_length_": limits}
+
+    def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
+        given = read_given(known, batch.lengths, form, name, self.scheme, what)
+        return known_of(given, self.labels, self.longest, unknown)
+
+    def labelling_of(self, known) -> Segments:
+        return segments_of(known, self.scheme, singles=self.scheme == "runs" and self.repeats)[0]
+
+    def token_codes(self, labelling) -> np.ndarray:
+        tags = self.tags
+        if tags is None:
+            return token_labels(labelling)
+        return tag_ids(tags_of_segments(labelling, self.scheme, self.outside), tags)
+
+    def are_right(self, decoded, truth) -> np.ndarray:
+        features = (token_features(segments, self.scheme, self.outside) for segments in (decoded, truth))
+        return np.equal(*features).all(axis=0)
+
+    def as_predicted(self, labelling, offsets) -> list:
+        if self.scheme == "segments":
+            return segment_lists(labelling, offsets, self.labels.tolist())
+        return decode_labels(self.token_codes(labelling), self.classes, offsets, as_lists=self.as_lists)
+
+    def check(self, n_labels):
+        """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
+        check_known_labels(self.labels, n_labels)
+        if [np.shape(column) for column in self.segments] != [(1,), (0,), (0,), (0,)] or self.segments[0][0] != 0:
+            raise ValueError("known targets must be without segments")
+        flags = self.repeats, self.as_lists, self.bare_tags
+        if self.scheme not in SCHEMES or not all(isinstance(flag, bool) for flag in flags):
+            raise ValueError(f"not a scheme and properties of targets: {short((self.scheme, *flags))}")
+
+
+@lru_cache(maxsize=16)  # each prediction asks
+def _tag_classes(scheme, labels, longest, outside, bare_tags) -> tuple[np.ndarray, TagTable]:
+    """Return the possible tags of tokens, sorted, and the prefix and label of each."""
+    tags = possible_tags(scheme, longest, outside)
+    pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
+    names = [join_tag(prefix, labels[label], bare_tags, scheme) for prefix, label in pairs]
+    order = sorted(range(len(names)), key=names.__getitem__)
+    return sorted_labels(names, [0, len(names)], at_least=1), TagTable(tags.prefix[order], tags.label[order])
+
+
+def read_segment_targets(
+    y,
+    lengths,
+    form,
+    name,
+    kept=None,
+    *,
+    scheme,
+    segment_length=None,
+    fixed=None,
+    at_least=None,
+    takes_missing_labels=False,
+) -> SegmentTargets:
+    """Return the training segmentations.
+
+    Parameters
+    ----------
+    y, lengths, form, name, kept, takes_missing_labels
+        As in :func:`read_given`.
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
+    segment_length : int, inf, (least, most), dict or None
+        The most tokens of a segment, or the least of one that neither begins nor ends a sequence and the most, for all
+        labels or by label. None, also as the most, means the longest training segment.
+    fixed : SegmentTargets, ndarray of shape (L,), or None
+        Targets of earlier training data, or all possible labels of segments. None means the labels of y.
+    at_least : int or None
+        As for :func:`distinct_labels`.
+    """
+    earlier = fixed if isinstance(fixed, SegmentTargets) else None
+    labels = fixed if earlier is None else earlier.labels
+    if earlier is not None:
+        scheme = earlier.scheme
+    elif scheme == "auto":
+        scheme = _scheme_of(y, lengths, form, name, in_parts=labels is not None)
+    given = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
+    labels = distinct_labels(given, at_least) if labels is None else labels
+    known = known_of(given, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
+    segments, *pieces = segments_of(known, scheme)
+    if scheme == "segments" and not given.is_complete:
+        _warn_of_gaps(given)
+    limits, hint = _limits(segment_length, labels, scheme), LONG_ONES
+    if earlier is not None:
+        longest, shortest, as_lists, bare_tags = earlier.longest, earlier.shortest, earlier.as_lists, earlier.bare_tags
+    else:
+        shortest, longest = _shortest_and_longest(limits, len(labels), *pieces)
+        as_lists, bare_tags = given.as_lists, _are_bare_tags(given.labels(), scheme)
+    singles = scheme == "runs" and bool((longest == 1).all())
+    if earlier is not None and all(most is None for _, _, most in limits):
+        hint = f": None means the longest in the first call of partial_fit{LONG_ONES}"
+    elif singles:
+        segments, *_ = segments_of(known, scheme, singles)
+    is_long = segments.lengths > longest[segments.codes]
+    _refuse_lengths(segments, is_long, "allows", longest, labels, given.offsets, hint)
+    if shortest is not None:
+        is_short = are_short(segments, shortest, given.offsets)
+        _refuse_lengths(segments, is_short, "requires", shortest, labels, given.offsets, hint="")
+    if kept is not None:
+        segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
+    flags = scheme != "runs" or singles, as_lists, bare_tags, scheme
+    is_open = segments.lengths.sum() < len(known.codes)
+    targets = SegmentTargets(segments, labels, longest, *flags, shortest, known.mask if is_open else None)
+    possible = possible_segments(known, scheme, segments, longest, singles) if is_open else None
+    if possible is None:
+        return targets
+    units, sets = possible
+    if kept is not None:
+        units = units._replace(offsets=units.offsets[np.append(np.flatnonzero(kept), -1)])
+    return targets._replace(counted=targets._replace(segments=units, sets=sets))
+
+
+def _are_bare_tags(tags, scheme) -> bool:
+    """Return whether some tags have no label; warn if tags of a scheme that marks ends look like another one."""
+    if scheme not in PREFIXES:
+        return False
+    letters = {tag[0] for tag in tags} - {OUTSIDE}
+    if scheme in ("bioes", "bilou") and letters and letters <= set("BI"):
+        warn_user('the labels look like BIO tags: scheme="bio"?')
+    return bool(letters & tags)
+
+
+def _warn_of_gaps(given):
+    """Warn if no sequence is tiled by its segments."""
+    gaps = offsets_of(given.of_tokens == len(given.distinct))[given.offsets]
+    if (np.diff(gaps) > 0)[np.diff(given.offsets) > 0].all():
+        warn_user(
+            "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
+            "segments, fill them with segments (t, t + 1, 'O') of length 1"
+        )
+
+
+def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
+    """Return the scheme in which y is probably given, or raise if a part of the data cannot show it.
+
+    The first parts of data may lack some of the tags.
+    """
+    if form != "table":
+        sequences = read_target_sequences(y, len(lengths), name)
+        if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
+            return "segments"
+    labels = read_given(y, lengths, form, name, "tokens").labels()
+    if not in_parts:
+        return scheme_of_labels(labels)
+    return _refuse_tags_of_parts(labels)
+
+
+def _refuse_tags_of_parts(labels) -> str:
+    """Return "runs", or raise a ValueError if the labels are tags."""
+    scheme = guessed_scheme(labels)
+    if scheme != "runs":
+        raise ValueError(
+            f'the labels look like {scheme.upper()} tags, but scheme="auto" needs all of y, to see all kinds of tags, '
+            f'and these data come in parts: pass scheme="{scheme}"'
+        )
+    return scheme
+
+
+def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
+    """Return the segmentations of a part of the training sequences, which may have a single label.
+
+    Parameters
+    ----------
+    y, lengths, name, scheme
+        As in :func:`read_segment_targets`.
+    """
+    if scheme == "auto":
+        scheme = _scheme_of(y, lengths, "sequences", name, in_parts=True)
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, at_least=1)
+
+
+# --- lengths ----------------------------------------------------------------------------------------------------------
+
+
+def _limits(segment_length, labels, scheme) -> list:
+    """Return code, least and most of each label for which a length is given; the most is None if only the least is."""
+    names, given = labels.tolist(), segment_length
+    if not isinstance(given, dict):
+        given = {label: given for label in names if given is not None and (scheme not in PREFIXES or label != OUTSIDE)}
+    found = []
+    for label, limits in given.items():
+        if label not in names:
+            raise ValueError(f"segment_length names the label {short(label)}, which the training data do not have")
+        least, most = limits if isinstance(limits, tuple) else (1, limits)
+        if scheme in PREFIXES and label == OUTSIDE and (least != 1 or most not in (1, None)):
+            raise ValueError(f"segment_length['O'] is {limits}, but every O token is a segment of length 1")
+        found.append((names.index(label), least, most))
+    return found
+
+
+def _shortest_and_longest(limits, n_labels, codes, lengths) -> tuple[np.ndarray | None, np.ndarray]:
+    """Return minimum and maximum length of a segment of each label, given labels and lengths of segments or pieces.
+
+    The minimum is None where all are 1.
+    """
+    shortest = np.ones(n_labels, dtype=np.int64)
+    for code, least, _ in limits:
+        shortest[code] = min(least, NO_LIMIT)
+    longest = shortest.copy()
+    np.maximum.at(longest, codes, lengths)
+    for code, _, most in limits:
+        if most is not None:
+            longest[code] = min(most, NO_LIMIT)
+    return shortest if (shortest > 1).any() else None, longest
+
+
+def _refuse_lengths(segments, is_wrong, does, limit, labels, offsets, hint=LONG_ONES):
+    """Raise if a training segment is longer than its label allows, or shorter than it requires."""
+    for i in np.flatnonzero(is_wrong)[:1].tolist():
+        n = int(np.searchsorted(offsets, segments.start[i], side="right")) - 1
+        label = labels.tolist()[segments.codes[i]]
+        segment = int(segments.start[i] - offsets[n]), int(segments.stop[i] - offsets[n]), label
+        raise ValueError(
+            f"segment {short(segment)} of sequence {n} of y has {segments.lengths[i]} tokens, but segment_length "
+            f"{does} {limit[segments.codes[i]]} for the label {short(label)}{hint}"
+        )

@@ -1,0 +1,1 @@
+"""The command line, which uses public names as any user does."""

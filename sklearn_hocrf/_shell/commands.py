@@ -1,0 +1,350 @@
+"""The commands of ``hocrf``: fit, tag, evaluate and export, on files with a token per line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import re
+import stat
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext, suppress
+from io import TextIOWrapper
+from itertools import count
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+LONGEST_LINE = 2**20  # characters
+OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
+
+
+class InputLine(NamedTuple):
+    """A token."""
+
+    lineno: int
+    text: str
+    columns: list[str]
+
+
+def add_commands(commands: Any) -> None:
+    """Add the parsers of the commands."""
+    fit = _add_command(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
+    fit.add_argument("file", help="training data, or -; an empty line ends a sequence")
+    fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
+    fit.add_argument("--order", type=int, help="max_order: highest order of patterns (default: 2, or the templates')")
+    sigma = "sigma_reg: smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
+    fit.add_argument("--sigma", type=float, default=1.0, help=sigma)
+    fit.add_argument("--l1", type=float, default=0.0, help="l1_reg: removes weights (default: %(default)s)")
+    iterations = "max_iter: highest number of iterations (default: %(default)s)"
+    fit.add_argument("--max-iter", type=int, default=500, help=iterations)
+    fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
+    fit.add_argument("--constraints", help="scheme of the tags that may follow each other, such as bio")
+    tag = _add_command(commands, "tag", "add a column of labels to lines of a file or of standard input")
+    tag.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
+    tag.add_argument("file", nargs="?", default="-", help="the lines (default: standard input)")
+    what = tag.add_mutually_exclusive_group()
+    best = "write the N best labellings, each after a line with # "
+    what.add_argument("--nbest", type=int, metavar="N", help=best)
+    json_help = "write an object per sequence instead: its best labels, its segments, and their probabilities"
+    what.add_argument("--json", action="store_true", help=json_help)
+    evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 by label of segments")
+    evaluate.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
+    evaluate.add_argument("file", help="test data, like the training data")
+    by = "how labels describe segments: runs, bio, bioes, bilou, bmes or iob1 (default: as the model says)"
+    evaluate.add_argument("--scheme", help=by)
+    export = _add_command(commands, "export", "write a file for `hocrf tag` from a skops file")
+    export.add_argument("model", help="a file that skops has written")
+    export.add_argument("-o", "--output", required=True, help="the file to write")
+
+
+def _add_command(commands, name, what) -> argparse.ArgumentParser:
+    return commands.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a command, and return the exit code: 2 for files and arguments that are not valid."""
+
+    def tell(message: Any) -> None:
+        print(f"hocrf {options.command}: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: tell(_with_options(message))
+        try:
+            if sys.stdout is None and options.command in ("tag", "evaluate"):
+                raise ValueError("standard output is closed")
+            COMMANDS[options.command](options)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except BrokenPipeError:  # who reads the output has read enough
+            return 0
+        except (OSError, ValueError, TypeError, ImportError) as error:
+            tell(error)
+            return 2
+    return 0
+
+
+def _source(path: str) -> Any:
+    """Return the path of a file that exists; ``-`` is standard input."""
+    if path != "-":
+        os.stat(path)
+        return path
+    if sys.stdin is None:
+        raise ValueError("standard input is closed")
+    return sys.stdin.buffer
+
+
+def _fit(options) -> None:
+    from .._data._files import output_file
+    from .._data.tagger import PREFIXES
+
+    source = _source(options.file)
+    _check_scheme("--constraints", options.constraints, PREFIXES)
+    output_file(options.output, "/dev/stdin" if options.file == "-" else options.file, options.templates)
+
+    from .._estimator.pipeline import make_pipeline  # takes a second
+    from ..crf import HighOrderCRF
+    from ..datasets import load_conll
+    from ..feature_extraction import SequenceFeatureExtractor
+    from ..tagger import export_tagger
+
+    X, y = load_conll(source)
+    _check_tags(options.file, y, options.constraints)
+    features, order = SequenceFeatureExtractor(), 2
+    feature_order: Any = 0
+    if options.templates is not None:
+        features = SequenceFeatureExtractor.from_file(options.templates)
+        order, feature_order = features.max_order, features.feature_order
+    crf = HighOrderCRF(
+        order if options.order is None else options.order,
+        feature_order=feature_order,
+        sigma_reg=options.sigma,
+        l1_reg=options.l1,
+        constraints=options.constraints,
+        max_iter=options.max_iter,
+        verbose=1,
+    )
+    try:
+        pipe = make_pipeline(features, crf).fit(X, y)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{options.file}: {_with_options(error)}") from None
+    n_bytes = export_tagger(pipe, options.output).n_bytes
+    _tell_size(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights", n_bytes)
+
+
+def _tag(options) -> None:
+    if options.nbest is not None and options.nbest < 1:
+        raise ValueError(f"--nbest must be at least 1, got {options.nbest}")
+    source, name = _source(options.file), "standard input" if options.file == "-" else options.file
+    tagger = _read(options.model)
+    n_columns, token_of = _form(tagger)
+    write = _objects if options.json else _labels if options.nbest is None else _best
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    with nullcontext(source) if options.file == "-" else open(source, "rb") as binary:
+        if _are_one_file(binary, sys.stdout):
+            raise ValueError(f"{name} and standard output are one file")
+        stream = TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape")
+        for lines in _sequences(stream, name, n_columns):
+            if not lines:  # an empty line; where each line is answered, there are as many lines as in the input
+                print(end="\n" if write is _labels else "", flush=True)
+                continue
+            try:
+                tokens = [token_of(line.columns) for line in lines]
+                answer = "".join(f"{text}\n" for text in write(tagger, tokens, lines, options.nbest))
+            except ValueError as error:
+                raise ValueError(f"{name}, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
+            print(answer, flush=True, end="\n" if write is _best else "")  # who waits for an answer gets it
+
+
+def _read(path: str) -> Any:
+    from .._data.tagger import Tagger
+
+    try:
+        return Tagger(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _are_one_file(source: Any, target: Any) -> bool:
+    """Return whether two streams are the same regular file, which would be read while it is written."""
+    try:
+        first, second = os.fstat(source.fileno()), os.fstat(target.fileno())
+    except (OSError, ValueError):  # a stream in memory
+        return False
+    return stat.S_ISREG(first.st_mode) and os.path.samestat(first, second)
+
+
+def _form(tagger: Any) -> tuple[int, Callable[[list[str]], Any]]:
+    """Return the number of columns that a model reads, by index, in a row, or the first one, and what makes a token."""
+    fields = tagger.fields
+    if fields is not None and all(isinstance(field, int) for field in fields):
+        return len(fields), lambda columns: tuple(columns[: len(fields)])
+    if fields is None or all(re.fullmatch("[0-9]{1,9}", str(field)) for field in fields):
+        return 1 + max(map(int, fields or ["0"])), lambda columns: {str(i): text for i, text in enumerate(columns)}
+    if len(fields) == 1:
+        return 1, lambda columns: columns[0]
+    raise ValueError(f"the model reads the fields {', '.join(map(str, fields)):.200}, but a line has columns by number")
+
+
+def _labels(tagger, tokens, lines, _) -> Iterable[str]:
+    """Return the lines of a sequence with its labels."""
+    return [f"{line.text}\t{label}" for line, label in zip(lines, tagger.predict(tokens), strict=True)]
+
+
+def _best(tagger, tokens, lines, n) -> Iterator[str]:
+    """Yield the lines of a sequence with its n best labellings."""
+    for rank, found in enumerate(tagger.predict_nbest(tokens, n)):
+        yield f"# {rank} {found.log_probability:.6f}"
+        yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
+
+
+def _objects(tagger, tokens, lines, _) -> Iterator[str]:
+    """Yield the object of a sequence."""
+    (found,) = tagger.predict_nbest(tokens, 1)
+    spans = [
+        {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(words)}
+        for start, stop, label, p in tagger.predict_segments(tokens, with_probability=True).tolist()
+        for words in [[line.columns[0] for line in lines[start:stop]]]
+    ]
+    probability = math.exp(found.log_probability)
+    fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}
+    yield json.dumps(fields, ensure_ascii=False)
+
+
+def _evaluate(options) -> None:
+    from .._data.tagger import PREFIXES
+
+    _check_scheme("--scheme", options.scheme, ["runs", *PREFIXES])
+    source, tagger = _source(options.file), _read(options.model)
+
+    from .. import metrics  # takes a second
+    from ..datasets import load_conll
+
+    scheme = options.scheme or tagger.scheme
+    if scheme is None:
+        raise ValueError("some labels of the model look like tags, but not all are of one scheme: name the --scheme")
+    if options.scheme is None and scheme == "runs" and "B" in tagger.labels and set(tagger.labels) <= set("BIOESLUM"):
+        names = ", ".join(sorted(tagger.labels))
+        warnings.warn(f"{names} are not counted as tags, but as runs of equal labels: name the --scheme", stacklevel=2)
+    n_needed, token_of = _form(tagger)
+    X, truth = load_conll(source)
+    rows = [[list(token.values()) for token in tokens] for tokens in X]
+    if (n_columns := len(rows[0][0])) < n_needed:
+        what = f"{n_columns} columns and the label, but the model reads {n_needed} columns"
+        raise ValueError(f"{options.file}: {what}")
+    found = [[str(label) for label in tagger.predict(list(map(token_of, tokens)))] for tokens in rows]
+    if unknown := {label for labels in truth for label in labels}.difference(map(str, tagger.labels)):
+        warnings.warn(f"the model does not know the labels {', '.join(sorted(unknown)):.200}", stacklevel=2)
+    try:
+        # what is not defined is 0, as for conlleval
+        report = metrics.segment_classification_report(truth, found, scheme=scheme, zero_division=0.0)
+    except ValueError as error:
+        what = f"--scheme {scheme} does not fit the labels of {options.file} (y_true) or of the model (y_pred)"
+        raise ValueError(f"{what}: {error}") from None
+    print(report)
+    accuracy, whole = metrics.token_accuracy_score(truth, found), metrics.sequence_accuracy_score(truth, found)
+    print(f"token accuracy {accuracy:.4f}, sequence accuracy {whole:.4f}, segments by --scheme {scheme}")
+
+
+def _export(options) -> None:
+    with suppress(ValueError):
+        _read(options.model)
+        raise TypeError(f"{options.model} is a file for `hocrf tag` already")
+    try:
+        import skops.io
+    except ImportError:
+        raise ValueError("skops is not installed: pip install 'sklearn_hocrf[skops]'") from None
+    from .._data._files import output_file
+    from .._sklearn.versions import TRUSTED_TYPES
+    from ..tagger import export_tagger
+
+    output_file(options.output, options.model)
+    try:
+        model = skops.io.load(options.model, trusted=TRUSTED_TYPES)
+    except (BadZipFile, KeyError):  # another file, such as a tagger or a pickle, or another archive
+        raise ValueError(f"{options.model}: this is no file that skops has written") from None
+    try:
+        n_bytes = export_tagger(model, options.output).n_bytes
+    except ValueError as error:  # the first sentence, of a model that is not fitted
+        raise ValueError(f"{options.model}: {str(error).partition('. Call')[0]}") from None
+    except (AttributeError, TypeError):  # no model, or another library's
+        what = f"it holds a {type(model).__name__}, not a HighOrderCRF, alone or behind an extractor"
+        raise ValueError(f"{options.model}: {what}") from None
+    _tell_size(options.output, n_bytes)
+
+
+def _with_options(message: Any) -> str:
+    """Return a message of the estimator with the options of ``hocrf fit`` in place of its parameters."""
+    return re.sub("|".join(OPTIONS), lambda found: OPTIONS[found[0]], str(message))
+
+
+def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> None:
+    if scheme is not None and scheme not in schemes:
+        raise ValueError(f"{option} must be {', '.join(schemes)}, got {scheme:.60} (IOBES is bioes)")
+
+
+def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
+    """Raise if labels are not valid tags of a scheme, and name the schemes that they fit."""
+    from .._data.tagger import PREFIXES
+    from ..text import convert_tags
+
+    def fault(name: str) -> str:
+        try:
+            repaired = convert_tags(y, name, name)
+        except ValueError as error:  # a label is not a tag of the scheme
+            return f"--constraints {name}: {error}"
+        for n, (labels, valid) in enumerate(zip(y, repaired, strict=True)):
+            for t, (label, right) in enumerate(zip(labels, valid, strict=True)):
+                if label != right:
+                    where = f"sequence {n}, position {t}"
+                    return f"{label!r:.60} ({where}) is forbidden by --constraints {name}; valid there: {right!r:.60}"
+        return ""
+
+    if scheme is not None and (found := fault(scheme)):
+        fit = " and ".join(f"--constraints {name}" for name in PREFIXES if not fault(name))
+        remedy = f"the labels fit {fit}" if fit else "correct the labels, or train without --constraints"
+        raise ValueError(f"{path}: {found}; {remedy}")
+
+
+def _tell_size(what: str, n_bytes: int) -> None:
+    size = f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.1f} kB"
+    print(f"{what}, {size}", file=sys.stderr)
+
+
+def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLine]]:
+    """Yield the sequences of a stream, one at a time, and an empty list for each empty line.
+
+    A line with fewer columns than the model reads is an error, and one with another number than the lines before.
+    """
+    lines: list[InputLine] = []
+    width = None
+    for lineno in count(1):
+        if not (text := stream.readline(LONGEST_LINE + 1)):
+            break
+        where = f"{name}, line {lineno}"
+        if len(text) > LONGEST_LINE and not text.endswith("\n"):
+            raise ValueError(f"{where}: more than {LONGEST_LINE} characters")
+        text = text.rstrip("\r\n")
+        if not text.isascii() and (bad := re.search("[\udc80-\udcff]", text)):
+            raise ValueError(f"{where}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
+        columns = re.split("[ \t]+", text.strip(" \t"))  # as load_conll does: spaces of other kinds are parts of tokens
+        if columns == [""]:
+            if lines:
+                yield lines
+            yield []
+            lines = []
+            continue
+        if width not in (None, len(columns)):
+            what = f"{len(columns)} columns, but the lines before have {width}"
+            raise ValueError(f"{where}: {what} (a line is one token, an empty line ends a sequence)")
+        if len(columns) < n_columns:
+            raise ValueError(f"{where}: {len(columns)} columns, but the model reads {n_columns}")
+        width = len(columns)
+        lines.append(InputLine(lineno, text, columns))
+    if lines:
+        yield lines
+
+
+COMMANDS = {"fit": _fit, "tag": _tag, "evaluate": _evaluate, "export": _export}

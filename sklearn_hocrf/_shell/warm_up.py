@@ -1,0 +1,241 @@
+"""Compile all kernels, by models of every kind on toys: for container images, and for tests.
+
+There is no list of argument types, which would repeat what models already define: kernels are compiled for the
+arguments with which models call them. A test compares the kernels that are compiled here with all kernels.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from .._engine import kernels as _kernels
+from .._engine.kernels import rounded
+from .._engine.kernels._jit import waiting
+from ..crf import HighOrderCRF
+from ..feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from ..model_selection import PenaltySearchCV
+from ..semicrf import HighOrderSemiCRF
+
+TRAININGS: tuple[dict[str, Any], ...] = {}, {"l1_reg": 0.1}, {"solver": "sgd"}, {"objective": "local_feature_matching"}
+# lengths of sequences, number of features, orders, and orders with which features are paired
+SIZES = ([3, 5, 1, 4], 3, (0, 1, 2, 3), (0, 1)), ([7, 2, *[9] * 20], 6, (2,), (1,))
+
+EXTREME = [600, 3, 4], 3  # lengths of sequences, one long enough to be processed alone, and number of features
+
+
+class WarmUp(NamedTuple):
+    """Result of a warm-up."""
+
+    n_versions: int  # of kernels called from Python, which are compiled with all kernels that they call
+    n_compiled: int  # of these; the others were in the folder already
+    folder: str
+    seconds: float
+
+
+def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
+    """Compile all kernels into the disk cache.
+
+    Parameters
+    ----------
+    tell : callable, optional
+        Called before the first and after each model with the number of models used so far, the total number of models,
+        and the number of kernel versions so far, whether compiled or read.
+
+    Raises
+    ------
+    OSError
+        If there is no folder for the kernels, or if it is not the folder NUMBA_CACHE_DIR.
+    """
+    start, folder = time.perf_counter(), _folder()
+    waiting.is_told = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # not converged
+        warnings.filterwarnings("error", "Compiled kernels cannot be kept")
+        try:
+            uses = [*everything(*SIZES[0]), *extremes(*toy(*EXTREME))]
+            for n_done, use_model in enumerate([lambda: None, *uses]):
+                use_model()
+                if tell is not None:
+                    tell(n_done, len(uses), sum(compiled().values()))
+        except UserWarning as warning:
+            raise OSError(str(warning)) from None
+    stats = [kernel.stats for kernel in kernels().values()]
+    n_compiled = sum(sum(one.cache_misses.values()) for one in stats)
+    n_loaded = sum(sum(one.cache_hits.values()) for one in stats)
+    return WarmUp(n_compiled + n_loaded, n_compiled, folder, time.perf_counter() - start)
+
+
+def _folder() -> str:
+    """Return the folder of the disk cache, or raise if none can be used later."""
+    folders = [kernel.stats.cache_path for kernel in kernels().values()]
+    folder, wanted = folders[0], os.environ.get("NUMBA_CACHE_DIR")
+    if wanted and (folder is None or os.path.realpath(os.path.dirname(folder)) != os.path.realpath(wanted)):
+        raise OSError(f"NUMBA_CACHE_DIR={wanted} is not writable, or others may write to it, too")
+    if folder is None:
+        raise OSError(
+            "neither the package's folder nor the user's cache is writable: set the environment variable "
+            "NUMBA_CACHE_DIR to a writable folder"
+        )
+    return folder
+
+
+def kernels() -> dict[str, Any]:
+    """Return the kernels that Python may call, by file and name."""
+    found = {}
+    for info in pkgutil.iter_modules(_kernels.__path__):
+        module = importlib.import_module(f"{_kernels.__name__}.{info.name}")
+        for name, kernel in vars(module).items():
+            own = getattr(getattr(kernel, "py_func", None), "__module__", None) == module.__name__
+            if own and not (info.name.startswith("_") or name.startswith("_")):
+                found[f"{info.name}.{name}"] = kernel
+    return found
+
+
+def compiled() -> dict[str, int]:
+    """Return the number of versions of each compiled kernel."""
+    return {name: len(kernel.signatures) for name, kernel in kernels().items() if kernel.signatures}
+
+
+def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
+    """Return functions that use models of every kind on toys of the given size, one model each."""
+    kinds: tuple[Callable, ...] = chains, segments, parts, answers, lattices, many_weights
+    return chain.from_iterable(kind(*toy(lengths, n_features), orders, feature_orders) for kind in kinds)
+
+
+def use(model, X, y):
+    """Fit a model and call all of its methods."""
+    model.fit(X, y).predict(X)
+    model.score(X, y)
+    model.predict_marginals(X)
+    model.log_likelihood(X, y)
+    model.pattern_marginals(X, [y[0][:2]])
+    model.predict(X[:1])  # one sequence has kernels of its own
+    model.predict_marginals(X[:1])
+    model.log_likelihood(X[:1], y[:1])
+    if getattr(model, "pruning", None) is None:  # of pruned models, use_answers asks for segments
+        model.predict_segments(X, threshold=0.1)
+        model.predict_segments(X[:1], with_probability=True)
+
+
+def search_penalties(model, X, y):
+    """Search for penalties, which takes products with the Hessian."""
+    PenaltySearchCV(model, cv=2, max_steps=1, refit=False).fit(X, y)
+
+
+def toy(lengths, n_features):
+    """Return numbers and labels of tokens; two neighbours have different labels."""
+    rng = np.random.default_rng(0)
+    X = [(rng.integers(0, 3, size=(length, n_features)) == 0).astype(float) for length in lengths]  # hence sparse
+    return X, [["abc"[label % 3] for label in rng.integers(1, 3, size=length).cumsum()] for length in lengths]
+
+
+def settings(max_order, **params):
+    """Yield the parameters of models of all objectives and solvers."""
+    for training in TRAININGS:
+        yield params | training | {"max_order": max_order, "max_iter": 2}
+
+
+def chains(X, y, orders, feature_orders):
+    """Yield uses of chains of all kinds: features of value 1 and others; arrays, sparse matrices, dicts, lists of
+    names and batches."""
+    doubled = [2.0 * rows for rows in X]
+    dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
+    lists = [[[f"f{row[0]}", "g"] for row in rows] for rows in X]
+    forms = [X, doubled, [sparse.csr_array(rows) for rows in X], dicts, SequenceFeatureExtractor().fit_transform(dicts)]
+    forms += [lists, [rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]]  # dense columns
+    for max_order in orders:
+        for form in forms:
+            yield partial(use, HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    for form in lists, SequenceFeatureExtractor("attributes").fit_transform(lists):
+        yield partial(use, HighOrderCRF(max_iter=2), form, y)
+    for feature_order in feature_orders:
+        for params in settings(2, feature_order=feature_order, n_jobs=2):
+            for form in X, doubled:
+                yield partial(use, HighOrderCRF(**params), form, y)
+        for form in X, doubled:
+            yield partial(search_penalties, HighOrderCRF(2, feature_order=feature_order, n_jobs=2), form, y)
+
+
+def segments(X, y, orders, feature_orders):
+    """Yield uses of semi-CRFs of all kinds: only token features, or also segment features; of value 1 and others."""
+    names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
+    tokens = SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
+    extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
+    forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
+    yield partial(use, HighOrderSemiCRF(orders[-1], segment_length=np.inf, max_iter=2), tokens, y)
+    whole = [["ab"[number % 2]] * len(row) for number, row in enumerate(y)]
+    yield partial(HighOrderSemiCRF(segment_length={"a": (2, None)}, max_iter=2).fit, tokens, whole)
+    for max_order in orders:
+        for form in forms:
+            yield partial(use, HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    for feature_order in feature_orders:
+        for params in settings(2, feature_order=feature_order, n_jobs=2):
+            for form in forms[1:]:
+                yield partial(use, HighOrderSemiCRF(**params), form, y)
+        for form in forms[1:]:
+            yield partial(search_penalties, HighOrderSemiCRF(2, feature_order=feature_order, n_jobs=2), form, y)
+
+
+def parts(X, y, orders, *_):
+    """Yield uses of models whose labels have a part in common."""
+    for model in HighOrderCRF, HighOrderSemiCRF:
+        yield partial(use, model(orders[-1], label_parts={"a": ["early"], "b": ["early"]}, max_iter=2), X, y)
+
+
+def answers(X, _, orders, *__):
+    """Yield uses of chains and segments of tags: answers beyond the best labelling, with and without known labels."""
+    tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
+    for model in HighOrderCRF(orders[-1], max_iter=2), HighOrderSemiCRF(orders[-1], scheme="bio", max_iter=2):
+        yield partial(use_answers, model, X, tags)
+
+
+def lattices(X, y, orders, *_):
+    """Yield uses of lattices of candidates: features of value 1 and others."""
+    tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
+    for form in X, [2.0 * rows for rows in X]:
+        yield partial(use, HighOrderCRF(orders[-1], pruning=2, max_iter=2), form, y)
+        yield partial(use_answers, HighOrderCRF(orders[-1], pruning=2, constraints="bio", max_iter=2), form, tags)
+
+
+def many_weights(*_):
+    """Yield a use of what quasi-Newton methods need for more weights than toys have."""
+    vector = np.zeros(1, np.int16), np.zeros(1)
+    yield lambda: rounded.add(*vector, rounded.dot(*vector, np.zeros(1), np.zeros(rounded.ABREAST)), np.zeros(1))
+
+
+def use_answers(model, X, tags):
+    """Fit a model of tags and ask it for answers beyond the best labelling."""
+    known = [["B", *[None] * (len(rows) - 1)] for rows in X]
+    model.fit(X, tags).predict(X, known=known)
+    model.predict_nbest(X, 2)
+    model.sample(X, 2, known=known)
+    model.entropy(X)
+    model.entropy(X, known=tags)  # so low that it is computed from choices
+    model.predict_segments(X, threshold=0.1)
+    model.predict_segments(X, with_probability=True)
+    model.predict_segments(X[:1], with_probability=True)
+
+
+def extremes(X, y):
+    """Yield uses of a sequence long enough to be processed alone, and of features that need wide numbers."""
+    for kind in HighOrderCRF, HighOrderSemiCRF:
+        model = kind(2, feature_order=1, max_iter=2)
+        yield partial(use_extreme, model, X, y)
+        yield partial(search_penalties, model, X, y)
+
+
+def use_extreme(model, X, y):
+    """Fit a model, and use it on large features."""
+    model.fit(X, y).predict(X)
+    model.predict_marginals([1e5 * rows for rows in X[1:]])

@@ -1,0 +1,342 @@
+"""Methods of a model inside a pipeline or a search, which expose only the methods that scikit-learn knows.
+
+Not imported by ``_reading/__init__.py``, so that importing the estimators does not import scikit-learn's pipelines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from inspect import getattr_static, signature
+from typing import Any, ClassVar, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_consistent_length, get_tags
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.batch import Sequences
+from .names import check_declared
+
+
+class TaggerFeatures(NamedTuple):
+    """How a tagger (see ``tagger``) makes attributes, returned by ``__tagger_features__`` of a transformer.
+
+    That method gets a bool array: which attributes have weights. Others need not be in the file.
+    """
+
+    entry: dict  # "features" of the header
+    attributes: np.ndarray  # those of the file, in its order
+    texts: list  # of the file
+    code: np.ndarray = np.empty(0, np.uint8)
+    always: Sequence = ()  # pairs: row of the array of that name, attribute
+    functions: dict = {}  # of the user, by name
+
+    @classmethod
+    def of_names(cls, names, kept) -> TaggerFeatures:
+        """Return the description of attributes that the tokens themselves name."""
+        attributes = np.flatnonzero(kept)
+        return cls({"kind": "names"}, attributes, [names[i] for i in attributes.tolist()])
+
+
+def checked_name(name: Any) -> Any:
+    """Return the name of a field, or raise a ValueError if a tagger cannot have it."""
+    if not isinstance(name, (str, int)) or isinstance(name, bool):
+        raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
+    return name
+
+
+def check_fit(estimator: Any, X: Any, y: Any, **params: Any) -> None:
+    """Raise what ``fit`` of an estimator would raise for its settings and data, as far as this shows without work.
+
+    Estimators of this package have a method ``__check_fit__`` with the parameters of ``fit``. Of others, the parameters
+    are checked that they declare, as scikit-learn does.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A model, a pipeline, a search or a meta-estimator, nested in any way; or anything that scikit-learn fits.
+    X : object or None
+        As in ``fit``; None if it is not known yet, because transformers have to make it.
+    y, **params : object
+        As in ``fit``.
+    """
+    if isinstance(estimator, (FrozenEstimator, type)):
+        return
+    if hasattr(estimator, "__check_fit__"):
+        estimator.__check_fit__(X, y, **params)
+        return
+    if hasattr(estimator, "_parameter_constraints") and not get_config()["skip_parameter_validation"]:
+        check_declared(estimator)
+    if isinstance(estimator, Pipeline) and estimator.steps:
+        (_, steps), (name, last) = next(layers(estimator)), estimator.steps[-1]
+        for step in steps:
+            check_fit(step, None, y)
+        check_fit(last, None if steps else X, y, **_params_of_step(estimator, name, params))
+        keep_sequences = steps and all(hasattr(step, "__tagger_features__") for step in steps)
+        if keep_sequences and hasattr(X, "__len__") and hasattr(y, "__len__"):
+            check_consistent_length(X, y)
+    elif _is_search(estimator) and hasattr(estimator, "param_grid"):
+        _check_candidates(estimator, X, y, params)
+
+
+def _params_of_step(pipeline, name, params) -> dict:
+    """Return the parameters of ``fit`` that a step of a pipeline gets."""
+    if get_config()["enable_metadata_routing"]:
+        return process_routing(pipeline, "fit", **params)[name].fit if params else {}
+    prefix = f"{name}__"
+    return {key.removeprefix(prefix): value for key, value in params.items() if key.startswith(prefix)}
+
+
+def _check_candidates(search, X, y, params):
+    """Raise the error of a search's first candidate if all are refused: a search goes on where some can be fitted."""
+    from sklearn.model_selection import ParameterGrid  # slow to import
+
+    refusals = []
+    for candidate in ParameterGrid(search.param_grid):
+        try:
+            return check_fit(clone(search.estimator).set_params(**clone(candidate, safe=False)), X, y, **params)
+        except (TypeError, ValueError) as error:
+            refusals.append(error)
+    if refusals:
+        raise refusals[0]
+
+
+def method_of_model(estimator: Any, name: str) -> Callable:
+    """Return a method of a model, or of the model at the end of a pipeline or inside a search.
+
+    A pipeline's method takes the pipeline's X and transforms it by all other steps first. A search uses its best
+    estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The model, a pipeline or a search, nested in any way, fitted or not.
+    name : str
+        Name of the method.
+
+    Returns
+    -------
+    method : callable
+
+    Raises
+    ------
+    AttributeError
+        If the model has no such method; the message is the model's own.
+    """
+    if isinstance(estimator, FrozenEstimator):
+        return method_of_model(estimator.estimator, name)
+    if isinstance(estimator, Pipeline) and not hasattr(Pipeline, name):
+        return through_steps(estimator, name)
+    if _is_search(estimator) and not hasattr(estimator, name):
+        return _of_best(estimator, name)
+    return getattr(estimator, name)
+
+
+def model_inside(estimator: Any) -> Any:
+    """Return the model at the end of pipelines, inside searches and calibration, fitted or not."""
+    *_, (model, _) = layers(estimator)
+    return model
+
+
+def name_of_weight(estimator: Any) -> str | None:
+    """Return the name of the parameter of ``fit`` for weights, in pipelines that of the last step, or None."""
+    if isinstance(estimator, Pipeline):
+        step, last = estimator.steps[-1]
+        name = name_of_weight(last)
+        return name and f"{step}__{name}"
+    if "sample_weight" in signature(estimator.fit).parameters:
+        return "sample_weight"
+    return name_of_weight(estimator.estimator) if hasattr(estimator, "estimator") else None
+
+
+def steps_inside(estimator: Any) -> list:
+    """Return the steps of fitted pipelines, inside of searches and of calibration, up to the model at the end."""
+    found = list(layers(estimator, fitted=True))
+    return [one for _, steps in found for step in steps for one in steps_inside(step)] + [found[-1][0]]
+
+
+def model_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """Return the model at the end of fitted pipelines, searches and calibration, and the input that it gets for X."""
+    for layer, steps in layers(estimator, fitted=True):
+        X = layer._given(X) if isinstance(layer, MethodsOfModel) else _transformed(steps, X)
+    return layer, X
+
+
+def layers(estimator: Any, fitted: bool = False) -> Iterator[tuple[Any, list]]:
+    """Yield an estimator, what is inside it, and so on up to the model: each with the steps that X takes in it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A model, a pipeline, a search or a meta-estimator, nested in any way. A pipeline without steps has None inside.
+    fitted : bool
+        Whether a search without a best estimator raises an AttributeError; if not, the estimator to be fitted is next.
+    """
+    while True:
+        steps: list = []
+        if isinstance(estimator, FrozenEstimator):
+            inner = estimator.estimator
+        elif isinstance(estimator, Pipeline):
+            steps = [step for _, step in estimator.steps[:-1] if step is not None and step != "passthrough"]
+            inner = estimator.steps[-1][1] if estimator.steps else None
+        elif _is_search(estimator):
+            unfitted = () if fitted else (estimator.estimator,)
+            inner = getattr(estimator, "best_estimator_", *unfitted)
+        elif isinstance(estimator, MethodsOfModel):
+            steps = [getattr(estimator, estimator._reading)] if fitted and estimator._reading else []
+            inner = estimator._whole()
+        else:
+            yield estimator, []
+            return
+        yield estimator, steps
+        estimator = inner
+
+
+def _is_search(estimator):
+    return hasattr(estimator, "estimator") and hasattr(estimator, "refit")  # any class of searches
+
+
+def through_steps(pipeline: Pipeline, name: str) -> Callable:
+    """Return a method of a pipeline's last step that transforms X by all other steps first."""
+    if not pipeline.steps:
+        raise AttributeError(f"a pipeline without steps has no attribute {name!r}")
+    method = method_of_model(pipeline.steps[-1][1], name)
+
+    def with_transformed(X, *args, **options):
+        _, steps = next(layers(pipeline))
+        return method(_transformed(steps, X), *args, **options)
+
+    return with_transformed
+
+
+def _transformed(steps, X):
+    for step in steps:
+        X = step.transform(X)
+    return X
+
+
+def _of_best(search, name):
+    if not search.refit:
+        raise AttributeError(f"{name} needs a best estimator, which refit=False does not fit")
+    method = method_of_model(getattr(search, "best_estimator_", search.estimator), name)
+
+    @wraps(method)  # whose signature says whether it takes X
+    def of_fitted(*args, **options):
+        check_is_fitted(search)  # its ``estimator`` may have been fitted before
+        return method(*args, **options)
+
+    return of_fitted
+
+
+class MethodsOfModel:
+    """Give a meta-estimator the methods of the model inside; list this mixin before ``BaseEstimator``.
+
+    ``_answering`` is the name of the attribute with the fitted estimator that answers, ``_reading`` that of the one
+    that gets X, if it is another one.
+    """
+
+    _answering: ClassVar[str]
+    _reading: ClassVar[str] = ""
+    estimator: Any
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of the estimator that answers, or of the model at its end."""
+        if name.startswith("_") or name.endswith("_") or name == "partial_fit" or "estimator" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        final = model_inside(self._whole())
+        is_constructor = isinstance(getattr_static(type(final), name, None), classmethod)
+        if is_constructor or not (callable(getattr(type(final), name, None)) or callable(getattr(final, name, None))):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        method = method_of_model(self._whole(), name)  # raises its own AttributeError if the model lacks it
+        return self._passed_on(method) if self._answering in self.__dict__ else self._refusing(name)
+
+    def _whole(self) -> Any:
+        """Return the fitted estimator that answers; before fit, the one that is to be fitted."""
+        return self.__dict__.get(self._answering, self.estimator)
+
+    def _given(self, X: Any) -> Any:
+        """Return what the estimator that answers gets for X."""
+        return X
+
+    def _passed_on(self, method: Callable) -> Callable:
+        """Return a method of the estimator that answers as one of this estimator."""
+        return method
+
+    def _refusing(self, name: str) -> Callable:
+        """Return a method that raises a NotFittedError."""
+        instance = f"This {type(self).__name__} instance is not fitted yet."
+
+        def refuse(*_, **__):
+            raise NotFittedError(f"{instance} Call 'fit' with appropriate arguments before using {name}.")
+
+        return refuse
+
+    @overload
+    def predict(self, X: Sequences, **options: Any) -> list[Any]: ...
+    @overload
+    def predict(self, X: Any, **options: Any) -> Any: ...
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Return predictions for X, as the estimator inside does.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.predict`.
+        **options : object
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.predict`.
+
+        Returns
+        -------
+        labels : list of lists, list of arrays, or array
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.predict`.
+        """
+        return self.__getattr__("predict")(X, **options)
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the token accuracy.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.score`.
+        y : list of label sequences, or array-like
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.score`.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.score`.
+
+        Returns
+        -------
+        accuracy : float
+        """
+        return self.__getattr__("score")(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Classes of the estimator inside."""
+        return getattr(self, self._answering).classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features that the estimator inside has seen."""
+        return getattr(self, self._reading or self._answering).n_features_in_
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the features that the estimator inside has seen."""
+        return getattr(self, self._reading or self._answering).feature_names_in_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._answering in self.__dict__
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)  # type: ignore[misc]
+        tags.estimator_type, tags.classifier_tags = inner.estimator_type, inner.classifier_tags
+        tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
+        return tags

@@ -1,0 +1,286 @@
+"""Shared code of tables and displays: safe texts, colours, tables.
+
+Notebooks show HTML on a light or dark background. The HTML made here has only inline styles and no scripts; plain text
+has the notebook's colour, and text on a coloured background is black.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._data.batch import SequenceBatch
+from .._data.checks import short
+from .._data.columns import TokenColumn
+from .._data.schemes import OUTSIDE
+from .._data.texts import escaped, visible
+
+# Paul Tol's "light" scheme (https://personal.sron.nl/~pault): backgrounds for black text that can be distinguished with
+# any kind of colour vision
+COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
+TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#CCEEFF", "#A1DDCC", "#DDE599", "#D4D47F"]  # mixed with white
+GREY = "#DDDDDD"
+EDGES = {  # line style, and colours that are visible on black and on white: a chip is right, wrong, or missing
+    "": ("solid", "transparent"),
+    "wrong": ("dashed", "#D55E00"),
+    "missed": ("dotted", "#808080"),
+}
+_MOST_ROWS = 60  # shown of a table
+
+
+def color_map(labels: Iterable) -> dict:
+    """Return the colour of each label, in order: eight colours, their tints, then repeated; grey for "O"."""
+    colors = itertools.cycle([*COLORS, *TINTS])
+    return {label: GREY if label == OUTSIDE else next(colors) for label in dict.fromkeys(labels)}
+
+
+def chip(text: str, caption: str, color: str, edge: str = "") -> str:
+    """Return a text on a coloured background with a small caption, as HTML; ``edge`` is one of ``EDGES``."""
+    line, line_color = EDGES[edge]
+    style = (
+        f"background:{color};color:#000;border:2px {line} {line_color};border-radius:.4em;padding:.1em .3em;"
+        "-webkit-box-decoration-break:clone;box-decoration-break:clone"
+    )
+    small = "font-size:.75em;font-weight:600;white-space:nowrap"
+    after = f'&nbsp;<bdi style="{small}">{escaped(caption)}</bdi>' if caption else ""  # no line break before a caption
+    return f'<span style="{style}"><span style="unicode-bidi:plaintext">{escaped(text)}</span>{after}</span>'
+
+
+def bar(value: float, largest: float) -> str:
+    """Return a bar as HTML, to the right or to the left of the middle; ``largest`` is the largest absolute value."""
+    share = 50 * min(abs(value) / largest, 1.0) if largest > 0 else 0.0
+    color, first, last = (COLORS[0], 50, 50 + share) if value >= 0 else (COLORS[1], 50 - share, 50)
+    steps = f"transparent {first:.1f}%,{color} {first:.1f}%,{color} {last:.1f}%,transparent {last:.1f}%"
+    return f'<div style="height:.7em;min-width:3em;background:linear-gradient(to right,{steps})"></div>'
+
+
+def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: Iterable[str]) -> str:
+    """Return a table as HTML; the cells are HTML, their alignments "start", "right" or "center"."""
+    styles = [f"padding:.15em .6em;text-align:{alignment};vertical-align:top" for alignment in alignments]
+    header = "".join(f'<th style="{style}">{cell}</th>' for style, cell in zip(styles, head, strict=True))
+    body = ""
+    for row in rows:
+        cells = (f'<td dir="auto" style="{style}">{cell}</td>' for style, cell in zip(styles, row, strict=True))
+        body += f"<tr>{''.join(cells)}</tr>"
+    return f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>'
+
+
+class HtmlPage:
+    """Base class of objects that notebooks show as HTML, and that can be written to a file."""
+
+    def to_html(self, path: str | os.PathLike | None = None, *, title: str | None = None) -> str:
+        """Return the HTML shown by notebooks as a complete page, and optionally write it to a file.
+
+        Parameters
+        ----------
+        path : str, path-like or None, default=None
+            The file, which is replaced if it exists; None writes no file.
+        title : str or None, default=None
+            Title of the page; None means the name of the class.
+
+        Returns
+        -------
+        html : str
+            The page, light or dark depending on the browser's settings. It has no scripts and needs no other files.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf.inspection import SegmentsDisplay
+        >>> display = SegmentsDisplay([["Ann", "met"]], [[(0, 1, "PER")]])
+        >>> page = display.to_html(title="Names")  # or to_html("names.html")
+        >>> page.splitlines()[0], "<title>Names</title>" in page
+        ('<!DOCTYPE html>', True)
+        """
+        head = (
+            '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
+            f"<title>{escaped(type(self).__name__ if title is None else title)}</title>"
+        )
+        style = "color-scheme:light dark;font-family:sans-serif;margin:1.5em"
+        body = self._repr_html_()  # type: ignore[attr-defined]
+        page = f'<!DOCTYPE html>\n<html>\n<head>{head}</head>\n<body style="{style}">\n{body}\n</body>\n</html>\n'
+        if path is not None:
+            # lone surrogates cannot be encoded
+            Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
+        return page
+
+
+class Table(HtmlPage, list):
+    """A list of named tuples that is shown as a table.
+
+    It is an ordinary list; :meth:`to_frame` converts it to a data frame.
+
+    Parameters
+    ----------
+    row_type : type of named tuple
+        Type of the rows; its fields are the columns.
+    rows : iterable of named tuples
+        The rows, all of that type.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names of the columns.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> from sklearn_hocrf.inspection._display import Table
+    >>> class Price(NamedTuple):
+    ...     fruit: str
+    ...     price: float
+    >>> table = Table(Price, [Price("apple", 1 / 3), Price("pear", 2.0)])
+    >>> table
+    fruit  price
+    apple  0.333
+    pear   2.000
+    >>> table[0].price < table[1].price
+    True
+    """
+
+    def __init__(self, row_type: Any, rows: Iterable = ()) -> None:
+        super().__init__(rows)
+        self.row_type = row_type
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.row_type._fields
+
+    def to_frame(self) -> Any:
+        """Convert the table to a data frame.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            A data frame with the rows and columns of the table, even if it has no rows.
+
+        Raises
+        ------
+        ImportError
+            If pandas is absent.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf.inspection import error_table
+        >>> errors = error_table([["Ann", "met"]], [["PER", "O"]], [["LOC", "O"]])
+        >>> errors.to_frame()[["error", "true_text"]]  # pip install pandas
+           error true_text
+        0  label       Ann
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: pip install pandas") from error
+        return pandas.DataFrame(list(self), columns=list(self.columns))
+
+    def __getitem__(self, key: Any) -> Any:
+        rows = super().__getitem__(key)
+        return Table(self.row_type, rows) if isinstance(key, slice) else rows
+
+    def __repr__(self) -> str:
+        cells = [tuple(map(visible, self.columns)), *(tuple(map(_cell, row)) for row in self[:_MOST_ROWS])]
+        columns = zip(self._numeric(), zip(*cells, strict=True), strict=True)
+        forms = [f"{'>' if is_number else '<'}{max(map(len, column))}" for is_number, column in columns]
+        lines = ["  ".join(map(format, row, forms)).rstrip() for row in cells]
+        return "\n".join(lines + remaining(len(self) - _MOST_ROWS, "row"))
+
+    def _repr_html_(self) -> str:
+        rows = ([escaped(_cell(value)) for value in row] for row in self[:_MOST_ROWS])
+        alignments = ["right" if is_number else "start" for is_number in self._numeric()]
+        rest = "".join(f"<div>{text}</div>" for text in remaining(len(self) - _MOST_ROWS, "row"))
+        return html_table(map(escaped, self.columns), rows, alignments) + rest
+
+    def _numeric(self) -> list[bool]:
+        """Return which columns contain only numbers."""
+        columns = zip(*self, strict=True) if self else [()] * len(self.columns)
+        return [bool(column) and all(isinstance(value, Real) for value in column) for column in columns]
+
+
+def remaining(count: int, what: str) -> list[str]:
+    """Return a line about what is not shown, if that is any."""
+    return [f"... and {count} more {what}{'s' if count > 1 else ''}"] if count > 0 else []
+
+
+def number(value: float) -> str:
+    """Return a number with three decimals; with an exponent if it is not 0 but rounds to 0, and from a million on.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.inspection._display import number
+    >>> [number(value) for value in (0.0, 1e-5, 999.5, 1234567.0)]
+    ['0.000', '1.0e-05', '999.500', '1.23e+06']
+    """
+    if 0 < abs(value) < 5e-4:
+        return f"{value:.1e}"
+    return f"{value:.3g}" if abs(value) >= 1e6 else f"{value:.3f}"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Integral):
+        return short(int(value)) if not isinstance(value, bool) else str(value)
+    if isinstance(value, Real):
+        return number(float(value))
+    if isinstance(value, tuple):
+        return " ".join(map(visible, value))
+    return "" if value is None else visible(value)
+
+
+def _text_of(token: Any, field: Any, sequence: int, position: int) -> str:
+    """Return the text of a token: a field, or the first that is a text, or else the position; or raise.
+
+    Tokens are texts, mappings of fields, lists of attributes, or numbers.
+    """
+    if field is None and isinstance(token, bytes):
+        return token.decode("utf-8", "replace")
+    if field is None:
+        has_fields = isinstance(token, (list, tuple))
+        values = token.values() if isinstance(token, Mapping) else token if has_fields else [token]
+        return next((value for value in values if isinstance(value, str)), str(position))
+    where = f"sequence {sequence}, position {position}"
+    if not isinstance(token, (Mapping, list, tuple, np.ndarray)):
+        raise ValueError(f"field={short(field)}, but the token {short(token)} ({where}) has no fields")
+    try:
+        return str(token[field])
+    except (LookupError, TypeError):
+        raise ValueError(f"the token {short(token)} ({where}) has no field {short(field)}") from None
+
+
+def texts_of(X: Any, field: Any = None) -> list[list[str]]:
+    """Return the texts of the tokens of each sequence; ``field`` as in ``SegmentsDisplay.from_estimator``."""
+    if isinstance(X, SequenceBatch):
+        return _texts_of_batch(X, field)
+    return [[_text_of(token, field, n, t) for t, token in enumerate(_tokens_of(x))] for n, x in enumerate(X)]
+
+
+def _tokens_of(sequence: Any) -> Iterable:
+    """Return the tokens of a sequence; the rows of a data frame as dicts."""
+    if not hasattr(sequence, "columns"):
+        return sequence
+    return [dict(zip(sequence.columns, row, strict=True)) for row in np.asarray(sequence).tolist()]
+
+
+def listed(X: Any) -> Any:
+    """Return X; if it is an iterator, which can be read only once, as a list."""
+    return list(X) if isinstance(X, Iterator) else X
+
+
+def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
+    texts = [str(t) for length in batch.lengths.tolist() for t in range(length)]
+    texts_columns = [name for name, column in batch.columns.items() if isinstance(column, TokenColumn)]
+    if field is not None and field not in batch.columns:
+        raise ValueError(f"field={short(field)} is not one of the batch's columns, {short(list(batch.columns))}")
+    if field is not None or texts_columns:
+        column = batch.columns[texts_columns[0] if field is None else field]
+        values = column.values[column.codes] if isinstance(column, TokenColumn) else column
+        texts = [str(value) for value in values]
+    return [texts[first:stop] for first, stop in itertools.pairwise(batch.offsets.tolist())]

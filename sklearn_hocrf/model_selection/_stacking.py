@@ -1,0 +1,576 @@
+"""A classifier of tokens, and above it a sequence model whose features are the scores of the classifier."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from inspect import signature
+from numbers import Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags
+from sklearn.utils.extmath import softmax
+from sklearn.utils.metadata_routing import MetadataRouter, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from .._data.arrays import joined_ranges, offsets_of
+from .._data.batch import SequenceBatch
+from .._data.checks import short, without_columns
+from .._data.warnings import unwarned, warn_user
+from .._engine.training import zero_of_slope
+from .._reading._messages import TOKEN_FEATURES_FIRST, Places, refuse_infinite_values, refuse_non_sequence
+from .._reading._token_targets import read_token_targets
+from .._reading.attributes import looks_like_rows
+from .._reading.inputs import check_sequence_weight, common_column_names, input_form, refuse_no_tokens, used_sequences
+from .._reading.rows import check_table, n_tokens, stack_rows
+from .._sklearn._splits import ASKED, each_fold, fit_part, indexable_sequences, router_of, splits_of
+from .._sklearn.layers import MethodsOfModel, check_fit, model_inside, name_of_weight
+from .._sklearn.names import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
+from .._sklearn.versions import VersionMixin
+from ..crf import HighOrderCRF
+
+FOR_MODEL = (
+    "passthrough gives features to the sequence model, which needs finite numbers: list those that are, such as "
+    "passthrough=[0], or encode texts and fill missing values before"
+)
+METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
+BOUNDS = 0.01, 1e4  # of temperatures
+PRECISION = 1e-9  # relative, of the temperature
+ROUNDING = 1e-10  # of slopes, relative to scores
+
+
+class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
+    """Stack a sequence model on the scores of a classifier of tokens.
+
+    The classifier sees one token at a time. Its scores of the classes are the features of the sequence model, which
+    also has label patterns of any order and constraints. To learn how far to trust the scores, the sequence model is
+    trained on scores of classifiers that have not seen the same sequences [1]_: ``fit`` trains one classifier for each
+    fold of whole sequences. Afterwards it fits the classifier to all data.
+
+    ``fit`` centres the scores of each token and divides them by one temperature. It chooses the temperature at which
+    the scores predict the labels of held-out sequences best [2]_, because most classifiers are too certain about new
+    sequences, and some are not certain enough.
+
+    Stacking pays if features are many and examples few, as in texts, or if a classifier of another kind (boosted trees,
+    a neural network) fits the data better than a linear model. Compare it by cross-validation with the sequence model
+    on the features themselves, which is often as good or better.
+
+    Parameters
+    ----------
+    estimator : classifier or Pipeline
+        It gets the tokens of all sequences as the rows of a table, or as a list, and must have ``predict_proba`` or
+        ``decision_function`` once it is fitted. Features of neighbouring tokens have to be in the rows already. In
+        place of labels it gets codes: 0, 1, ... for the sorted labels of its training data. A `class_weight` names the
+        labels themselves.
+    final_estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or None, default=None
+        The sequence model. None means ``HighOrderCRF()``, whose parameters a search cannot set: it sets
+        ``final_estimator__max_order`` of ``final_estimator=HighOrderCRF()``. The names of its features are "score=" and
+        the class.
+    cv : int, cross-validation generator, iterable or "prefit", default=5
+        The folds, of sequences and never of tokens; :meth:`fit` accepts ``groups`` of sequences. An int k means
+        ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. "prefit" means that the classifier is
+        fitted already, and so does a :class:`~sklearn.frozen.FrozenEstimator`: it is used as it is, with its own
+        classes. The sequences passed to :meth:`fit` must then not be those that it was trained on, because on them it
+        is more certain than it will be on others, and the sequence model would trust it too much.
+    stack_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        The method that gives the scores; "auto" is the first of the two that the classifier has. Probabilities p become
+        ``log(max(p, eps))``; decision functions have one column for two classes.
+    passthrough : bool or array-like of str or int, default=False
+        Whether the sequence model also gets the features of the tokens, after the scores: all, or those with these
+        names or numbers. A ``sigma_reg`` of the scores alone has the key "score=".
+    eps : float, default=0.001
+        The lowest probability: it replaces smaller ones.
+    n_jobs : int or None, default=None
+        Number of splits processed in parallel, each in a thread. Results do not depend on it.
+
+    Attributes
+    ----------
+    estimator_ : classifier or Pipeline
+        The classifier, fitted to all tokens whose labels are known. Unless it was fitted before, its classes are
+        0, 1, ..., the codes of the sorted labels of these tokens.
+    final_estimator_ : estimator
+        The fitted sequence model.
+    stack_method_ : str
+        The method of the classifier that gives the scores.
+    temperature_ : float
+        T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction, where the
+        mean is that of the token's scores, or 0 if there is one column. T maximises the likelihood of the known labels
+        under the softmax of ``score / T``, with the weights of their sequences. T > 1 if the classifier is too certain.
+        Labels are smoothed by the weight of one token, so that T is not 0 if the classifier predicts all of them
+        rightly. Labels that a fitted classifier does not have do not count for T. If scores are no better than chance,
+        T is 1.
+    classes_ : ndarray of shape (n_classes,)
+        As in :class:`~sklearn_hocrf.HighOrderCRF`.
+    n_features_in_ : int
+        Number of features that the classifier has seen, if it has this attribute.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if the classifier has seen a data frame.
+
+    Raises
+    ------
+    TypeError
+        By ``fit``: if the classifier of the first fold has no method that gives scores, or no ``classes_``.
+    ValueError
+        By ``fit``: for invalid parameters and data, also of the sequence model, before any classifier is fitted; if a
+        sequence is not in exactly one test part of `cv`; if only some of the classifiers have ``predict_proba``.
+
+    Warns
+    -----
+    UserWarning
+        By ``fit``: if the training part of a fold lacks a label, which then gets the lowest score there; if
+        ``sample_weight`` is given, but the classifier does not take it.
+
+    See Also
+    --------
+    sklearn.ensemble.StackingClassifier : The same for tables, with several classifiers.
+    sklearn_hocrf.scores.posterior : All answers for scores, with weights of label patterns that you choose.
+
+    Notes
+    -----
+    All methods of the fitted sequence model that take X are available, with the X of this estimator:
+    ``predict_marginals``, ``predict_nbest``, ``log_likelihood``, ``predict_segments`` and so on.
+
+    ``y`` may have missing labels: tokens without a label are left out when the classifier is fitted, but have scores.
+    ``sample_weight`` has one weight per sequence, which counts for each of its tokens.
+
+    Logarithms of probabilities that are not centred are far from 0 for most classes, and training needs up to five
+    times as many iterations.
+
+    References
+    ----------
+    .. [1] Wolpert, "Stacked generalization", Neural Networks 5, 1992, 241-259.
+    .. [2] Guo, Pleiss, Sun and Weinberger, "On calibration of modern neural networks", ICML 2017.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn_hocrf import StackedSequenceLabeler
+    >>> from sklearn_hocrf.datasets import make_digit_words
+    >>> X, y = make_digit_words(60, random_state=0)
+    >>> X_test, _ = make_digit_words(1, random_state=1)
+    >>> forest = RandomForestClassifier(20, random_state=0)
+    >>> stacked = StackedSequenceLabeler(forest).fit(X, y)
+    >>> stacked.predict(X_test), stacked.predict_marginals(X_test)[0].shape
+    ([array([2, 7, 8, 9, 8, 4, 4, 2, 9, 2])], (10, 10))
+    """
+
+    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this module
+    _answering, _reading = "final_estimator_", "estimator_"
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods("fit")],
+        "final_estimator": [None, HasMethods("fit")],
+        "cv": ["cv_object", StrOptions({"prefit"})],
+        "stack_method": [StrOptions({"auto", *METHODS})],
+        "passthrough": ["boolean", "array-like"],
+        "eps": [Interval(Real, 0, 1, closed="neither")],
+        "n_jobs": N_JOBS,
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        final_estimator: Any = None,
+        *,
+        cv: Any = 5,
+        stack_method: str = "auto",
+        passthrough: Any = False,
+        eps: float = 1e-3,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.final_estimator = final_estimator
+        self.cv = cv
+        self.stack_method = stack_method
+        self.passthrough = passthrough
+        self.eps = eps
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=False)  # the estimators inside are not validated yet
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+        """Fit the classifiers of the folds, the sequence model on their scores, and the classifier to all data.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            The sequences, with tokens that the classifier takes: rows of numbers, data frames, or, for a pipeline that
+            begins with a vectoriser, texts or dicts. A plain 2-D X has one sequence in each row.
+        y : list of label sequences, or array-like
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            One weight per sequence. Sequences of weight 0 are left out.
+        **params : dict
+            ``groups`` for the splitter. With metadata routing, everything that the splitter and both estimators
+            request; metadata of the classifier have one entry
+            per sequence, which is repeated for its tokens.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        training, splits, scoring, of_final = self._prepared(X, y, sample_weight, params)
+        tokens = training.tokens
+        if splits is None:
+            with tokens.explained():
+                classifier, scores = self.estimator, scoring.of(self.estimator, tokens.rows)
+        else:
+            scoring, scores = self._out_of_fold(training, scoring, splits)
+            with tokens.explained():
+                fitted = fit_part(*training.of_fit(), training.params, np.flatnonzero(training.codes >= 0))
+            classifier, scoring = fitted.estimator_, scoring.by(fitted.estimator_, fitted.codes_)
+        final = clone(self._unfitted_final())
+        scoring = scoring.scaled_on(scores, training)
+        final.fit(scoring.columns(tokens, scores), without_columns(y), **of_final)
+        made = {"estimator_": classifier, "final_estimator_": final, "stack_method_": scoring.method}
+        self.__dict__.update(made, temperature_=scoring.temperature, _scored_by=scoring._asdict())
+        return self
+
+    def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> None:
+        check_declared(self)
+        with unwarned():
+            if X is None:
+                check_fit(self._unfitted_final(), None, y, **self._routed(sample_weight, params, 1)[2])
+            else:
+                self._prepared(X, y, sample_weight, params)
+
+    def _prepared(self, X, y, sample_weight, params) -> tuple[_Training, list | None, _Scoring, dict]:
+        """Return what is trained on, with the splits unless the classifier is fitted, or raise what can be refused."""
+        X, y = indexable_sequences(X, y)
+        tokens = _Tokens.of(X)
+        form, lengths = tokens.form, np.diff(tokens.offsets)
+        weight = check_sequence_weight(sample_weight, len(lengths))
+        used = used_sequences(lengths, weight)
+        refuse_no_tokens(used)
+        of_splitter, of_classifier, of_final = self._routed(sample_weight, params, lengths)
+        targets = read_token_targets(y, lengths, form, type(self).__name__, used, takes_missing_labels=True)
+        codes = np.full(tokens.offsets[-1], -1)
+        codes[slice(None) if used is None else np.repeat(used, lengths)] = targets.codes
+        weight = np.repeat(np.ones(len(lengths)) if weight is None else weight, lengths)
+        training, splits = _Training(self.estimator, tokens, codes, targets.labels, weight, of_classifier), None
+        scoring = _Scoring(self.stack_method, self.eps, targets.labels, self.passthrough)
+        if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
+            check_is_fitted(self.estimator)
+            scoring = scoring.by(self.estimator)._replace(labels=self.estimator.classes_)
+        else:
+            cv = check_cv(self.cv, y, classifier=form == "table" and targets.known is None)
+            splits = splits_of(cv, X, y, **of_splitter)
+            training.check(splits)
+        like_scores = np.ones((tokens.offsets[-1], len(scoring.labels)))  # no refusal depends on their values
+        columns = scoring._replace(n_columns=len(scoring.labels)).columns(tokens, like_scores)
+        check_fit(self._unfitted_final(), columns, y, **of_final)
+        return training, splits, scoring, of_final
+
+    def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> tuple[_Scoring, np.ndarray]:
+        """Return the scores of all tokens, each by a classifier that has not seen its sequence, and their method."""
+
+        def score(fitted, rows, _):
+            own = scoring.by(fitted.estimator_, fitted.codes_)
+            return own.method, own.of(fitted.estimator_, rows)
+
+        splits = [(training.labelled(train), training.tokens.positions(test)) for train, test in splits]
+        threads = {"n_jobs": self.n_jobs, "require": "sharedmem"}
+        with training.tokens.explained():
+            folds = each_fold(score, *training.of_fit(), splits, training.params, **threads)
+        methods, of_folds = zip(*folds, strict=True)
+        if len(set(methods)) > 1:
+            raise ValueError(f"some classifiers of the splits have {METHODS[0]}, others have not: set stack_method")
+        scores = np.concatenate([part for part in of_folds if len(part)])
+        scores[np.concatenate([test for _, test in splits])] = scores.copy()
+        return scoring._replace(method=methods[0]), scores
+
+    def _routed(self, sample_weight, params, lengths) -> tuple[dict, dict, dict]:
+        """Return the options of ``split``, of the classifier's ``fit``, by token, and of the final estimator's."""
+        if get_config()["enable_metadata_routing"]:
+            routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
+            params, of_classifier, of_final = routed.splitter.split, routed.estimator.fit, routed.final_estimator.fit
+        else:
+            of_classifier, of_final = {}, {}
+            if sample_weight is not None:
+                of_final[name_of_weight(self._unfitted_final()) or "sample_weight"] = sample_weight
+                if name := name_of_weight(self.estimator):
+                    of_classifier[name] = sample_weight
+                else:
+                    warn_user(f"{short(self.estimator)} takes no sample_weight: only the final estimator is weighted")
+        by_token = {name: np.repeat(np.asarray(values), lengths) for name, values in of_classifier.items()}
+        return params, by_token, of_final
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Return the metadata that both estimators and the splitter request.
+
+        Returns
+        -------
+        routing : MetadataRouter
+        """
+        callees = {"estimator": (self.estimator, ("fit",)), "final_estimator": (self._unfitted_final(), ASKED)}
+        return router_of(self, self.cv, **callees).add_self_request(self)
+
+    # --- the methods of the final estimator ---------------------------------------------------------------------------
+
+    def _unfitted_final(self) -> Any:
+        final = HighOrderCRF() if self.final_estimator is None else self.final_estimator
+        if is_classifier(model_inside(final)):
+            raise TypeError(f"final_estimator must be a model of sequences, such as HighOrderCRF(), got {short(final)}")
+        return final
+
+    def _whole(self) -> Any:
+        return self.__dict__.get(self._answering, self._unfitted_final())
+
+    def _given(self, X: Any) -> Any:
+        tokens, scoring = _Tokens.of(X), _Scoring(**self._scored_by)
+        with tokens.explained():
+            scores = scoring.of(self.estimator_, tokens.rows)
+        return scoring.columns(tokens, scores)
+
+    def _passed_on(self, method: Callable) -> Callable:
+        if "X" not in signature(method).parameters:
+            return method
+        return wraps(method)(lambda X, *args, **options: method(self._given(X), *args, **options))
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = get_tags(self._unfitted_final()), get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class _Tokens(NamedTuple):
+    """The tokens of all sequences, one after another, as a classifier takes them.   N tokens, n sequences."""
+
+    rows: Any  # array, sparse matrix or data frame with N rows, or list of N tokens
+    offsets: np.ndarray  # (n + 1,)
+    form: str  # of X: "table", "grid" or "sequences"
+    names: Any  # of the features, or None
+
+    @classmethod
+    def of(cls, X: Any) -> _Tokens:
+        """Read X in any form."""
+        X = without_columns(X)
+        form = input_form(X)
+        if isinstance(X, SequenceBatch):
+            is_dense = X.dense is not None and len(X.dense.attributes) == X.n_attributes
+            return cls(X.toarray() if is_dense else X.tocsr(), X.offsets, form, X.feature_names)
+        if form == "table":
+            return cls(X, np.arange(n_tokens(X) + 1), form, getattr(X, "columns", None))
+        X = list(X)
+        for n, sequence in enumerate(X):
+            refuse_non_sequence(sequence, n)
+        rows = _stacked(X)
+        return cls(rows, offsets_of(list(map(n_tokens, X))), form, getattr(rows, "columns", None))
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Add to errors of a classifier which tokens it may not take: what it takes shows only when it is called."""
+        try:
+            yield
+        except (AttributeError, TypeError, ValueError) as error:
+            if reason := self._reason():
+                kind = ValueError if isinstance(error, ValueError) else TypeError
+                first_line = str(error).strip().partition("\n")[0][:80]
+                raise kind(f"the classifier fails ({first_line}), perhaps because of this: {reason}") from error
+            raise
+
+    def _reason(self) -> str:
+        """Return which token is not a row of finite numbers, or an empty text."""
+        try:
+            self.numbers(self.rows, self.names)
+        except (TypeError, ValueError) as error:
+            return str(error)
+        return ""
+
+    def numbers(self, rows: Any, names: Any) -> Any:
+        """Return columns of the tokens as an array or a sparse matrix, or raise unless they are finite numbers."""
+        places = Places(self.offsets, names)
+        if not looks_like_rows([rows], default=True):
+            what = f"{places.row(0)} of X is {short(rows[0])}, no row of numbers"
+            raise TypeError(f"{what}, as this estimator takes: {TOKEN_FEATURES_FIRST}")
+        table = check_table(rows, None, places)
+        refuse_infinite_values(SequenceBatch.from_table(table, self.offsets), places)
+        return table
+
+    def positions(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the indices of the tokens of some sequences."""
+        return joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
+
+
+def _stacked(X: list) -> Any:
+    """Return the tokens of sequences, one after another, in types that a classifier may take."""
+    if any(map(np.ma.is_masked, X)):
+        stack_rows(X, None, None)  # raises: concatenation would forget the mask
+    full = [sequence for sequence in X if n_tokens(sequence)]
+    first = full[0] if full else []
+    widths = {n: one.shape[1] for n, one in enumerate(X) if n_tokens(one) and len(getattr(one, "shape", ())) == 2}
+    for n, width in widths.items():
+        origin = next(iter(widths))
+        if width != widths[origin]:
+            raise ValueError(f"X has {width} features in sequence {n}, but sequence {origin} has {widths[origin]}")
+    for library in filter(None, map(sys.modules.get, ("pandas", "polars"))):
+        if isinstance(first, library.DataFrame):
+            common_column_names(X)  # raises where they differ
+            return library.concat(full)
+    if any(map(sparse.issparse, full)):
+        return sparse.vstack(list(map(sparse.csr_array, full)), format="csr")
+    return np.concatenate(full) if hasattr(first, "shape") else [token for one in full for token in one]
+
+
+class _OfCodes(BaseEstimator):
+    """A classifier whose labels are 0 to n - 1 in each part of the data: some classifiers take no others."""
+
+    def __init__(self, estimator: Any, labels: np.ndarray):
+        self.estimator, self.labels = estimator, labels
+
+    def fit(self, X: Any, y: np.ndarray, **params: Any) -> Self:
+        """Fit a clone; y has indices of ``labels``, and ``codes_`` are those that occur."""
+        self.codes_, codes = np.unique(y, return_inverse=True)
+        self.estimator_ = clone(self.estimator).set_params(**self._weights()).fit(X, codes, **params)
+        return self
+
+    def _weights(self) -> dict:
+        """Return the weights of classes that parameters name by label, with codes for labels."""
+        code_of = {label: code for code, label in enumerate(self.labels[self.codes_].tolist())}
+        absent = set(self.labels.tolist()) - set(code_of)
+        given = {
+            name: value
+            for name, value in self.estimator.get_params().items()
+            if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping)
+        }
+        return {  # codes beyond the others make scikit-learn refuse labels that y lacks
+            name: {code_of.setdefault(label, len(code_of)): value[label] for label in value if label not in absent}
+            for name, value in given.items()
+        }
+
+
+class _Training(NamedTuple):
+    """The training data of the classifiers.   N tokens."""
+
+    estimator: Any
+    tokens: _Tokens
+    codes: np.ndarray  # (N,)   indices of labels; -1 where a token has no known label, or no weight
+    labels: np.ndarray  # (L,)
+    weight: np.ndarray  # (N,)
+    params: dict  # of fit, by token
+
+    def of_fit(self) -> tuple[Any, Any, np.ndarray]:
+        """Return the estimator, its X and its y; only those of :meth:`labelled` tokens are meant."""
+        return _OfCodes(self.estimator, self.labels), self.tokens.rows, self.codes
+
+    def check(self, splits: list) -> None:
+        """Raise an error for a classifier or splits that cannot be fitted; warn of splits that lack a label."""
+        tested = np.concatenate([test for _, test in splits])
+        if not np.array_equal(np.sort(tested), np.arange(len(self.tokens.offsets) - 1)):
+            raise ValueError("each sequence must be in the test part of exactly one split of cv")
+        check_fit(self.estimator, None, self.codes[self.codes >= 0])
+        for index, (train, _) in enumerate(splits):
+            codes = self.codes[self.labelled(train)]
+            if not len(codes):
+                raise ValueError(f"the training part of split {index} has no token with a label: choose another cv")
+            for label in np.delete(self.labels, codes)[:1]:
+                warn_user(f"the training part of split {index} lacks {short(label)}, which gets the lowest score there")
+
+    def labelled(self, sequences: np.ndarray) -> np.ndarray:
+        """Return the indices of the tokens of some sequences that have a known label."""
+        at = self.tokens.positions(sequences)
+        return at[self.codes[at] >= 0]
+
+
+class _Scoring(NamedTuple):
+    """How the scores of a classifier become columns.   N tokens, K classes."""
+
+    method: str  # "auto" until a fitted classifier is asked
+    eps: float
+    labels: np.ndarray  # (K,)   the classes of the columns
+    passthrough: Any
+    n_columns: int = 0  # of scores; 1 for the decision function of two classes
+    temperature: float = 1.0
+    codes: np.ndarray | None = None  # the columns of the classifier's classes 0, 1, ...; None if they are all labels
+
+    def by(self, classifier: Any, codes: np.ndarray | None = None) -> _Scoring:
+        """Return this with the method of a fitted classifier: some have it only then. ``codes`` are of its labels."""
+        asked = METHODS if self.method == "auto" else (self.method,)
+        method = next((name for name in asked if hasattr(classifier, name)), None)
+        if method is None or not hasattr(classifier, "classes_"):
+            lacking = " or ".join(asked) if method is None else "classes_"
+            raise TypeError(f"estimator {short(classifier)} has no {lacking}, which gives the scores")
+        return self._replace(method=method, codes=codes)
+
+    def of(self, classifier: Any, rows: Any) -> np.ndarray:
+        """Return the scores of tokens, of shape (N, columns)."""
+        if not n_tokens(rows):
+            return np.zeros((0, self.n_columns))
+        values = np.asarray(getattr(classifier, self.method)(rows), dtype=np.float64)
+        n_classes, is_probability = len(classifier.classes_), self.method == "predict_proba"
+        values = values.reshape(len(values), -1)
+        is_one = values.shape[1] == 1 and not is_probability  # the score of the second of two classes
+        values = np.hstack([-values, values]) if is_one and n_classes == 2 else values
+        if values.shape[1] != n_classes:  # pairs of classes, which folds that lack one would not have alike
+            what = f"{self.method} has {values.shape[1]} columns for {n_classes} classes"
+            raise ValueError(f"{what}: one for each is needed")
+        values = np.log(np.maximum(values, self.eps)) if is_probability else values
+        if self.codes is not None:
+            lowest, own = np.log(self.eps) if is_probability else values.min(), values
+            values = np.full((len(own), len(self.labels)), lowest)
+            values[:, self.codes[np.asarray(classifier.classes_, np.int64)]] = own
+        return values[:, 1:] if is_one and len(self.labels) == 2 else values
+
+    def scaled_on(self, scores: np.ndarray, training: _Training) -> _Scoring:
+        """Return this with the temperature at which the labels are most likely."""
+        column_of = {label: column for column, label in enumerate(self.labels)}
+        columns = np.array([column_of.get(label, -1) for label in training.labels])[training.codes]
+        at = np.flatnonzero((training.codes >= 0) & (columns >= 0))
+        weight, of_classes = training.weight[at], scores[at]
+        if scores.shape[1] == 1:
+            of_classes = np.hstack([np.zeros_like(of_classes), of_classes])
+        above = of_classes - np.take_along_axis(of_classes, columns[at, None], axis=1)  # the score of the label
+
+        smoothed = above.mean(axis=1) / (1 + weight.sum())  # keeps the factor finite where all labels are right
+
+        def slope(factor):
+            return float(weight @ (smoothed - (softmax(factor * above) * above).sum(axis=1)))
+
+        flat = ROUNDING * float(weight @ np.abs(above).sum(axis=1))
+        bounds = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]
+        factor = zero_of_slope(slope, bounds, flat=flat, tol=PRECISION) if slope(0.0) > flat else 1.0
+        return self._replace(n_columns=scores.shape[1], temperature=1.0 / factor)
+
+    def columns(self, tokens: _Tokens, scores: np.ndarray) -> Any:
+        """Return the X of the final estimator, in the form of the X of tokens."""
+        if scores.shape[1] > 1:
+            scores = scores - scores.mean(axis=1, keepdims=True)
+        scores = scores / self.temperature
+        table, names = scores, [f"score={label}" for label in self.labels[-self.n_columns :]]
+        if self.passthrough is not False:
+            features, passed = self._passed(tokens)
+            is_sparse, names = sparse.issparse(features), names + passed
+            table = sparse.hstack([scores, features], "csr") if is_sparse else np.hstack([scores, features])
+        if tokens.form == "table":
+            return table
+        if tokens.form == "grid":
+            return table.reshape(len(tokens.offsets) - 1, -1, table.shape[1])
+        return SequenceBatch.from_table(table, tokens.offsets, names)
+
+    def _passed(self, tokens: _Tokens) -> tuple[Any, list[str]]:
+        """Return the features that pass, and their names."""
+        rows, shown, names = tokens.rows, tokens.names, []
+        table = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
+        if len(table.shape) == 2:
+            every = range(table.shape[1])
+            names = [f"x{i}" for i in every] if shown is None else list(shown)
+            if self.passthrough is not True:
+                index_of = dict(zip(names, every, strict=True))
+                at = [index_of.get(which, which) for which in self.passthrough]
+                if unknown := [which for which in at if which not in every]:
+                    raise ValueError(f"passthrough has {short(unknown[0])}, which is no feature of X")
+                rows, names = safe_indexing(table, at, axis=1), [names[i] for i in at]
+                shown = at if shown is None else names
+        try:
+            return tokens.numbers(rows, shown), names
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{error}; {FOR_MODEL}") from error
