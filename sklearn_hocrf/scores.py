@@ -26,26 +26,36 @@ from numpy.typing import ArrayLike
 from ._data._settings import is_number
 from ._data.arrays import offsets_of
 from ._data.batch import SequenceBatch
-from ._data.checks import check_choice, is_ordered_collection, short
+from ._data.checks import check_choice, short
 from ._data.columns import DenseColumns, dense_dtype
-from ._data.labels import label_codes, position_name
 from ._data.masks import Mask
-from ._data.schemes import PREFIXES
 from ._data.tagger import Labelling
 from ._engine.inference.chain import ChainModel, ChainPosterior
 from ._engine.inference.posterior import Evidence
 from ._engine.structure.layout import WeightLayout
 from ._engine.structure.pairs import FeatureMap
 from ._engine.structure.patterns import HISTORIES, SEGMENTS, TOKENS, TagHistory, given_patterns
-from ._estimator.answers.answers import check_level, check_nbest, check_samples, entropy_of, nbest, samples
-from ._estimator.answers.fitted_model import Query
-from ._estimator.answers.predictions import labels_of_query
-from ._estimator.answers.tag_segments import check_threshold, segments_of_query, tags_of_labels
+from ._estimator.answers.query import (
+    Query,
+    check_level,
+    check_nbest,
+    check_samples,
+    check_threshold,
+    entropy_of,
+    labels_of_query,
+    nbest,
+    samples,
+    segments_of_query,
+    tags_of_labels,
+)
 from ._estimator.labels.constraints import Constraints, check_constraints, compile_constraints
 from ._estimator.labels.patterns import pattern_codes
 from ._estimator.labels.tags import SEGMENT_SCHEMES, history_of_labels
 from ._reading._token_targets import TokenTargets
 from ._reading.known import Known, check_classes, known_of, read_given
+from ._reading.labels import label_codes, position_name
+from ._reading.schemes import PREFIXES
+from ._reading.values import is_ordered_collection
 
 __all__ = ["posterior", "sequence_log_likelihood"]
 

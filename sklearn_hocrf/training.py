@@ -25,7 +25,8 @@ User guide: docs/guide/training.md, also for other callbacks.
 
 from __future__ import annotations
 
-from ._engine.training import LBFGS, SGD
+from ._engine.training.lbfgs import LBFGS
+from ._engine.training.stochastic import SGD
 from ._estimator.early_stopping import EarlyStopping
 
 __all__ = ["EarlyStopping", "LBFGS", "SGD"]

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-ESTIMATORS = {"HighOrderCRF": "crf.py", "HighOrderSemiCRF": "semicrf.py"}
+ESTIMATORS = {"HighOrderCRF": "_estimator/token_labeler.py", "HighOrderSemiCRF": "_estimator/segment_labeler.py"}
 
 
 def code_lines(source):

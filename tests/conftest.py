@@ -88,7 +88,7 @@ pytest.ExceptionInfo.fill_unfilled = _fill_unfilled
 @pytest.fixture(autouse=True, scope="session")
 def warnings_are_short():
     """Fail where the package warns in too many characters."""
-    from sklearn_hocrf._data import warnings as module
+    from sklearn_hocrf._data import messages as module
 
     def warn(message, category, stacklevel):
         assert len(str(message)) <= LONGEST_MESSAGE, message

@@ -2,14 +2,13 @@
 
 # ruff: noqa: F401
 
-from sklearn_hocrf.__main__ import main, tell_progress
-from sklearn_hocrf._data import _files, arrays, batch, folders, schemes
+from sklearn_hocrf._data import _files, arrays, batch, folders
 from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
 from sklearn_hocrf._data.checks import GUIDE
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
-from sklearn_hocrf._data.labels import decode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._data.masks import Mask, both
+from sklearn_hocrf._data.messages import warn_user
 from sklearn_hocrf._data.segment_features import RowBlock, blocks_of, segment_features
 from sklearn_hocrf._data.segments import (
     BAG,
@@ -25,9 +24,9 @@ from sklearn_hocrf._data.segments import (
     LengthBlock,
     Segments,
     TokenBlock,
+    token_labels,
 )
 from sklearn_hocrf._data.texts import pack_texts, unpack_texts
-from sklearn_hocrf._data.warnings import warn_user
 from sklearn_hocrf._engine import kernels as _kernels
 from sklearn_hocrf._engine.inference import schedule
 from sklearn_hocrf._engine.inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
@@ -62,37 +61,29 @@ from sklearn_hocrf._engine.structure.segment_layout import (
 )
 from sklearn_hocrf._engine.structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._engine.structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
-from sklearn_hocrf._engine.training import (
-    LBFGS,
-    SGD,
-    LBFGSMemory,
-    LBFGSMinimizer,
+from sklearn_hocrf._engine.training import minimise, pruning
+from sklearn_hocrf._engine.training._box import SearchEnd, minimize_in_box
+from sklearn_hocrf._engine.training._curvature import LBFGSMemory
+from sklearn_hocrf._engine.training.feature_matching import Matching
+from sklearn_hocrf._engine.training.hypergradient import Fold, FoldStep
+from sklearn_hocrf._engine.training.lbfgs import LBFGS, LBFGSMinimizer
+from sklearn_hocrf._engine.training.minimise import Tied
+from sklearn_hocrf._engine.training.objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective
+from sklearn_hocrf._engine.training.penalties import Penalty
+from sklearn_hocrf._engine.training.problem import Problem
+from sklearn_hocrf._engine.training.solvers import (
     Minimizer,
+    Point,
     Progress,
-    SearchEnd,
-    SGDMinimizer,
     SolverReport,
-    minimize_in_box,
-    pruning,
+    reached_tolerance,
     shortest_subgradient,
     zero_of_slope,
 )
-from sklearn_hocrf._engine.training.feature_matching import Matching
-from sklearn_hocrf._engine.training.hypergradient import Fold, FoldStep
-from sklearn_hocrf._engine.training.of_objectives import (
-    OBJECTIVES,
-    LocalFeatureMatching,
-    NegativeLogLikelihood,
-    Objective,
-    Problem,
-    Tied,
-)
-from sklearn_hocrf._engine.training.penalties import Penalty
-from sklearn_hocrf._engine.training.solvers import Point, reached_tolerance
-from sklearn_hocrf._engine.training.stochastic import _run_epoch
+from sklearn_hocrf._engine.training.stochastic import SGD, SGDMinimizer, _run_epoch
 from sklearn_hocrf._engine.training.tied_weights import tie_weights
 from sklearn_hocrf._estimator import base
-from sklearn_hocrf._estimator.answers import answers, fitted_model
+from sklearn_hocrf._estimator.answers import fitted_model, query
 from sklearn_hocrf._estimator.answers.answers import AnswersMixin
 from sklearn_hocrf._estimator.answers.fitted_model import FittedModel
 from sklearn_hocrf._estimator.answers.predictions import PredictionsMixin
@@ -103,14 +94,18 @@ from sklearn_hocrf._estimator.fit.compatibility import CIRCUMSTANCES, FEATURES, 
 from sklearn_hocrf._estimator.fit.fit_steps import FitSteps
 from sklearn_hocrf._estimator.fit.penalties import match_prefixes, weight_groups
 from sklearn_hocrf._estimator.fit.progress import Forecast, duration, lines_of, write_line
+from sklearn_hocrf._estimator.fit.training import with_targets
 from sklearn_hocrf._estimator.labels import patterns
 from sklearn_hocrf._estimator.labels.patterns import pattern_labels
 from sklearn_hocrf._estimator.pipeline import _questions
+from sklearn_hocrf._reading import schemes
 from sklearn_hocrf._reading._token_targets import read_token_targets
 from sklearn_hocrf._reading.attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._reading.inputs import FeatureSpace, check_sequence_weight, read_sequences, read_training_sequences
+from sklearn_hocrf._reading.labels import decode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._reading.targets import read_segment_targets
 from sklearn_hocrf._shell.commands import _check_tags as check_tags
+from sklearn_hocrf._shell.commands import main, tell_progress
 from sklearn_hocrf._shell.warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf._sklearn import _callbacks
 from sklearn_hocrf._sklearn.layers import model_inside

@@ -44,7 +44,7 @@ FAULTS = [
      "test_weight_groups"),
     ("_estimator/fit/penalties.py", "in by_length:  # longer", "in by_length[::-1]:  # longer", "test_weight_groups"),
     ("_engine/training/_owlqn.py", "np.where(w != 0, w, -steepest)", "np.where(w != 0, w, steepest)", "test_sparsity"),
-    ("_data/schemes.py", "is_open = (before.prefix == B) | (before.prefix == I)", "is_open = before.prefix != S",
+    ("_reading/schemes.py", "is_open = (before.prefix == B) | (before.prefix == I)", "is_open = before.prefix != S",
      "test_schemes"),
     ("_data/folders.py", "self._part().fill(-1 if is_text else np.nan, n_before)",
      "self._part().fill(-1 if is_text else np.nan, 0)", "test_folders"),

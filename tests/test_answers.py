@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pytest
 import segment_oracle as so
-from internals import LanePosterior, answers
+from internals import LanePosterior, query
 from mask_cases import all_families, as_segmentations, feasible, with_weights
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
@@ -162,7 +162,7 @@ def test_candidates_are_found_in_portions(number, monkeypatch):
         return original(self, n_best)
 
     monkeypatch.setattr(LanePosterior, "best_labellings", best_labellings)
-    monkeypatch.setattr(answers, "_MOST_LABELS", 30)
+    monkeypatch.setattr(query, "_MOST_LABELS", 30)
     assert [[c[:2] for c in found] for found in crf.predict_nbest(many, 4)] == [
         [c[:2] for c in found] for found in whole
     ]

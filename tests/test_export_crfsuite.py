@@ -10,7 +10,7 @@ from test_crfsuite import LABELS, NAMES, draw, draw_names, draw_token, same_answ
 from test_tagger import load_addresses
 
 from sklearn_hocrf import HighOrderCRF, SequenceBatch, make_pipeline
-from sklearn_hocrf._estimator.crfsuite import _database, _encoded
+from sklearn_hocrf._data.crfsuite_files import _database, _encoded
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_crfsuite

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._data.warnings import loads_again, warn_unless_saved
+from sklearn_hocrf._data.messages import loads_again, warn_unless_saved
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,

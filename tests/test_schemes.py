@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import NO_LIMIT, Segments, SequenceBatch, TokenBlock, read_segment_targets, schemes, segment_features
+from internals import (
+    NO_LIMIT,
+    Segments,
+    SequenceBatch,
+    TokenBlock,
+    read_segment_targets,
+    schemes,
+    segment_features,
+    token_labels,
+)
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.metrics import segment_f1_scorer, token_accuracy_score
@@ -99,7 +108,7 @@ def test_runs_are_maximal(sequences):
     offsets = np.cumsum([0, *map(len, sequences)])
     codes = np.array(["AB".index(label) for sequence in sequences for label in sequence], dtype=np.int32)
     segments = schemes.segments_of_labels(codes, offsets)
-    np.testing.assert_array_equal(schemes.token_labels(segments), codes)
+    np.testing.assert_array_equal(token_labels(segments), codes)
     for sequence, runs in zip(sequences, schemes.segment_lists(segments, offsets, "AB"), strict=True):
         expected = []
         for t, label in enumerate(sequence):

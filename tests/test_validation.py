@@ -26,6 +26,7 @@ from internals import (
     read_token_targets,
     read_training_sequences,
     sorted_labels,
+    with_targets,
 )
 from scipy import sparse
 
@@ -60,16 +61,16 @@ Y = [["A", "B"], ["B"]]
 
 def check_training_data(estimator, X, y, sample_weight=None):
     """Return the training data of an estimator whose targets are labels of tokens."""
-    return with_targets(read_training_sequences(estimator, X, sample_weight), y)
+    return with_labels(read_training_sequences(estimator, X, sample_weight), y)
 
 
 def check_more_data(estimator, X, y, fixed):
-    return with_targets(read_training_sequences(estimator, X, earlier=estimator._features), y, np.array(fixed))
+    return with_labels(read_training_sequences(estimator, X, earlier=estimator._features), y, np.array(fixed))
 
 
-def with_targets(sequences, y, fixed=None):
+def with_labels(sequences, y, fixed=None):
     lengths, name = sequences.batch.lengths, "HighOrderStub"
-    return sequences.with_targets(read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed))
+    return with_targets(sequences, read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed))
 
 
 def codes_of(labels, classes):

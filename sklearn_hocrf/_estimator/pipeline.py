@@ -13,12 +13,12 @@ from sklearn.pipeline import Pipeline
 from .._data._version import SITE
 from .._sklearn.layers import check_fit, method_of_model, through_steps
 from .._sklearn.names import available_if
-from ..crf import HighOrderCRF
-from ..semicrf import HighOrderSemiCRF
 from .answers.answers import AnswersMixin
 from .answers.one_call import predict_one
 from .answers.predictions import PredictionsMixin
 from .answers.tag_segments import TagSegmentsMixin
+from .segment_labeler import HighOrderSemiCRF
+from .token_labeler import HighOrderCRF
 
 if TYPE_CHECKING:  # for type checkers; the methods at run time are created below
 

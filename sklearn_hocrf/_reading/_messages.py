@@ -10,8 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from .._data.batch import SequenceBatch
-from .._data.checks import GUIDE, is_missing, short
-from .._data.labels import position_name
+from .._data.checks import GUIDE, short
+from .labels import position_name
+from .values import is_missing
 
 FRAMES_FIRST = f"group its rows into sequences first, as in {GUIDE}/recipes.html#data-frames"
 ROWS_OF_NUMBERS = (

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 from .._data.checks import short
-from .._data.labels import flatten_labels, list_sequences, ordered_collection
-from .._data.schemes import looks_like_segments
 from ._messages import ROWS_OF_NUMBERS
+from .labels import flatten_labels, list_sequences, ordered_collection
+from .schemes import looks_like_segments
 
 FIXED = "the classes fixed by the first call of partial_fit"
 

@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.labels import decode_labels
 from .._data.masks import Mask
-from .._data.schemes import TagTable
-from .._data.segments import Segments
-from .._engine.structure.label_sets import LabelSets
-from .._engine.structure.layout import LayoutBuilder, WeightLayout
+from .._data.segments import LabelSets, Segments
 from ._targets import FIXED, check_known_labels
 from .known import Known, check_classes, distinct_labels, known_of, read_given
+from .labels import decode_labels
+from .schemes import TagTable
 
 
 class TokenTargets(NamedTuple):
@@ -54,14 +52,6 @@ class TokenTargets(NamedTuple):
         """Return the number of labels that training data must have."""
         return 2
 
-    def possible(self, patterns):
-        """Return the patterns that labellings may contain."""
-        return patterns
-
-    def builder(self, frame, rule, intercepts) -> LayoutBuilder:
-        """Return the builder of the weight layout; ``frame`` is a LayoutFrame, ``rule`` a PairRule."""
-        return LayoutBuilder(frame, rule, intercepts)
-
     @property
     def labelling(self) -> np.ndarray:
         """The labels, in the form in which models take them."""
@@ -95,11 +85,6 @@ class TokenTargets(NamedTuple):
         return self._replace(codes=self.codes[tokens], known=None, sets=sets, counted=None)
 
     # --- fitted models ------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def layout_class(cls) -> type[WeightLayout]:
-        """Return the class of layouts."""
-        return WeightLayout
 
     @property
     def scheme(self) -> str:

@@ -9,25 +9,23 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from .._data.arrays import joined_ranges, offsets_of
-from .._data.batch import SequenceBatch, cut_sequences
-from .._data.checks import number_weights, short, without_columns
+from .._data.arrays import offsets_of
+from .._data.batch import SequenceBatch
+from .._data.checks import short
+from .._data.messages import warn_user
 from .._data.segments import LengthBlock, TokenBlock
 from .._data.texts import pack_texts, unpack_texts
-from .._data.warnings import warn_user
-from .._engine.structure.label_sets import MOST, are_counted
 from .._sklearn.names import get_feature_names
 from ._messages import ROWS_OF_NUMBERS, refuse_infinite_values, refuse_non_sequence
 from .attributes import (
     Vocabulary,
-    extend_vocabulary,
     looks_like_rows,
     read_attributes,
     read_known_attributes,
-    sort_vocabulary,
 )
 from .known import lengths_of_targets
 from .rows import check_table, n_tokens, stack_rows
+from .values import number_weights, without_columns
 
 _MOST_TOKENS = 10**8  # that y may claim
 _OTHER_SEGMENT_FEATURES = (
@@ -77,81 +75,6 @@ class FeatureSpace(NamedTuple):
             raise ValueError("the vocabulary does not index the names of the features")
 
 
-class TrainingData(NamedTuple):
-    """Validated training data. Sequences of weight 0 are left out, and those without tokens, which say nothing."""
-
-    batch: SequenceBatch
-    targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
-    sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
-    features: FeatureSpace
-    rules: Any = None  # constraints on the labels of these data: ``Rules``
-    parts: Any = None  # the parts of the labels: ``NamedParts``
-    sequence_ids: np.ndarray | None = None  # indices of the sequences in X, for messages; None for runs
-    runs: TrainingData | None = None  # if labels are missing: the longest runs of known ones, as separate sequences
-    counted: TrainingData | None = None  # if labels are missing: the longest runs of those that are known, or in sets
-    source: np.ndarray | None = None  # of such runs: the index of the sequence that contains it
-
-    @property
-    def labelled(self) -> TrainingData:
-        """The data without missing labels; they determine the structure of a model."""
-        return self if self.counted is None else self.counted
-
-    @property
-    def has_missing_labels(self) -> bool:
-        """Whether y has missing labels or sets."""
-        return self.targets.known is not None
-
-    def reindexed(self, features: FeatureSpace) -> TrainingData:
-        """Return the data with the feature ids of a larger vocabulary."""
-        vocabulary, names = features.vocabulary, features.names
-        batch, _ = extend_vocabulary(self.batch, self.features.vocabulary, vocabulary, names)
-        return self._replace(batch=batch, features=features)
-
-    @property
-    def n_labelled(self) -> int:
-        """The number of tokens with a known label, or a set that counts."""
-        known = self.targets.known
-        if known is None:
-            return self.batch.n_tokens
-        return int(np.sum(are_counted(known.allowed.sum(axis=1), len(self.targets.labels))))
-
-    def with_labelled_runs(self) -> TrainingData:
-        """Return the data with their runs, if y has missing labels.
-
-        Raises
-        ------
-        ValueError
-            If no label in y is known, or no segment as a whole.
-        """
-        if not self.has_missing_labels:
-            return self
-        targets = self.targets
-        runs = self._runs(targets)
-        counted = runs if targets.counted is None else self._runs(targets.counted)
-        if counted is None and self.n_labelled:
-            raise ValueError(
-                "no segment of y is known as a whole: beside a missing label, a run of labels may go on. Label whole "
-                'segments, or use HighOrderCRF(history="segments"), which learns from single labels'
-            )
-        if counted is None:
-            raise ValueError(
-                "y has only missing labels: no token or segment has a known label to learn from, or a set of at most "
-                f"{MOST} labels and at most half of all: larger sets count as missing"
-            )
-        return self._replace(runs=runs, counted=counted)
-
-    def _runs(self, targets) -> TrainingData | None:
-        """Return the longest runs of what targets know, as separate sequences; None if they know nothing."""
-        starts, stops = targets.known_runs(self.batch.offsets)
-        if not len(starts):
-            return None
-        source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
-        targets = targets.of_runs(starts, stops, joined_ranges(starts, stops))
-        weight = None if self.sequence_weight is None else self.sequence_weight[source]
-        batch = cut_sequences(self.batch, starts, stops)
-        return self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, sequence_ids=None)
-
-
 class TrainingSequences(NamedTuple):
     """Validated training sequences, before their targets are read."""
 
@@ -192,19 +115,6 @@ class TrainingSequences(NamedTuple):
     def sequence_ids(self) -> np.ndarray:
         """The indices, in X, of the sequences that are used."""
         return np.arange(len(self.batch)) if self.is_used is None else np.flatnonzero(self.is_used)
-
-    def with_targets(self, targets, rules=None, parts=None) -> TrainingData:
-        """Return the training data with targets of the sequences that are used, and the rules and parts of labels."""
-        batch, weight, features = self.batch, self.sequence_weight, self.features
-        if self.is_used is not None:
-            batch = batch[self.is_used]
-            weight = None if weight is None else weight[self.is_used]
-        if self.vocabulary is not None:
-            batch, vocabulary = sort_vocabulary(batch, self.vocabulary)
-            if features.vocabulary is not None:
-                batch, vocabulary = extend_vocabulary(batch, vocabulary, features.vocabulary, features.names)
-            features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
-        return TrainingData(batch, targets, weight, features, rules, parts, self.sequence_ids)
 
 
 def read_training_sequences(estimator, X, sample_weight=None, earlier=None) -> TrainingSequences:

@@ -9,8 +9,8 @@ A whole sequence may be None. Lists of segments need not tile a sequence: the ga
 
 Tags specify where segments begin and end, in addition to their labels. A mask must be able to express a set of tags:
 all tags of each of its labels, or all that begin a segment, or all that do not, and the same with ends. Invalid tags
-are read as in :mod:`sklearn_hocrf._data.schemes`: the tag before or after decides if it is known. An I whose neighbour
-is unknown continues the segment before it; in "iob1" it may also begin one.
+are read as in :mod:`sklearn_hocrf._reading.schemes`: the tag before or after decides if it is known. An I whose
+neighbour is unknown continues the segment before it; in "iob1" it may also begin one.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import joined_ranges, offsets_of
-from .._data.checks import IGNORED, is_missing, is_ordered_collection, no_label, short
-from .._data.labels import SEEN, distinct_values, label_codes, position_name, sorted_labels
+from .._data.checks import short
 from .._data.masks import Mask
-from .._data.schemes import (
+from .._data.segments import MOST, LabelSets, Segments, are_counted, cut_segments
+from ._messages import ROWS_OF_NUMBERS
+from ._targets import read_collection, read_labels, read_target_sequences
+from .labels import SEEN, distinct_values, label_codes, position_name, sorted_labels
+from .schemes import (
     MAX_STOP,
     OUTSIDE,
     PREFIXES,
@@ -34,17 +37,13 @@ from .._data.schemes import (
     I,
     O,
     TagTable,
-    cut_segments,
     goes_on,
     looks_like_segments,
     marks_ends,
     read_segments,
     read_tag,
 )
-from .._data.segments import Segments
-from .._engine.structure.label_sets import MOST, LabelSets, are_counted
-from ._messages import ROWS_OF_NUMBERS
-from ._targets import read_collection, read_labels, read_target_sequences
+from .values import IGNORED, is_missing, is_ordered_collection, no_label
 
 
 class Known(NamedTuple):

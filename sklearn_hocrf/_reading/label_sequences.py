@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.checks import IGNORED, check_choice, is_missing, no_label, short
-from .._data.labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name
-from .._data.schemes import (
+from .._data.checks import check_choice, short
+from .._data.segments import Segments
+from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name
+from .schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
@@ -23,14 +24,14 @@ from .._data.schemes import (
     looks_like_segments,
     marks_ends,
     read_segments,
+    scheme_of_labels,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
     separators_only,
     tag_table,
 )
-from .._data.segments import Segments
-from .._data.warnings import scheme_of_labels
+from .values import IGNORED, is_missing, no_label
 
 # lists or arrays of sequences, whose items are labels or segments
 LabelSequences = Sequence[Any] | np.ndarray

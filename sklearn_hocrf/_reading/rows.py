@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_array
+from scipy.sparse import issparse
+from sklearn.utils import check_array, indexable
 
 from .._data.arrays import offsets_of
 from .._data.batch import MAX_FEATURES
-from .._data.checks import is_missing, short, to_float
+from .._data.checks import short
 from ._messages import FRAMES_FIRST, IN_X, not_finite, refuse_broken, refuse_non_sequence, refuse_other_axes
+from .values import is_missing, to_float, without_columns
 
 _LARGEST = sys.float_info.max
 _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # although float() converts them
@@ -138,3 +141,27 @@ def _row_block(sequence, n):
         return None
     refuse_other_axes(block, n)
     return block.astype(np.float64) if block.dtype.kind == "O" else block
+
+
+def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
+    """Return data with one entry per sequence, or raise: scikit-learn's ``indexable`` with clearer messages.
+
+    Columns of polars and pyarrow become lists, sparse matrices of other formats CSR matrices.
+
+    Raises
+    ------
+    TypeError
+        If X or y can be iterated over, but not indexed.
+    ValueError
+        If the data differ in length.
+    """
+    X, y = without_columns(X), without_columns(y)
+    for name, data in (("X", X), ("y", y)):
+        if issparse(data):
+            continue  # indexable makes CSR matrices
+        if hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
+            raise TypeError(
+                f"{name} is a {type(data).__name__}, which cannot be split into folds: pass a list of it, or of a "
+                "sample"
+            )
+    return indexable(X, y, *others)

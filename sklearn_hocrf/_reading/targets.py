@@ -9,9 +9,13 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import GUIDE, short
-from .._data.labels import decode_labels, sorted_labels
 from .._data.masks import Mask
-from .._data.schemes import (
+from .._data.messages import warn_user
+from .._data.segments import NO_LIMIT, LabelSets, Segments, are_short, token_labels
+from ._targets import FIXED, check_known_labels, read_target_sequences
+from .known import Known, check_classes, distinct_labels, known_of, possible_segments, read_given, segments_of
+from .labels import decode_labels, sorted_labels
+from .schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
@@ -20,20 +24,13 @@ from .._data.schemes import (
     join_tag,
     looks_like_segments,
     possible_tags,
+    scheme_of_labels,
     segment_lists,
     tag_channels,
     tag_ids,
     tags_of_segments,
     token_features,
-    token_labels,
 )
-from .._data.segments import NO_LIMIT, Segments, are_short
-from .._data.warnings import scheme_of_labels, warn_user
-from .._engine.structure.label_sets import LabelSets
-from .._engine.structure.patterns import pairs_of_equals, without_forbidden
-from .._engine.structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
-from ._targets import FIXED, check_known_labels, read_target_sequences
-from .known import Known, check_classes, distinct_labels, known_of, possible_segments, read_given, segments_of
 
 LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE}/segments.html"
 
@@ -86,12 +83,6 @@ class SegmentTargets(NamedTuple):
     def least_labels(cls, estimator) -> int:
         return 2 if estimator.scheme in ("auto", "runs") else 1
 
-    def possible(self, patterns):
-        return patterns if self.repeats else without_forbidden(patterns, pairs_of_equals(len(self.labels)))
-
-    def builder(self, frame, rule, intercepts) -> SegmentLayoutBuilder:
-        return SegmentLayoutBuilder(SegmentLimits(self.longest, self.repeats, self.shortest), frame, rule, intercepts)
-
     @property
     def labelling(self) -> Segments:
         """The segments, in the form in which models take them."""
@@ -131,10 +122,6 @@ class SegmentTargets(NamedTuple):
         return self._replace(segments=runs, known=None, counted=None)
 
     # --- fitted models ------------------------------------------------------------------------------------------------
-
-    @classmethod
-    def layout_class(cls) -> type[SegmentLayout]:
-        return SegmentLayout
 
     @property
     def outside(self) -> int:

@@ -9,13 +9,17 @@ import os
 import re
 import stat
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from io import TextIOWrapper
 from itertools import count
+from pathlib import Path
 from typing import Any, NamedTuple
 from zipfile import BadZipFile
+
+import sklearn_hocrf as hocrf
 
 LONGEST_LINE = 2**20  # characters
 OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
@@ -104,20 +108,14 @@ def _fit(options) -> None:
     _check_scheme("--constraints", options.constraints, PREFIXES)
     output_file(options.output, "/dev/stdin" if options.file == "-" else options.file, options.templates)
 
-    from .._estimator.pipeline import make_pipeline  # takes a second
-    from ..crf import HighOrderCRF
-    from ..datasets import load_conll
-    from ..feature_extraction import SequenceFeatureExtractor
-    from ..tagger import export_tagger
-
-    X, y = load_conll(source)
+    X, y = hocrf.datasets.load_conll(source)
     _check_tags(options.file, y, options.constraints)
-    features, order = SequenceFeatureExtractor(), 2
+    features, order = hocrf.feature_extraction.SequenceFeatureExtractor(), 2
     feature_order: Any = 0
     if options.templates is not None:
-        features = SequenceFeatureExtractor.from_file(options.templates)
+        features = hocrf.feature_extraction.SequenceFeatureExtractor.from_file(options.templates)
         order, feature_order = features.max_order, features.feature_order
-    crf = HighOrderCRF(
+    crf = hocrf.HighOrderCRF(
         order if options.order is None else options.order,
         feature_order=feature_order,
         sigma_reg=options.sigma,
@@ -127,10 +125,10 @@ def _fit(options) -> None:
         verbose=1,
     )
     try:
-        pipe = make_pipeline(features, crf).fit(X, y)
+        pipe = hocrf.make_pipeline(features, crf).fit(X, y)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{options.file}: {_with_options(error)}") from None
-    n_bytes = export_tagger(pipe, options.output).n_bytes
+    n_bytes = hocrf.tagger.export_tagger(pipe, options.output).n_bytes
     _tell_size(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights", n_bytes)
 
 
@@ -219,9 +217,7 @@ def _evaluate(options) -> None:
     _check_scheme("--scheme", options.scheme, ["runs", *PREFIXES])
     source, tagger = _source(options.file), _read(options.model)
 
-    from .. import metrics  # takes a second
-    from ..datasets import load_conll
-
+    metrics = hocrf.metrics  # takes a second
     scheme = options.scheme or tagger.scheme
     if scheme is None:
         raise ValueError("some labels of the model look like tags, but not all are of one scheme: name the --scheme")
@@ -229,7 +225,7 @@ def _evaluate(options) -> None:
         names = ", ".join(sorted(tagger.labels))
         warnings.warn(f"{names} are not counted as tags, but as runs of equal labels: name the --scheme", stacklevel=2)
     n_needed, token_of = _form(tagger)
-    X, truth = load_conll(source)
+    X, truth = hocrf.datasets.load_conll(source)
     rows = [[list(token.values()) for token in tokens] for tokens in X]
     if (n_columns := len(rows[0][0])) < n_needed:
         what = f"{n_columns} columns and the label, but the model reads {n_needed} columns"
@@ -257,16 +253,14 @@ def _export(options) -> None:
     except ImportError:
         raise ValueError("skops is not installed: pip install 'sklearn_hocrf[skops]'") from None
     from .._data._files import output_file
-    from .._sklearn.versions import TRUSTED_TYPES
-    from ..tagger import export_tagger
 
     output_file(options.output, options.model)
     try:
-        model = skops.io.load(options.model, trusted=TRUSTED_TYPES)
+        model = skops.io.load(options.model, trusted=hocrf.TRUSTED_TYPES)
     except (BadZipFile, KeyError):  # another file, such as a tagger or a pickle, or another archive
         raise ValueError(f"{options.model}: this is no file that skops has written") from None
     try:
-        n_bytes = export_tagger(model, options.output).n_bytes
+        n_bytes = hocrf.tagger.export_tagger(model, options.output).n_bytes
     except ValueError as error:  # the first sentence, of a model that is not fitted
         raise ValueError(f"{options.model}: {str(error).partition('. Call')[0]}") from None
     except (AttributeError, TypeError):  # no model, or another library's
@@ -288,11 +282,10 @@ def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> No
 def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
     """Raise if labels are not valid tags of a scheme, and name the schemes that they fit."""
     from .._data.tagger import PREFIXES
-    from ..text import convert_tags
 
     def fault(name: str) -> str:
         try:
-            repaired = convert_tags(y, name, name)
+            repaired = hocrf.text.convert_tags(y, name, name)
         except ValueError as error:  # a label is not a tag of the scheme
             return f"--constraints {name}: {error}"
         for n, (labels, valid) in enumerate(zip(y, repaired, strict=True)):
@@ -348,3 +341,77 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
 
 
 COMMANDS = {"fit": _fit, "tag": _tag, "evaluate": _evaluate, "export": _export}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line, run the command, and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="hocrf" if Path(sys.argv[0]).stem == "hocrf" else "python -m sklearn_hocrf",
+        description="Train models on files with a token per line, and tag with them. Without a command: train "
+        "HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, by orders 1 to 3.",
+    )
+    parser.add_argument("--version", action="version", version=f"sklearn_hocrf {hocrf.__version__}")
+    commands = parser.add_subparsers(dest="command", title="commands")
+    what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for container images"
+    commands.add_parser("warm-up", help=what, description=what[0].upper() + what[1:] + ".")
+    add_commands(commands)
+    options = parser.parse_args(arguments)
+    if sys.stderr is None:  # 2>&-, services
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
+    try:
+        if options.command in COMMANDS:
+            return run(options)
+        return compile_everything() if options.command else show()
+    except BrokenPipeError:  # who reads the output has read enough
+        return 0
+    finally:
+        for stream in sys.stdout, sys.stderr:
+            _let_go(stream)
+
+
+def _let_go(stream: Any) -> None:
+    """Flush a stream; if it cannot be written, drop the rest, of which Python would complain at the end."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def compile_everything() -> int:
+    """Compile all kernels, print a line, and return the exit code."""
+    from .warm_up import warm_up
+
+    try:
+        done = warm_up(tell_progress)
+    except OSError as error:
+        print(f"python -m sklearn_hocrf warm-up: {error}", file=sys.stderr)
+        return 1
+    print(
+        f"{done.n_compiled} kernels compiled, {done.n_versions - done.n_compiled} were there: {done.folder} "
+        f"({done.seconds:.0f} s)"
+    )
+    return 0
+
+
+def tell_progress(n_done: int, n_models: int, n_kernels: int) -> None:
+    """Write the progress of the warm-up to stderr: on one line of a terminal, elsewhere every tenth model."""
+    is_terminal, is_end = sys.stderr.isatty(), n_done == n_models
+    if is_terminal or is_end or n_done % 10 == 0:
+        end = "\r" if is_terminal and not is_end else "\n"  # overwritten by the next output
+        print(f"{n_done}/{n_models} models, {n_kernels} kernels", end=end, file=sys.stderr, flush=True)
+
+
+def show() -> int:
+    """Train on generated digits, and print one line of a table for each order."""
+    (X, y), (X_test, y_test) = (hocrf.datasets.make_digit_words(500, random_state=seed) for seed in (0, 1))
+    print(f"{len(y)} training words, {len(y_test)} test words; the very first use also compiles kernels")
+    print(f"{'order':>5} {'patterns':>9} {'states':>7} {'accuracy':>9} {'seconds':>8}")
+    for order in 1, 2, 3:
+        start = time.perf_counter()
+        model = hocrf.HighOrderCRF(order).fit(X, y)
+        accuracy, seconds = model.score(X_test, y_test), time.perf_counter() - start
+        states = model.automaton_.n_states
+        print(f"{order:>5} {len(model.patterns_):>9} {states:>7} {accuracy:>9.4f} {seconds:>8.1f}", flush=True)
+    return 0

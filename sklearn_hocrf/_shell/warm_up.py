@@ -19,13 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+import sklearn_hocrf as hocrf
+
 from .._engine import kernels as _kernels
 from .._engine.kernels import rounded
 from .._engine.kernels._jit import waiting
-from ..crf import HighOrderCRF
-from ..feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from ..model_selection import PenaltySearchCV
-from ..semicrf import HighOrderSemiCRF
 
 TRAININGS: tuple[dict[str, Any], ...] = {}, {"l1_reg": 0.1}, {"solver": "sgd"}, {"objective": "local_feature_matching"}
 # lengths of sequences, number of features, orders, and orders with which features are paired
@@ -130,7 +128,7 @@ def use(model, X, y):
 
 def search_penalties(model, X, y):
     """Search for penalties, which takes products with the Hessian."""
-    PenaltySearchCV(model, cv=2, max_steps=1, refit=False).fit(X, y)
+    hocrf.model_selection.PenaltySearchCV(model, cv=2, max_steps=1, refit=False).fit(X, y)
 
 
 def toy(lengths, n_features):
@@ -152,51 +150,62 @@ def chains(X, y, orders, feature_orders):
     doubled = [2.0 * rows for rows in X]
     dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
     lists = [[[f"f{row[0]}", "g"] for row in rows] for rows in X]
-    forms = [X, doubled, [sparse.csr_array(rows) for rows in X], dicts, SequenceFeatureExtractor().fit_transform(dicts)]
+    forms = [
+        X,
+        doubled,
+        [sparse.csr_array(rows) for rows in X],
+        dicts,
+        hocrf.feature_extraction.SequenceFeatureExtractor().fit_transform(dicts),
+    ]
     forms += [lists, [rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]]  # dense columns
     for max_order in orders:
         for form in forms:
-            yield partial(use, HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
-    for form in lists, SequenceFeatureExtractor("attributes").fit_transform(lists):
-        yield partial(use, HighOrderCRF(max_iter=2), form, y)
+            yield partial(use, hocrf.HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    for form in lists, hocrf.feature_extraction.SequenceFeatureExtractor("attributes").fit_transform(lists):
+        yield partial(use, hocrf.HighOrderCRF(max_iter=2), form, y)
     for feature_order in feature_orders:
         for params in settings(2, feature_order=feature_order, n_jobs=2):
             for form in X, doubled:
-                yield partial(use, HighOrderCRF(**params), form, y)
+                yield partial(use, hocrf.HighOrderCRF(**params), form, y)
         for form in X, doubled:
-            yield partial(search_penalties, HighOrderCRF(2, feature_order=feature_order, n_jobs=2), form, y)
+            yield partial(search_penalties, hocrf.HighOrderCRF(2, feature_order=feature_order, n_jobs=2), form, y)
 
 
 def segments(X, y, orders, feature_orders):
     """Yield uses of semi-CRFs of all kinds: only token features, or also segment features; of value 1 and others."""
     names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
-    tokens = SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
-    extractor = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
+    tokens = hocrf.feature_extraction.SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
+    extractor = hocrf.feature_extraction.SegmentFeatureExtractor(
+        begin=True, inside=True, length="capped", identity=True
+    )
     forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
-    yield partial(use, HighOrderSemiCRF(orders[-1], segment_length=np.inf, max_iter=2), tokens, y)
+    yield partial(use, hocrf.HighOrderSemiCRF(orders[-1], segment_length=np.inf, max_iter=2), tokens, y)
     whole = [["ab"[number % 2]] * len(row) for number, row in enumerate(y)]
-    yield partial(HighOrderSemiCRF(segment_length={"a": (2, None)}, max_iter=2).fit, tokens, whole)
+    yield partial(hocrf.HighOrderSemiCRF(segment_length={"a": (2, None)}, max_iter=2).fit, tokens, whole)
     for max_order in orders:
         for form in forms:
-            yield partial(use, HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+            yield partial(use, hocrf.HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
     for feature_order in feature_orders:
         for params in settings(2, feature_order=feature_order, n_jobs=2):
             for form in forms[1:]:
-                yield partial(use, HighOrderSemiCRF(**params), form, y)
+                yield partial(use, hocrf.HighOrderSemiCRF(**params), form, y)
         for form in forms[1:]:
-            yield partial(search_penalties, HighOrderSemiCRF(2, feature_order=feature_order, n_jobs=2), form, y)
+            yield partial(search_penalties, hocrf.HighOrderSemiCRF(2, feature_order=feature_order, n_jobs=2), form, y)
 
 
 def parts(X, y, orders, *_):
     """Yield uses of models whose labels have a part in common."""
-    for model in HighOrderCRF, HighOrderSemiCRF:
+    for model in hocrf.HighOrderCRF, hocrf.HighOrderSemiCRF:
         yield partial(use, model(orders[-1], label_parts={"a": ["early"], "b": ["early"]}, max_iter=2), X, y)
 
 
 def answers(X, _, orders, *__):
     """Yield uses of chains and segments of tags: answers beyond the best labelling, with and without known labels."""
     tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
-    for model in HighOrderCRF(orders[-1], max_iter=2), HighOrderSemiCRF(orders[-1], scheme="bio", max_iter=2):
+    for model in (
+        hocrf.HighOrderCRF(orders[-1], max_iter=2),
+        hocrf.HighOrderSemiCRF(orders[-1], scheme="bio", max_iter=2),
+    ):
         yield partial(use_answers, model, X, tags)
 
 
@@ -204,8 +213,8 @@ def lattices(X, y, orders, *_):
     """Yield uses of lattices of candidates: features of value 1 and others."""
     tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
     for form in X, [2.0 * rows for rows in X]:
-        yield partial(use, HighOrderCRF(orders[-1], pruning=2, max_iter=2), form, y)
-        yield partial(use_answers, HighOrderCRF(orders[-1], pruning=2, constraints="bio", max_iter=2), form, tags)
+        yield partial(use, hocrf.HighOrderCRF(orders[-1], pruning=2, max_iter=2), form, y)
+        yield partial(use_answers, hocrf.HighOrderCRF(orders[-1], pruning=2, constraints="bio", max_iter=2), form, tags)
 
 
 def many_weights(*_):
@@ -229,7 +238,7 @@ def use_answers(model, X, tags):
 
 def extremes(X, y):
     """Yield uses of a sequence long enough to be processed alone, and of features that need wide numbers."""
-    for kind in HighOrderCRF, HighOrderSemiCRF:
+    for kind in hocrf.HighOrderCRF, hocrf.HighOrderSemiCRF:
         model = kind(2, feature_order=1, max_iter=2)
         yield partial(use_extreme, model, X, y)
         yield partial(search_penalties, model, X, y)

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import clone
-from sklearn.utils import indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._data.checks import short, without_columns
+from .._data.checks import short
 from .layers import check_fit
 from .names import check_method_params, safe_indexing
 
@@ -28,30 +26,6 @@ def router_of(owner: Any, cv: Any, **callees: tuple[Any, tuple[str, ...]]) -> Me
             mapping.add(caller=method, callee=method)
         router.add(**{name: estimator}, method_mapping=mapping)
     return router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
-
-
-def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
-    """Return data with one entry per sequence, or raise: scikit-learn's ``indexable`` with clearer messages.
-
-    Columns of polars and pyarrow become lists, sparse matrices of other formats CSR matrices.
-
-    Raises
-    ------
-    TypeError
-        If X or y can be iterated over, but not indexed.
-    ValueError
-        If the data differ in length.
-    """
-    X, y = without_columns(X), without_columns(y)
-    for name, data in (("X", X), ("y", y)):
-        if issparse(data):
-            continue  # indexable makes CSR matrices
-        if hasattr(data, "__iter__") and not hasattr(data, "__getitem__"):
-            raise TypeError(
-                f"{name} is a {type(data).__name__}, which cannot be split into folds: pass a list of it, or of a "
-                "sample"
-            )
-    return indexable(X, y, *others)
 
 
 def check_fits(estimator: Any, X: Any, y: Any, splits: list, params: dict) -> None:

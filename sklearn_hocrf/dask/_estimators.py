@@ -11,18 +11,19 @@ from dask import bag, delayed
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.labels import sorted_labels
 from .._engine.structure.layout import FeatureCounts, WeightLayout
-from .._engine.training.of_objectives import LARGE, Objective
+from .._engine.training.objectives import Objective
+from .._engine.training.problem import LARGE
 from .._estimator.answers.fitted_model import FittedModel
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.progress import lines_of
-from .._estimator.fit.training import Training, choose_training, warn_not_converged
+from .._estimator.fit.training import Training, TrainingData, choose_training, last_weights, warn_not_converged
 from .._estimator.labels.constraints import compile_constraints
 from .._estimator.labels.label_parts import compile_label_parts
 from .._estimator.labels.patterns import ObservedPatterns
-from .._reading.inputs import NO_TOKENS, TrainingData
+from .._reading.inputs import NO_TOKENS
+from .._reading.labels import sorted_labels
 from .._sklearn.versions import VersionMixin
 from . import _parts
 from ._collections import WithoutClient, collected, count_sequences, find_client, parts_of, sources
@@ -159,7 +160,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         problem = ClusterProblem(partitions, setting, surveyed.n_sequences)
         penalty = steps.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None
-        start = np.zeros(layout.n_weights) if before is None else FittedModel(before).last_weights(layout, data)
+        start = np.zeros(layout.n_weights) if before is None else last_weights(FittedModel(before), layout, data)
         stages = training.run([problem], penalty, start, is_warm=before is not None)
         return steps.state(data, problem, penalty, stages[-1]), stages
 

@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.checks import number_weights, short
+from .._data.checks import short
 from .._data.forks import cached_property
-from .._data.labels import flatten_labels, sorted_labels
 from .._engine.structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
 from .._engine.structure.patterns import PatternCounts
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
-from .._reading.inputs import FeatureSpace, TrainingData, TrainingSequences, read_training_sequences
+from .._estimator.fit.training import TrainingData, with_targets
+from .._reading.inputs import FeatureSpace, TrainingSequences, read_training_sequences
+from .._reading.labels import flatten_labels, sorted_labels
+from .._reading.values import number_weights
 from ._collections import collected, count_sequences
 
 _PARTIAL = (
@@ -88,7 +90,7 @@ class Description(NamedTuple):
 
 def describe(part: ReadPart) -> Description:
     """Return labels and features of a partition."""
-    return Description(part.sequences.form, part.sequences.with_targets(None).features, part.labels)
+    return Description(part.sequences.form, with_targets(part.sequences, None).features, part.labels)
 
 
 def _union(one, other) -> FeatureSpace:

@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .._reading._messages import short
+from .._data.checks import short
 
 MAX_BYTES = 2**30  # ten times 100 MB, the limit for a file on GitHub
 MAX_RATIO = 128  # of text to gzip: over ten times the ratio of any public data set (11); zlib reaches 1000

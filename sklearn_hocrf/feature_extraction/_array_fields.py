@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .._data.arrays import freeze
-from .._data.checks import is_missing, short
+from .._data.checks import short
 from .._reading._messages import are_finite
+from .._reading.values import is_missing
 from ._names import escape
 
 

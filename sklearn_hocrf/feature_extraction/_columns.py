@@ -19,11 +19,12 @@ from scipy import sparse
 
 from .._data.arrays import freeze, offsets_of
 from .._data.batch import SequenceBatch
-from .._data.checks import is_missing, short, to_float, without_columns
+from .._data.checks import short
 from .._data.columns import TokenColumn
-from .._data.labels import position_name
-from .._data.warnings import warn_user
+from .._data.messages import warn_user
 from .._reading._messages import FRAMES_FIRST, NA_TOKENS
+from .._reading.labels import position_name
+from .._reading.values import is_missing, to_float, without_columns
 from ._array_fields import ArrayColumn, array_column, is_array_type
 
 TEXT_FIELD = "w"  # the only field of plain strings

@@ -9,7 +9,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.batch import SequenceBatch
-from .._data.schemes import SCHEMES
+from .._reading.schemes import SCHEMES
 from .._reading.targets import read_partition_targets
 from .._sklearn.names import Interval, StrOptions
 from ._input_space import InputSpace, batch_of, text_field

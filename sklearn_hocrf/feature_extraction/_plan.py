@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .._data.checks import short
+from .._data.messages import warn_unless_saved
 from .._data.tagger import named_function
-from .._data.warnings import warn_unless_saved
 from ._array_fields import ArrayColumn
 from ._columns import is_text
 from ._templates import check_templates

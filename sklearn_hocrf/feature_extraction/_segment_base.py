@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
 from .._data.batch import SequenceBatch, with_blocks
-from .._data.labels import sorted_labels
 from .._data.segment_features import RowBlock
+from .._reading.labels import sorted_labels
 from .._reading.targets import read_partition_targets, read_segment_targets
 from .._sklearn.names import fit_context
 from ._base import CountingTransformer, fit_task

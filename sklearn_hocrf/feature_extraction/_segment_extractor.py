@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from .._data.batch import SequenceBatch
-from .._data.schemes import SCHEMES
+from .._data.messages import warn_user
 from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
-from .._data.warnings import warn_user
 from .._reading._messages import TOKEN_FEATURES_FIRST
+from .._reading.schemes import SCHEMES
 from .._sklearn.names import Interval, StrOptions
 from ._input_space import InputSpace, batch_of, text_field, token_form
 from ._segment_base import SegmentCounts, SegmentTransformer

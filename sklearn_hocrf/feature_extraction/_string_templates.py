@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._data.checks import short
-from .._data.labels import position_name
 from .._data.tagger import filled_templates, template_form
+from .._reading.labels import position_name
 from ._attributes import GivenNames
 from ._columns import TokenTable, is_text, read_tokens
 from ._plan import FeaturePlan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.labels import position_name
+from .._reading.labels import position_name
 from ._attributes import GivenNames
 from ._columns import TokenTable, apply_function, is_text, read_tokens, texts_of
 from ._merging import TemplateCounts, lacks_counts

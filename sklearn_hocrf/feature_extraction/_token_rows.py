@@ -11,9 +11,10 @@ from scipy import sparse
 
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
-from .._data.checks import short, without_columns
+from .._data.checks import short
 from .._reading.inputs import input_form
 from .._reading.rows import n_tokens
+from .._reading.values import without_columns
 
 
 class TokenRows(NamedTuple):

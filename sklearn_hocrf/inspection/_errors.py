@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from .._data.checks import check_choice
-from .._data.schemes import SCHEMES
 from .._reading.label_sequences import LabelSequences, read_segmentations, segment_lists
+from .._reading.schemes import SCHEMES
 from ._display import Table, listed, texts_of
 
 Segment = tuple[int, int, Any]

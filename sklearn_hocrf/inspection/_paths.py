@@ -10,11 +10,11 @@ import numpy as np
 from .._data._settings import is_integer
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.labels import label_codes
 from .._data.masks import Mask, both
-from .._data.schemes import B, E, I, S, hold_segments, marks_ends, read_segment
 from .._data.segments import Segments
 from .._estimator.answers.fitted_model import FittedModel
+from .._reading.labels import label_codes
+from .._reading.schemes import B, E, I, S, hold_segments, marks_ends, read_segment
 
 _LABELS = 240  # characters of a list of labels in a message: about twenty of them
 

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.batch import SequenceBatch
-from .._data.checks import check_choice, finite_numbers
-from .._data.schemes import SCHEMES
+from .._data.checks import check_choice
 from .._data.texts import visible
 from .._estimator.answers.fitted_model import FittedModel
 from .._reading.label_sequences import read_segmentations, segment_lists
+from .._reading.schemes import SCHEMES
+from .._reading.values import finite_numbers
 from .._sklearn.layers import method_of_model, model_inside
 from ._display import color_map
 from ._segments_display import SegmentsDisplay, labels_of_classes

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 
 from .._data._settings import check, is_integer
 from .._data.checks import check_choice
-from .._data.labels import list_sequences
 from .._reading.label_sequences import LabelSequences, check_scheme, hold_any_segments, read_segmentations, read_tokens
+from .._reading.labels import list_sequences
 from ._items import Items, pair_segments, pair_tokens, scored_labels
 from ._scores import AVERAGES, segment_f1_score, sequence_accuracy_score, token_accuracy_score
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.metrics import f1_score
 
-from .._data.checks import is_ordered_collection, unmasked
-from .._data.schemes import looks_like_segments
-from .._data.warnings import warn_user
+from .._data.messages import warn_user
 from .._reading.label_sequences import read_segment_table, read_tokens
+from .._reading.schemes import looks_like_segments
+from .._reading.values import is_ordered_collection, unmasked
 from .._sklearn.layers import method_of_model, model_inside
 from ._items import check_weight, pair_tokens
 from ._scores import segment_f1_score, sequence_accuracy_score, token_accuracy_score

@@ -14,7 +14,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import classification_report, precision_recall_fscore_support
 
 from .._data.checks import check_choice
-from .._data.warnings import warn_user
+from .._data.messages import warn_user
 from .._reading.label_sequences import (
     LabelSequences,
     check_scheme,

@@ -10,12 +10,12 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
-from .._data.warnings import warn_user
+from .._data.messages import warn_user
 from .._estimator.answers.fitted_model import FittedModel
+from .._reading.label_sequences import read_segmentations, segment_lists
 from .._sklearn.layers import MethodsOfModel
 from .._sklearn.names import HasMethods, Interval, StrOptions, fit_context
 from .._sklearn.versions import VersionMixin
-from ..text import extract_segments
 from ._temperature import check_labeler
 
 _TIES = 1e-9  # probabilities that differ by less are equal: they are computed in several ways
@@ -350,7 +350,7 @@ def _misses_of_tokens(fitted, labelled, kinds) -> _Misses:
 
 
 def _misses_of_segments(fitted, batch, y) -> _Misses:
-    true = extract_segments(y, scheme=fitted.scheme)
+    true = segment_lists(read_segmentations({"y": y}, fitted.scheme, False)[0])
     marginals = fitted.estimator.predict_segments(batch, threshold=_LOWEST)
     sequence, score, share, kinds = [], [], [], []
     for index, (segments, found) in enumerate(zip(true, marginals, strict=True)):

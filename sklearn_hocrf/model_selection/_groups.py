@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import clone
 
 from .._data._settings import check
-from .._data.warnings import unwarned
+from .._data.messages import unwarned
 from .._engine.structure.layout import WeightLayout
 from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.parameters import GROUP_KEYS, is_group_key
-from .._estimator.fit.training import Prior, values_by_group
-from .._reading.inputs import TrainingData
+from .._estimator.fit.penalties import Prior, values_by_group
+from .._estimator.fit.training import TrainingData
 
 
 class WeightGroups(NamedTuple):

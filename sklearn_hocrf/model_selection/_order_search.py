@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._engine.training import SearchEnd, minimize_in_box
+from .._engine.training._box import SearchEnd, minimize_in_box
 from .._engine.training.hypergradient import RESIDUAL, Fold, FoldStep
 from .._estimator.fit.callbacks import SearchTasks
 from .._estimator.fit.progress import duration, tell

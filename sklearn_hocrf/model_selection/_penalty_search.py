@@ -17,14 +17,16 @@ from sklearn.model_selection import GroupKFold, KFold, check_cv
 from sklearn.pipeline import Pipeline
 
 from .._data._settings import check, is_integer
-from .._data.warnings import unwarned, warn_user
-from .._engine.training import one_blas_thread
+from .._data.messages import unwarned, warn_user
+from .._engine.training.solvers import one_blas_thread
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.callbacks import SearchTasks
 from .._estimator.fit.fit_steps import FitSteps
-from .._reading.inputs import TrainingData, check_sequence_weight
+from .._estimator.fit.training import TrainingData
+from .._reading.inputs import check_sequence_weight
+from .._reading.rows import indexable_sequences
 from .._sklearn._callbacks import CallbacksMixin
-from .._sklearn._splits import indexable_sequences, splits_of
+from .._sklearn._splits import splits_of
 from .._sklearn.layers import MethodsOfModel, check_fit
 from .._sklearn.names import N_JOBS, Interval, StrOptions, check_declared, fit_context
 from .._sklearn.versions import VersionMixin, with_lists, with_mappings

@@ -14,8 +14,9 @@ from sklearn.utils.metadata_routing import process_routing
 
 from .._data._settings import check
 from .._data.checks import short
-from .._data.warnings import warn_user
-from .._sklearn._splits import check_fits, each_fold, indexable_sequences, router_of, splits_of
+from .._data.messages import warn_user
+from .._reading.rows import indexable_sequences
+from .._sklearn._splits import check_fits, each_fold, router_of, splits_of
 from .._sklearn.names import check_method_params
 
 BY_LABEL = ("predict_marginals", "predict_proba")  # one column of probabilities for each label

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from .._data.warnings import unwarned
+from .._data.messages import unwarned
 from .._engine.training.hypergradient import Fold
 from .._estimator.fit.fit_steps import FitSteps
-from .._estimator.fit.training import Prior
-from .._reading.inputs import TrainingData
+from .._estimator.fit.penalties import Prior
+from .._estimator.fit.training import TrainingData, last_weights
 from .._sklearn.names import safe_indexing
 from ._groups import WeightGroups
 
@@ -70,7 +70,7 @@ class _Origin(NamedTuple):
 
     def start(self, weights: np.ndarray, layout: Any) -> np.ndarray:
         """Return the weights of the fold under the layout of another order."""
-        return self.steps.end(self.data, self.layout, weights).last_weights(layout, self.data)
+        return last_weights(self.steps.end(self.data, self.layout, weights), layout, self.data)
 
 
 @unwarned()  # the same warnings were given for all data

@@ -24,19 +24,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import joined_ranges, offsets_of
 from .._data.batch import SequenceBatch
-from .._data.checks import short, without_columns
-from .._data.warnings import unwarned, warn_user
-from .._engine.training import zero_of_slope
+from .._data.checks import short
+from .._data.messages import unwarned, warn_user
+from .._engine.training.solvers import zero_of_slope
+from .._estimator.token_labeler import HighOrderCRF
 from .._reading._messages import TOKEN_FEATURES_FIRST, Places, refuse_infinite_values, refuse_non_sequence
 from .._reading._token_targets import read_token_targets
 from .._reading.attributes import looks_like_rows
 from .._reading.inputs import check_sequence_weight, common_column_names, input_form, refuse_no_tokens, used_sequences
-from .._reading.rows import check_table, n_tokens, stack_rows
-from .._sklearn._splits import ASKED, each_fold, fit_part, indexable_sequences, router_of, splits_of
+from .._reading.rows import check_table, indexable_sequences, n_tokens, stack_rows
+from .._reading.values import without_columns
+from .._sklearn._splits import ASKED, each_fold, fit_part, router_of, splits_of
 from .._sklearn.layers import MethodsOfModel, check_fit, model_inside, name_of_weight
 from .._sklearn.names import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
 from .._sklearn.versions import VersionMixin
-from ..crf import HighOrderCRF
 
 FOR_MODEL = (
     "passthrough gives features to the sequence model, which needs finite numbers: list those that are, such as "

@@ -15,14 +15,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.warnings import warn_user
+from .._data.messages import warn_user
 from .._engine.inference.labelled import LabelledBatch
 from .._engine.inference.model import Model
-from .._engine.training import zero_of_slope
+from .._engine.training.solvers import zero_of_slope
 from .._estimator.answers.fitted_model import FittedModel
 from .._estimator.base import BaseSequenceLabeler
 from .._reading.inputs import check_sequence_weight
-from .._sklearn._splits import ASKED, check_fits, each_fold, indexable_sequences, router_of, splits_of
+from .._reading.rows import indexable_sequences
+from .._sklearn._splits import ASKED, check_fits, each_fold, router_of, splits_of
 from .._sklearn.layers import MethodsOfModel, check_fit, model_inside, name_of_weight
 from .._sklearn.names import N_JOBS, HasMethods, StrOptions, check_declared, fit_context, safe_indexing
 from .._sklearn.versions import VersionMixin

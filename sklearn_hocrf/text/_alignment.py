@@ -11,17 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._data.arrays import offsets_of
-from .._data.checks import check_choice, finite_numbers, is_missing, short
-from .._data.schemes import (
-    OUTSIDE,
-    PREFIXES,
-    SCHEMES,
-    TagTable,
-    join_tag,
-    read_segment,
-    separators_only,
-    tags_of_segments,
-)
+from .._data.checks import check_choice, short
 from .._data.segments import Segments
 from .._reading.label_sequences import (
     LabelSequences,
@@ -32,6 +22,17 @@ from .._reading.label_sequences import (
     refuse_other_texts,
     segment_lists,
 )
+from .._reading.schemes import (
+    OUTSIDE,
+    PREFIXES,
+    SCHEMES,
+    TagTable,
+    join_tag,
+    read_segment,
+    separators_only,
+    tags_of_segments,
+)
+from .._reading.values import finite_numbers, is_missing
 from ._tokens import TokenizedText, check_tokenized, is_mark
 
 MISALIGNED = ("raise", "expand", "contract", "drop")

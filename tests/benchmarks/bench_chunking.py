@@ -16,7 +16,7 @@ import numpy as np
 from common import data_file, skip_where
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._engine.training import LBFGSMinimizer
+from sklearn_hocrf._engine.training.lbfgs import LBFGSMinimizer
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS

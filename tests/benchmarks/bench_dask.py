@@ -30,8 +30,9 @@ from dask import delayed
 from distributed import Client, LocalCluster
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._engine.training import LBFGS, LBFGSMinimizer, SolverReport
+from sklearn_hocrf._engine.training.lbfgs import LBFGS, LBFGSMinimizer
 from sklearn_hocrf._engine.training.penalties import Penalty
+from sklearn_hocrf._engine.training.solvers import SolverReport
 from sklearn_hocrf.dask import DaskSequenceLabeler
 from sklearn_hocrf.dask._partitions import Partitions
 

@@ -12,7 +12,7 @@ import numpy as np
 from common import TURKISH, Process, data_file, keep_problem, parse, print_table, words_and_tags
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._engine.training.of_objectives import NegativeLogLikelihood
+from sklearn_hocrf._engine.training.objectives import NegativeLogLikelihood
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 

@@ -8,7 +8,7 @@ import bench_bibliography
 import bench_punctuation
 from common import fit_quietly, keep_problem, peak_mebibytes, skip_where, some_weights
 
-from sklearn_hocrf._engine.training.of_objectives import NegativeLogLikelihood
+from sklearn_hocrf._engine.training.objectives import NegativeLogLikelihood
 
 MORE_THAN_NEEDED = 2000  # iterations
 MODULES = {"bibliography": bench_bibliography, "punctuation": bench_punctuation}

@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_limits
 
 from sklearn_hocrf._data.batch import SequenceBatch
-from sklearn_hocrf._engine.training.of_objectives import NegativeLogLikelihood
+from sklearn_hocrf._engine.training.objectives import NegativeLogLikelihood
 from sklearn_hocrf._estimator.fit.fit_steps import FitSteps
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 from sklearn_hocrf.metrics import randomization_test

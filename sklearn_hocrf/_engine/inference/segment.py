@@ -16,8 +16,7 @@ import numpy as np
 from ..._data.arrays import freeze
 from ..._data.batch import SequenceBatch
 from ..._data.forks import cached_property
-from ..._data.schemes import token_labels
-from ..._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments
+from ..._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments, token_labels
 from ..kernels import _wide, choices, label_parts, masks, segment, segment_scores
 from ..kernels.tag_segments import Tags
 from ..structure.segment_layout import SegmentLayout

@@ -9,61 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
-from ..._data.arrays import joined_ranges, offsets_of
-from ..._data.segments import Segments
+from ..._data.segments import LabelSets, Segments
 from .label_parts import Endings, LabelParts, with_parts
 from .patterns import PatternCounts, Runs, TagHistory
 from .weighted_arcs import CompiledPatterns
-
-MOST = 8  # labels of a set that counts, and tokens of its segments if their borders are not known
-
-
-def are_counted(sizes: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return which sets of labels count, given their sizes; the others count as missing labels.
-
-    They have at most 8 labels and at most half of the labels, or two of three.
-    """
-    most = min(MOST, max(2, n_labels // 2), max(1, n_labels - 1))
-    return (sizes > 0) & (sizes <= most)
-
-
-class LabelSets(NamedTuple):
-    """The labels that units may have, which are tokens or segments.   N units, M labels of all of them."""
-
-    starts: np.ndarray  # (N + 1,) int64   range of each unit's labels; empty where they count as missing
-    codes: np.ndarray  # (M,) int32   ascending in each unit
-
-    @classmethod
-    def of(cls, allowed: np.ndarray, ids: np.ndarray) -> Self | None:
-        """Return the sets of units that count, or None if they are single labels.
-
-        Parameters
-        ----------
-        allowed : ndarray of shape (R, L), bool
-            The labels of each distinct set.
-        ids : ndarray of shape (N,), int
-            The set of each unit.
-        """
-        sizes = allowed.sum(axis=1)
-        sizes = np.where(are_counted(sizes, allowed.shape[1]), sizes, 0)
-        if sizes[ids].max(initial=0) < 2:
-            return None
-        distinct = cls(offsets_of(sizes), np.nonzero(allowed[sizes > 0])[1].astype(np.int32))
-        return distinct.take(ids)
-
-    def take(self, units: np.ndarray) -> Self:
-        """Return the sets of some units."""
-        first, stop = self.starts[units], self.starts[units + 1]
-        return self._replace(starts=offsets_of(stop - first), codes=self.codes[joined_ranges(first, stop)])
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """The number of labels of each unit; (N,)."""
-        return np.diff(self.starts)
 
 
 class SetSequences(NamedTuple):

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ..._data.arrays import PIECE, freeze, freeze_indices, offsets_of
-from ..._data.schemes import cut_segments
+from ..._data.segments import cut_segments
 
 HISTORIES = TOKENS, SEGMENTS = "tokens", "segments"
 AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16  # what a tag may do, see TagHistory

@@ -28,6 +28,7 @@ from ..._data.segments import (
     NO_LIMIT,
     WHOLE,
     Channel,
+    LabelSets,
     LengthBlock,
     Segments,
     TokenBlock,
@@ -35,7 +36,6 @@ from ..._data.segments import (
 )
 from .dense_columns import DenseProduct
 from .label_parts import Endings, PartLinks, endings, link_parts
-from .label_sets import LabelSets
 from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, first_seen, row_indicator, values_at
 from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals

@@ -27,9 +27,13 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..inference.candidates import LevelZero
 from ..inference.chain import ChainModel
-from . import LBFGSMemory, LBFGSMinimizer, shortest_subgradient
-from .of_objectives import NegativeLogLikelihood, Problem, Tied
+from ._curvature import LBFGSMemory
+from .lbfgs import LBFGSMinimizer
+from .minimise import Tied
+from .objectives import NegativeLogLikelihood
 from .penalties import Penalty
+from .problem import Problem
+from .solvers import shortest_subgradient
 from .tied_weights import tie_weights
 
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square

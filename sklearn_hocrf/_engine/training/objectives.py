@@ -1,14 +1,15 @@
-"""The training criteria: the negative log-likelihood, and local feature matching."""
+"""Training criteria: functions of the weight vector, without any penalty."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..inference.minibatches import Minibatches, shuffled_minibatches
-from .problem import Objective
+from .problem import Problem
 
 
 class Minibatch(NamedTuple):
@@ -26,6 +27,57 @@ class Minibatch(NamedTuple):
         """Return the value and the derivatives for the M weights, the only elements of ``w`` (K,) that are read."""
         value, gradient = self.source.value_gradient(w, self.sequences, self.weights)
         return max(value, 0.0), gradient
+
+
+class Objective:
+    """A training criterion: a function of the weights, without the penalty, once it is bound to labelled data.
+
+    Bound criteria have ``value_gradient(w)``.
+
+    Attributes
+    ----------
+    name : str
+        The value of the parameter ``objective`` of the estimators.
+    excludes : tuple of str
+        What the criterion does not go with: features and circumstances of ``_estimator/fit/compatibility.py``.
+    problem : Problem
+        The data of a bound objective.
+    is_convex : bool
+        Whether the function is convex, so that the norm of a gradient bounds the distance from the minimum.
+    depends_on_scores_only : bool
+        Whether the weights enter only through scores.
+    """
+
+    name: str
+    excludes: tuple[str, ...] = ()
+    problem: Any = None  # until it is bound
+    n_weights: int  # of a bound objective
+    n_sequences: int
+    is_convex = True
+    depends_on_scores_only = False
+
+    def bind(self, problem: Problem) -> Self:
+        """Return a copy of this criterion that is bound to labelled data."""
+        bound = copy.copy(self)
+        bound.problem = problem
+        bound.n_weights, bound.n_sequences = problem.n_weights, problem.n_sequences
+        bound._prepare()
+        return bound
+
+    def _prepare(self):
+        """Compute everything that does not depend on the weights."""
+
+    def starting_objective(self) -> Objective | None:
+        """Return the criterion that trains the starting weights, or None to start from 0."""
+        return None
+
+    def separates(self, w: np.ndarray) -> bool:
+        """Return whether ``w`` makes the labels of each sequence more probable than all other labellings together.
+
+        These labels then have the highest score. As ``w`` is multiplied by larger numbers, their probabilities approach
+        1, and the criterion approaches 0: there is no optimum without a penalty on these weights.
+        """
+        return self.problem.separated_by(w)
 
 
 class NegativeLogLikelihood(Objective):
@@ -124,3 +176,6 @@ class LocalFeatureMatching(Objective):
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient, by a plain forward and backward pass and one on dual numbers."""
         return self.problem.matching.value_gradient(w)
+
+
+OBJECTIVES: dict[str, type[Objective]] = {kind.name: kind for kind in (NegativeLogLikelihood, LocalFeatureMatching)}

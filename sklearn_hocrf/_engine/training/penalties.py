@@ -1,7 +1,7 @@
 """Penalties on the weights: functions of a vector, independent of sequences.
 
 A penalty has a smooth part, whose value and gradient solvers use, and possibly a sum of ``strength * abs(w)``. Solvers
-know penalties by the methods of :class:`Penalty` alone. ``_estimator.fit.training.Prior`` makes penalties from
+know penalties by the methods of :class:`Penalty` alone. ``_estimator.fit.penalties.Prior`` makes penalties from
 ``sigma_reg`` and ``l1_reg``.
 """
 

@@ -12,7 +12,7 @@ from ..._data._settings import is_integer
 from ..inference.candidates import LevelZero, train_level_zero
 from ..inference.lattice import LatticeModel
 from ..structure.layout import WeightLayout
-from .of_objectives import Problem
+from .problem import Problem
 
 
 def most_states(n_candidates: int) -> int:

@@ -6,17 +6,11 @@ from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils import check_random_state
 
-from ..._data._settings import check, is_integer
 from ..._data.batch import Sequences
 from ..._data.tagger import Labelling
-from ..._data.warnings import warn_user
-from ..._engine.inference.answers import BestLabellings
-from .fitted_model import FittedModel, Query
-
-_MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths
+from .fitted_model import FittedModel
+from .query import check_level, check_nbest, check_samples, entropy_of, nbest, samples
 
 
 class AnswersMixin:
@@ -169,103 +163,3 @@ class AnswersMixin:
         """
         check_level(level)
         return entropy_of(FittedModel(self).ask(X, known), level)
-
-
-def check_nbest(n: Any, accept: Any, max_candidates: Any) -> None:
-    """Raise a ValueError for invalid arguments of ``predict_nbest``."""
-    check(is_integer(n) and n >= 1, "n", "an integer of at least 1", n)
-    check(accept is None or callable(accept), "accept", "a callable or None", accept)
-    check(is_integer(max_candidates) and max_candidates >= 1, "max_candidates", "a positive integer", max_candidates)
-
-
-def check_samples(n_samples: Any, random_state: Any) -> int:
-    """Return the seed of samples, or raise a ValueError for invalid arguments of ``sample``."""
-    check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
-    return int(check_random_state(random_state).randint(2**31))
-
-
-def check_level(level: Any) -> None:
-    """Raise a ValueError for an invalid ``level`` of entropies."""
-    check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
-
-
-def nbest(query: Query, n: int, accept: Callable[[Any], bool] | None, max_candidates: int) -> list[list[Labelling]]:
-    """Return what ``predict_nbest`` returns."""
-    posterior, log_z = query.posterior.with_log_z()
-    batch, least = posterior.batch, n if accept is None else max_candidates
-    found: list[list[Labelling]] = [[] for _ in range(len(batch))]
-    asked, waiting = n, np.arange(len(batch))
-    while len(waiting):
-        short = []
-        for chosen in _portions(waiting, batch.lengths, asked):
-            part = posterior if len(chosen) == len(batch) else posterior.part(chosen)
-            candidates = _candidates(query._replace(posterior=part), part.best_labellings(asked), log_z[chosen])
-            for slot, sequence in enumerate(chosen.tolist()):
-                accepted = [c for c in candidates[slot] if accept is None or accept(c.labels)]
-                found[sequence] = accepted[:n]
-                if len(accepted) < n and len(candidates[slot]) == asked:
-                    short.append(sequence)
-        if asked >= least:
-            _warn_of_short(short, n, found, asked)
-            break
-        asked, waiting = min(4 * asked, max_candidates), np.array(short, dtype=np.int64)
-    return found
-
-
-def samples(query: Query, n_samples: int, seed: int) -> list[list[Any]]:
-    """Return what ``sample`` returns."""
-    drawn = _labellings(query, *(table.T for table in query.posterior.draw(n_samples, seed)))
-    n_sequences = len(query.posterior.batch)
-    return [drawn[first::n_sequences] for first in range(n_sequences)]
-
-
-def entropy_of(query: Query, level: str) -> Any:
-    """Return what ``entropy`` returns."""
-    if level == "sequence":
-        return query.posterior.entropy()
-    return query.reshape(_entropy_of_rows(query.class_marginals()))
-
-
-def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[np.ndarray]:
-    """Return the sequences in portions such that the labels of all candidates take little memory."""
-    before = np.cumsum(lengths[sequences]) - lengths[sequences]
-    _, firsts = np.unique(before * n_best // _MOST_LABELS, return_index=True)
-    return np.split(sequences, firsts[1:])
-
-
-def _candidates(query: Query, best: BestLabellings, log_z: np.ndarray) -> list[list[Labelling]]:
-    """Return the best labellings of each sequence for users."""
-    n_sequences, score = len(log_z), best.score - best.regret + query.posterior.reduction
-    log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded alike for all
-    labellings = _labellings(query, best.codes, best.lengths)
-    rows = list(map(Labelling, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
-    n_found = (best.regret < np.inf).sum(axis=0).tolist()
-    return [rows[first::n_sequences][:n] for first, n in enumerate(n_found)]
-
-
-def _labellings(query: Query, codes: np.ndarray, lengths: np.ndarray) -> list:
-    """Return labellings of all sequences, shape (n, N), one after the other, as :meth:`predict` returns them."""
-    posterior, offsets = query.posterior, query.posterior.batch.offsets
-    every = np.append((offsets[:-1] + offsets[-1] * np.arange(len(codes))[:, None]).ravel(), codes.size)
-    return query.targets.as_predicted(posterior.model.labelling(every, codes.ravel(), lengths.ravel()), every)
-
-
-def _warn_of_short(short: list[int], n: int, found: list[list[Labelling]], asked: int) -> None:
-    """Warn of sequences with fewer than n accepted labellings."""
-    if short:
-        others = f" (likewise for {len(short) - 1} other sequences)" if len(short) > 1 else ""
-        warn_user(
-            f"sequence {short[0]}: only {len(found[short[0]])} of its {asked} best labellings are accepted, fewer than "
-            f"{n}{others}. Increase max_candidates"
-        )
-
-
-def _entropy_of_rows(probabilities: ArrayLike) -> np.ndarray:
-    """Return the entropies of the rows of a table, without differences of numbers near 1."""
-    table = np.array(probabilities, dtype=np.float64)
-    rows = np.arange(len(table))
-    table[rows, table.argmax(axis=1)] = 0.0
-    rest = table.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        others = -np.where(table > 0, table * np.log(table), 0.0).sum(axis=1)
-        return others - np.where(rest < 1, (1.0 - rest) * np.log1p(-rest), 0.0)

@@ -14,11 +14,12 @@ from ..._engine.inference.families import LATTICE, Family, recursion_of
 from ..._engine.inference.model import Model
 from ..._engine.structure.layout import WeightLayout
 from ..._engine.structure.segment_layout import SegmentLayout
-from ..._engine.training import TrainingState
 from ..._engine.training.pruning import checked_level_zero
+from ..._engine.training.stochastic import TrainingState
 from ..._reading._token_targets import TokenTargets
 from ..._reading.inputs import FeatureSpace
 from ..._reading.targets import SegmentTargets
+from ..labels.kinds import class_of_layouts
 from ..labels.patterns import pattern_labels
 from ..labels.tags import SegmentTags
 from .one_call import OneCall
@@ -126,7 +127,7 @@ class FittedState(NamedTuple):
         targets_class : type
             Required class of the targets. That of the layout checks its own parts when it is created.
         """
-        layout, targets, layout_class = self.layout, self.targets, targets_class.layout_class()
+        layout, targets, layout_class = self.layout, self.targets, class_of_layouts(targets_class)
         if type(layout) is not layout_class or not hasattr(layout, "n_weights"):
             raise ValueError(f"the layout of the weights is a {type(layout).__name__}, not a {layout_class.__name__}")
         weights = _numbers(self.weights, "weights", layout.n_weights)

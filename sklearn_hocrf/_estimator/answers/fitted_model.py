@@ -3,66 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..._data.arrays import offsets_of
 from ..._data.batch import SequenceBatch
-from ..._data.masks import Mask, both
+from ..._data.masks import Mask
+from ..._data.messages import warn_user
 from ..._data.segments import NO_LIMIT
-from ..._data.warnings import warn_user
 from ..._engine.inference.families import SEGMENTS, Family
 from ..._engine.inference.labelled import LabelledBatch
 from ..._engine.inference.model import Model
 from ..._engine.inference.posterior import Evidence, Posterior
-from ..._engine.structure.layout import WeightLayout
 from ..._engine.structure.segment_ages import MOST_AGES, what_needs_lengths
-from ..._reading.inputs import FeatureSpace, TrainingData, check_sequence_weight, read_sequences
-from ..labels.patterns import pattern_labels
+from ..._reading.inputs import check_sequence_weight, read_sequences
 from .fitted import FittedState
-
-
-class Query(NamedTuple):
-    """Sequences about which a model is asked, and the form of its answers.   N tokens."""
-
-    posterior: Any  # Posterior
-    targets: Any  # TokenTargets or SegmentTargets
-    form: str = "sequences"  # of X
-
-    def class_marginals(self) -> np.ndarray:
-        """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
-        channels = self.targets.tag_channels()
-        if channels is None:
-            return self.posterior.marginals()
-        table = self.posterior.tag_marginals(channels)
-        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
-
-    def reshape(self, rows: np.ndarray) -> Any:
-        """Reshape one row per token to the form of X."""
-        if self.form == "table":
-            return rows
-        batch = self.posterior.batch
-        if self.form == "grid":
-            length = int(batch.lengths[0]) if len(batch) else 0
-            return rows.reshape(len(batch), length, *rows.shape[1:])
-        return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
-
-    def labelled(self, known: Any) -> LabelledBatch:
-        """Return the sequences with labels, which are a :class:`Known`."""
-        posterior, plan, support = self.posterior, self.posterior.plan, self.posterior.support
-        if not known.is_complete:
-            event = plan.masked(both(support, known.mask), may_be_impossible=True)
-            return LabelledBatch(plan, None, event, known.is_impossible)
-        truth = self.targets.labelling_of(known)
-        is_impossible = np.zeros(len(posterior.batch), dtype=bool)
-        if support is not None:
-            is_impossible = ~_are_possible(support, posterior.batch.offsets, posterior.model.label_codes(truth))
-        return LabelledBatch(plan, truth, None, is_impossible)
+from .query import Query
 
 
 class FittedModel:
@@ -182,18 +140,6 @@ class FittedModel:
         mask = None if borders is None else Mask.of_borders(batch.offsets, borders)
         return self.model().given(batch, mask, self.n_jobs, evidence)
 
-    # --- training -----------------------------------------------------------------------------------------------------
-
-    def last_weights(self, layout: WeightLayout, data: TrainingData) -> np.ndarray:
-        """Return the weights under another layout, matched by pattern and feature; 0 for new ones."""
-        old, state, labels = self.estimator, self.state, data.targets.labels
-        rows = _matching(pattern_labels(layout.patterns, labels), old.patterns_)
-        columns = _matching(*_feature_keys(data.features, state.features))
-        parts = _matching(data.parts.names.tolist(), old.label_parts_.tolist())
-        coef = rows @ old.coef_ @ columns.T, parts @ old.part_coef_ @ columns.T
-        token_coef = rows[: len(labels), : len(self.labels)] @ state.layout.token_coef(state.weights)
-        return layout.weights(rows @ old.pattern_coef_, *coef, token_coef)
-
     def divided_by(self, temperature: float) -> Any:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
         state, divided = self.state, copy.copy(self.estimator)
@@ -202,30 +148,6 @@ class FittedModel:
         state = state._replace(weights=state.weights / temperature, temperature=total, stream=None)
         state.checked(type(self.targets)).set_on(divided)
         return divided
-
-
-def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return which sequences have labels that a mask allows at each token; -1 is not a label."""
-    is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
-    n_forbidden = offsets_of(~is_allowed)
-    return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]
-
-
-def _feature_keys(new: FeatureSpace, old: FeatureSpace) -> tuple[Sequence, Sequence]:
-    """Return keys of the features of two fits: names if both have them, otherwise indices."""
-    if new.names is not None and old.names is not None:
-        return new.names, old.names
-    if new.n_features == old.n_features:
-        return range(new.n_features), range(old.n_features)
-    return range(new.n_features), [None] * old.n_features
-
-
-def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
-    """Return the 0/1 matrix of shape (len(new), len(old)) that marks equal keys."""
-    index_of = {key: i for i, key in enumerate(old)}
-    pairs = [(i, index_of[key]) for i, key in enumerate(new) if key in index_of]
-    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))
 
 
 def warn_of_unlimited_lengths(layout: Any, batch: SequenceBatch, *others: str) -> None:

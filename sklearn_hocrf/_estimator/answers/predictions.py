@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from ..._data.batch import Sequences
 from ..labels.patterns import pattern_codes
-from .fitted_model import FittedModel, Query
+from .fitted_model import FittedModel
 from .one_call import one_call, predict_one
+from .query import labels_of_query
 
 
 class PredictionsMixin:
@@ -320,12 +321,3 @@ class PredictionsMixin:
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
         labelled = fitted.read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
         return labelled.log_likelihood(fitted.model())
-
-
-def labels_of_query(query: Query) -> Any:
-    """Return the labels of the best labellings, in the form of X."""
-    targets = query.targets
-    labelling = query.posterior.decode()
-    if query.form == "sequences" or targets.scheme == "segments":
-        return targets.as_predicted(labelling, query.posterior.batch.offsets)
-    return query.reshape(targets.classes[targets.token_codes(labelling)])

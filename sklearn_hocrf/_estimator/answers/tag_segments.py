@@ -6,19 +6,12 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from ..._data._settings import check, is_number
 from ..._data.checks import check_choice
-from ..._data.schemes import mixed_tags, segment_lists, segments_of_tags
-from ..._data.segments import Segments
-from ..labels.tags import SEGMENT_SCHEMES, SegmentTags, read_segment_tags, scheme_of, segment_tables
-from .fitted_model import FittedModel, Query
+from ..._reading.schemes import segment_lists
+from ..labels.tags import SEGMENT_SCHEMES, SegmentTags, scheme_of, segment_tables
+from .fitted_model import FittedModel
 from .one_call import one_call
-
-
-def check_threshold(threshold: Any) -> None:
-    """Raise a ValueError unless a threshold is a probability or None."""
-    is_valid = threshold is None or (is_number(threshold) and 0 <= threshold <= 1)
-    check(is_valid, "threshold", "a probability, a number in [0, 1], or None", threshold)
+from .query import check_threshold, segments_of_codes, segments_of_query, tags_of_labels
 
 
 class TagSegmentsMixin:
@@ -136,7 +129,7 @@ class TagSegmentsMixin:
         one = one_call(fitted.estimator, X) if threshold is None and known is None else None
         if one is not None and (codes := one.ask("decode", X)) is not None:
             offsets = np.array([0, len(codes)])
-            segments = _segments_of(codes, offsets, tags)
+            segments = segments_of_codes(codes, offsets, tags)
             if not with_probability:
                 return segment_lists(segments, offsets, tags.names.tolist())
             probability = one.ask("segment_probabilities", X, segments, tags.tags)
@@ -151,23 +144,6 @@ class TagSegmentsMixin:
         return scheme_of(fitted._state.trained_with.get("constraints"), fitted.classes_)
 
 
-def segments_of_query(query: Query, tags: SegmentTags, threshold: float | None, with_probability: bool) -> list:
-    """Return what ``predict_segments`` returns."""
-    posterior, offsets = query.posterior, query.posterior.batch.offsets
-    if threshold is not None:
-        segments, probability = posterior.segment_marginals(threshold, tags.tags)
-        return segment_tables(offsets, segments, probability, tags.names)
-    segments = _segments_of(posterior.decode(), offsets, tags)
-    if not with_probability:
-        return segment_lists(segments, offsets, tags.names.tolist())
-    return segment_tables(offsets, segments, posterior.segment_probabilities(segments, tags.tags), tags.names)
-
-
-def _segments_of(codes: np.ndarray, offsets: np.ndarray, tags: SegmentTags) -> Segments:
-    """Return the segments that labels encode."""
-    return segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], offsets).without(-1)
-
-
 def _tag_table(fitted: FittedModel, scheme: str) -> SegmentTags:
     """Return the labels of a fitted model as tags of segments."""
     check_choice("scheme", scheme, SEGMENT_SCHEMES)
@@ -175,17 +151,3 @@ def _tag_table(fitted: FittedModel, scheme: str) -> SegmentTags:
     if scheme not in tables.tags:
         tables.tags[scheme] = tags_of_labels(fitted.labels, scheme, fitted.state.trained_with.get("constraints"))
     return tables.tags[scheme]
-
-
-def tags_of_labels(labels: np.ndarray, scheme: str, constraints: Any) -> SegmentTags:
-    """Return the labels of a model with some constraints as tags of segments."""
-    if scheme == "auto":
-        scheme = scheme_of(constraints, labels)
-        _refuse_mixture(labels.tolist(), scheme)
-    return read_segment_tags(labels, scheme, "scheme")
-
-
-def _refuse_mixture(labels: list, scheme: str) -> None:
-    """Raise a ValueError if some labels look like tags although not all labels are tags of one scheme."""
-    if scheme == "runs" and (fault := mixed_tags(labels)):
-        raise ValueError(f'scheme="auto": {fault}: name the scheme, or "runs" of equal labels')

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..._engine.training import STOPPED, Progress, SolverReport
+from ..._engine.training.solvers import STOPPED, Progress, SolverReport
 from ..._reading.inputs import read_sequences, read_training_sequences
 from ..answers.fitted import FittedState
-from .training import TRAINING
+from .progress import TRAINING
 
 # names of tasks
 FIT = "fit"

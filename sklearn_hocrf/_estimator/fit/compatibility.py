@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._data.checks import short
-from ..._engine.training import SGD
-from ..._engine.training.of_objectives import OBJECTIVES
+from ..._engine.training.objectives import OBJECTIVES
+from ..._engine.training.stochastic import SGD
 
 
 def is_stochastic(solver: Any) -> bool:

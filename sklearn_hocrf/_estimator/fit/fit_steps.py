@@ -12,36 +12,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._data.masks import Mask, both
-from ..._data.warnings import unwarned, warn_user
+from ..._data.messages import unwarned, warn_user
 from ..._engine.inference.families import CHAIN, SEGMENTS, Family, recursion_of
 from ..._engine.inference.posterior import Evidence
 from ..._engine.structure.label_sets import SetSequences
 from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from ..._engine.structure.pairs import PairRule
 from ..._engine.structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
-from ..._engine.training import SolverReport
-from ..._engine.training.of_objectives import Problem
 from ..._engine.training.penalties import Penalty
+from ..._engine.training.problem import Problem
 from ..._engine.training.pruning import prune, prune_held_out
-from ..._reading.inputs import (
-    TrainingData,
-    TrainingSequences,
-    read_training_sequences,
-    refuse_no_tokens,
-    sequences_like,
-)
+from ..._engine.training.solvers import SolverReport
+from ..._reading.inputs import TrainingSequences, read_training_sequences, refuse_no_tokens, sequences_like
 from ..._sklearn.names import check_declared
 from ..answers.fitted import FittedState
 from ..answers.fitted_model import FittedModel, warn_of_unlimited_lengths
 from ..labels.constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
+from ..labels.kinds import layout_builder, possible_patterns
 from ..labels.label_parts import compile_label_parts
 from ..labels.patterns import ObservedPatterns, select_patterns
 from ..labels.tags import history_of_labels
 from .callbacks import FitTasks
 from .compatibility import refuse
-from .parameters import check_parameters, resolve_feature_orders
+from .parameters import check_parameters
+from .penalties import Prior, resolve_feature_orders
 from .progress import lines_of
-from .training import Prior, Training, choose_training, warn_not_converged
+from .training import Training, TrainingData, choose_training, last_weights, warn_not_converged, with_targets
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
 
@@ -77,7 +73,7 @@ class FitSteps:
         problem = self.problem(data, layout)
         start = np.broadcast_to(0.0, problem.n_weights)
         if is_warm:
-            start = FittedModel(estimator).last_weights(layout, data)
+            start = last_weights(FittedModel(estimator), layout, data)
         certain = [] if runs is None else [self.pose(layout, runs)]
         watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
         stages = training.run([*certain, problem], penalty, start, is_warm, watch)
@@ -140,7 +136,7 @@ class FitSteps:
         history = self.history(targets.labels)
         rules = compile_constraints(constraints, targets.labels, history)
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
-        data = sequences.with_targets(targets, rules, parts).with_labelled_runs()
+        data = with_targets(sequences, targets, rules, parts).with_labelled_runs()
         if data.has_missing_labels and self.family is SEGMENTS:
             return data  # constraints concern neighbours, which segments with gaps between them are not
         units = targets.units(data.batch)
@@ -195,7 +191,7 @@ class FitSteps:
         table = select_patterns(given, labels, observed, estimator.max_order, estimator.min_count)
         is_given = not isinstance(given, str)
         table = without_forbidden_patterns(data.rules, estimator.constraints, table, labels, is_given)
-        return data.targets.possible(table)
+        return possible_patterns(data.targets, table)
 
     def layout_builder(
         self, data: TrainingData, patterns: PatternTable, like: WeightLayout | None = None
@@ -208,7 +204,7 @@ class FitSteps:
         orders = resolve_feature_orders(estimator.feature_order, estimator.max_order, data.features.names)
         rule = PairRule(orders, estimator.min_count, estimator.all_pairs)
         frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
-        return data.targets.builder(frame if like is None else LayoutFrame.like(like), rule, self.intercepts)
+        return layout_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule, self.intercepts)
 
     def layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Any = None) -> WeightLayout:
         """Return the layout of the weights.

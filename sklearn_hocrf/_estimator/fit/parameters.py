@@ -10,14 +10,13 @@ import numpy as np
 
 from ..._data._settings import is_integer
 from ..._data.checks import refuse_iterator, short
-from ..._data.schemes import PREFIXES
-from ..._data.warnings import warn_user
-from ..._engine.training import LBFGS, SGD
-from ..._engine.training.of_objectives import OBJECTIVES
+from ..._engine.training.lbfgs import LBFGS
+from ..._engine.training.objectives import OBJECTIVES
+from ..._engine.training.stochastic import SGD
+from ..._reading.schemes import PREFIXES
 from ..._sklearn.names import N_JOBS, Interval, StrOptions
 from ..labels.constraints import Constraints, check_constraints
 from ..labels.label_parts import check_label_parts
-from .penalties import match_prefixes, unmatched
 
 PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "max_order": [Interval(Integral, 0, None, closed="left")],
@@ -99,7 +98,7 @@ def _check_reg(name: str, reg: Any, check: Callable[[Any], None]) -> None:
 
 def is_group_key(key: Any) -> bool:
     """Return whether a key is valid for :mod:`sklearn_hocrf._estimator.fit.penalties`."""
-    is_pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and _is_order(key[1])
+    is_pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and is_order(key[1])
     return key is None or isinstance(key, str) or is_pair
 
 
@@ -133,15 +132,15 @@ def check_patterns(patterns: Any) -> None:
 
 def _check_orders_of_prefixes(feature_order: Any) -> None:
     for prefix, orders in feature_order.items():
-        is_tuple_of_orders = isinstance(orders, tuple) and len(orders) > 0 and all(map(_is_order, orders))
-        if not isinstance(prefix, str) or not (_is_order(orders) or is_tuple_of_orders):
+        is_tuple_of_orders = isinstance(orders, tuple) and len(orders) > 0 and all(map(is_order, orders))
+        if not isinstance(prefix, str) or not (is_order(orders) or is_tuple_of_orders):
             raise ValueError(
                 "feature_order maps name prefixes to an int k (orders 0..k) or a tuple of exact orders; "
                 f"got {prefix!r}: {orders!r}"
             )
 
 
-def _is_order(value: Any) -> bool:
+def is_order(value: Any) -> bool:
     return is_integer(value) and int(value) >= 0
 
 
@@ -161,55 +160,7 @@ _LIMITS = "an integer >= 1, inf or a pair (least, most)"
 def _are_limits(given: Any) -> bool:
     """Return whether these are the most tokens of a segment, or a pair of the least and the most, which may be None."""
     least, most = given if isinstance(given, tuple) and len(given) == 2 else (1, given)
-    if not _is_order(least) or least < 1:
+    if not is_order(least) or least < 1:
         return False
-    is_most = _is_order(most) or isinstance(most, Real) and most == np.inf
+    is_most = is_order(most) or isinstance(most, Real) and most == np.inf
     return most is None and isinstance(given, tuple) or is_most and most >= least
-
-
-def resolve_feature_orders(feature_order: Any, max_order: int, names: Any) -> tuple[int, ...] | list[tuple[int, ...]]:
-    """Return the orders of the patterns with which each feature is paired.
-
-    Parameters
-    ----------
-    feature_order : int or dict
-        The parameter of the estimators.
-    max_order : int
-        Highest order of patterns.
-    names : sequence of str, or None
-        Names of the features, if they have any.
-
-    Returns
-    -------
-    orders : tuple of int, or list of tuples of int
-        Exact orders: one tuple for all features, or one per feature.
-
-    Raises
-    ------
-    ValueError
-        For a dict if features have no names.
-
-    Warns
-    -----
-    UserWarning
-        For a prefix without a matching name.
-    """
-    if not isinstance(feature_order, dict):
-        return _orders_up_to(feature_order, max_order)
-    if names is None:
-        raise ValueError(f"feature_order={feature_order!r} selects features by name, but X has no feature names")
-    prefixes = list(feature_order)
-    choice, by_length = np.full(len(names), -1), match_prefixes(names, prefixes)
-    for matched in by_length:  # longer prefixes come later and win
-        choice[matched >= 0] = matched[matched >= 0]
-    for index in unmatched(by_length, len(prefixes)):
-        warn_user(f"feature_order: no feature name begins with {prefixes[index]!r}")
-    choices = []
-    for orders in feature_order.values():
-        choices.append(_orders_up_to(orders, max_order) if _is_order(orders) else tuple(sorted(set(orders))))
-    choices.append((0,))  # index -1: no prefix matches
-    return [choices[index] for index in choice.tolist()]
-
-
-def _orders_up_to(order: int, max_order: int) -> tuple[int, ...]:
-    return tuple(range(min(order, max_order) + 1))

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 
 from ..._data.checks import short
 from ..._engine.structure.layout import WeightLayout
-from ..._engine.training import TrainingState, one_blas_thread
-from ..._reading.inputs import TrainingData, read_training_sequences
+from ..._engine.training.solvers import one_blas_thread
+from ..._engine.training.stochastic import TrainingState
+from ..._reading.inputs import read_training_sequences
 from ..._sklearn.names import available_if, fit_context
 from ..answers.fitted import FittedState
 from ..answers.fitted_model import FittedModel
@@ -23,7 +24,7 @@ from ..labels.constraints import Rules
 from .compatibility import is_stochastic
 from .fit_steps import FitSteps
 from .parameters import check_patterns
-from .training import warn_not_converged
+from .training import TrainingData, warn_not_converged
 
 
 def _can_stream(estimator: Any) -> bool:

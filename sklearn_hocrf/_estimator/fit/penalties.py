@@ -1,18 +1,19 @@
-"""Groups of weights, named by keys: pairs by pattern order or feature name, patterns by order.
-
-A key is ("features", k), the pairs of features and patterns of order k; ("patterns", k), the biases of patterns of
-order k; "prefix" or ("prefix", k), the pairs of features whose names begin with the prefix, of all orders or of one; or
-None, all weights that no other key covers. Tuples that begin with "features" or "patterns" never mean prefixes.
-"""
+"""The penalty of each weight: groups of weights, prefixes of feature names, orders of features."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._data.checks import short
+from ..._data.messages import warn_user
 from ..._engine.structure.layout import WeightLayout
+from ..._engine.training.penalties import Penalty
+from ..labels.tags import names_in_patterns
+from .compatibility import has_l1
+from .parameters import is_order
 
 _KINDS = ("features", "patterns")
 
@@ -115,3 +116,127 @@ def match_prefixes(names: Iterable, prefixes: Sequence[str]) -> list[np.ndarray]
 def unmatched(by_length: list[np.ndarray], n_prefixes: int) -> list[int]:
     """Return the indices of the prefixes with which no name begins, given the result of :func:`match_prefixes`."""
     return np.setdiff1d(np.arange(n_prefixes), np.concatenate(by_length)).tolist() if by_length else []
+
+
+class Prior(NamedTuple):
+    """The prior of ``sigma_reg`` and ``l1_reg``: the only place that turns them into a penalty."""
+
+    sigma_reg: Any
+    l1_reg: Any
+
+    def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Penalty:
+        """Return the penalty on the weights of a layout.
+
+        Parameters
+        ----------
+        layout : WeightLayout
+        names : sequence of str, or None
+            Names of the layout's features, if they have any: mappings may have prefixes of them.
+        labels : ndarray of shape (L,), or None
+            The user's labels, for errors.
+
+        Raises
+        ------
+        ValueError
+            For a weight that no key of a mapping covers, and for prefixes where features have no names.
+        """
+
+        def of_weights(name: str) -> np.ndarray:
+            given = getattr(self, name)
+            if isinstance(given, Mapping):
+                return values_by_group(name, given, layout, names, labels)
+            return np.array([given], dtype=np.float64)
+
+        precision = (1.0 / of_weights("sigma_reg")) ** 2
+        return Penalty(precision, of_weights("l1_reg") if has_l1(self.l1_reg) else 0.0)
+
+    def warn_of_unused_prefixes(self, names: Any) -> None:
+        """Warn of prefixes in mappings with which no feature name begins."""
+        for parameter, given in zip(self._fields, self, strict=True):
+            prefixes = _prefixes(given) if isinstance(given, Mapping) else []
+            for index in unmatched(match_prefixes(names, prefixes), len(prefixes)) if prefixes else ():
+                warn_user(f"{parameter}: no feature name begins with {short(prefixes[index])}")
+
+
+def values_by_group(
+    parameter: str, given: Mapping, layout: WeightLayout, names: Any, labels: np.ndarray | None
+) -> np.ndarray:
+    """Return for each weight the value of the mapping's key that covers it."""
+    if names is None and _prefixes(given):
+        raise ValueError(f"{parameter}={short(given)} selects features by name, but X has no feature names")
+    keys = list(given)
+    groups = weight_groups(layout, names, keys)
+    uncovered = np.flatnonzero(groups < 0)
+    if len(uncovered):
+        raise ValueError(_not_covered(parameter, int(uncovered[0]), layout, names, labels))
+    return np.array([given[key] for key in keys], dtype=np.float64)[groups]
+
+
+def _prefixes(keys: Iterable) -> list[str]:
+    """Return the distinct prefixes of feature names in keys."""
+    return list(dict.fromkeys(prefix for prefix in map(prefix_of_key, keys) if prefix is not None))
+
+
+def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, labels: np.ndarray | None) -> str:
+    """Return the message about a weight that no key covers."""
+    is_pair, order = weight < layout.n_pairs, int(layout.order_of_weight[weight])
+    row = layout.row_of_weight[weight]
+    what = "a part of labels"
+    if row < len(layout.patterns.lengths):
+        codes = layout.patterns.labels[row, -order - 1 :].tolist()
+        names_of = None if labels is None else names_in_patterns(labels, layout.patterns.history)
+        run = tuple(codes if names_of is None else (names_of[code] for code in codes))
+        what = f"the pattern {short(run, 40)} of order {order}"
+    if is_pair:
+        feature = int(layout.pair_feature[weight])
+        what = f"the feature {short(feature if names is None else str(names[feature]), 40)} with {what}"
+    key = ("features" if is_pair else "patterns", order)
+    return f"{parameter} has no key for the weight of {what}: add {key!r}, or None for the rest"
+
+
+def resolve_feature_orders(feature_order: Any, max_order: int, names: Any) -> tuple[int, ...] | list[tuple[int, ...]]:
+    """Return the orders of the patterns with which each feature is paired.
+
+    Parameters
+    ----------
+    feature_order : int or dict
+        The parameter of the estimators.
+    max_order : int
+        Highest order of patterns.
+    names : sequence of str, or None
+        Names of the features, if they have any.
+
+    Returns
+    -------
+    orders : tuple of int, or list of tuples of int
+        Exact orders: one tuple for all features, or one per feature.
+
+    Raises
+    ------
+    ValueError
+        For a dict if features have no names.
+
+    Warns
+    -----
+    UserWarning
+        For a prefix without a matching name.
+    """
+    if not isinstance(feature_order, dict):
+        return _orders_up_to(feature_order, max_order)
+    if names is None:
+        raise ValueError(f"feature_order={feature_order!r} selects features by name, but X has no feature names")
+    prefixes = list(feature_order)
+    choice, by_length = np.full(len(names), -1), match_prefixes(names, prefixes)
+    for matched in by_length:  # longer prefixes come later and win
+        choice[matched >= 0] = matched[matched >= 0]
+    for index in unmatched(by_length, len(prefixes)):
+        warn_user(f"feature_order: no feature name begins with {prefixes[index]!r}")
+    choices = []
+    for orders in feature_order.values():
+        choices.append(_orders_up_to(orders, max_order) if is_order(orders) else tuple(sorted(set(orders))))
+    choices.append((0,))  # index -1: no prefix matches
+    return [choices[index] for index in choice.tolist()]
+
+
+def _orders_up_to(order: int, max_order: int) -> tuple[int, ...]:
+    return tuple(range(min(order, max_order) + 1))

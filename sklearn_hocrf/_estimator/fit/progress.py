@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._engine.training import Minimizer, Progress, SolverReport
+from ..._engine.training.solvers import Minimizer, Progress, SolverReport
 
 STARTING = "training of the weights to start from"  # name of a part
 SECONDS_BETWEEN_LINES = 1.0  # of the whole process, at the least
@@ -152,3 +152,6 @@ def lines_of(solver: Minimizer) -> ProgressLines:
     """Return the progress lines of a solver; if it writes none, lines that are discarded."""
     callback = solver.callback
     return callback if isinstance(callback, ProgressLines) else ProgressLines(None, 0)
+
+
+TRAINING = "training"  # name of the last stage, which trains the weights of the model

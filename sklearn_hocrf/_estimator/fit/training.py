@@ -1,113 +1,42 @@
-"""Training: choose criterion, prior and solver, check their compatibility, run them, and report."""
+"""Training: its data, criterion, prior and solver, their run, and the report."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._data.checks import short
-from ..._data.warnings import warn_unless_saved, warn_user
+from ..._data.arrays import joined_ranges
+from ..._data.batch import SequenceBatch, cut_sequences
+from ..._data.messages import warn_unless_saved, warn_user
+from ..._data.segments import MOST, are_counted
 from ..._engine.structure.layout import WeightLayout
-from ..._engine.training import LBFGS, SGD, Minimizer, Progress, Solver, SolverReport, one_blas_thread
-from ..._engine.training.of_objectives import OBJECTIVES, Objective, Problem, Tied
-from ..._engine.training.penalties import Penalty
-from ..._engine.training.tied_weights import Ties, tie_weights
-from ..labels.tags import names_in_patterns
-from .compatibility import has_l1, refuse
-from .penalties import match_prefixes, prefix_of_key, unmatched, weight_groups
-from .progress import STARTING, ProgressLines, lines_of
+from ..._engine.training.lbfgs import LBFGS
+from ..._engine.training.minimise import minimise
+from ..._engine.training.objectives import OBJECTIVES, Objective
+from ..._engine.training.solvers import Minimizer, Solver, SolverReport, one_blas_thread
+from ..._engine.training.stochastic import SGD
+from ..._reading.attributes import extend_vocabulary, sort_vocabulary
+from ..._reading.inputs import FeatureSpace, TrainingSequences
+from ..answers.fitted_model import FittedModel
+from ..labels.patterns import pattern_labels
+from .compatibility import refuse
+from .penalties import Prior
+from .progress import STARTING, TRAINING, ProgressLines, lines_of
 
 # (training by a solver, solver, name of the stage)
 Watch = Callable[[Callable[[Any], SolverReport], Minimizer, str], SolverReport]
-TRAINING = "training"  # name of the last stage, which trains the weights of the model
 # the largest change of a score, from a tolerance to the optimum, of all models of docs/develop/design.md
 _CHANGES = (3e-3, 0.001), (3e-2, 0.002), (1e-1, 0.006)
-_WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
+
 
 # ------------------------------------------------------------------------------------------------------------- choices
-
-
-class Prior(NamedTuple):
-    """The prior of ``sigma_reg`` and ``l1_reg``: the only place that turns them into a penalty."""
-
-    sigma_reg: Any
-    l1_reg: Any
-
-    def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Penalty:
-        """Return the penalty on the weights of a layout.
-
-        Parameters
-        ----------
-        layout : WeightLayout
-        names : sequence of str, or None
-            Names of the layout's features, if they have any: mappings may have prefixes of them.
-        labels : ndarray of shape (L,), or None
-            The user's labels, for errors.
-
-        Raises
-        ------
-        ValueError
-            For a weight that no key of a mapping covers, and for prefixes where features have no names.
-        """
-
-        def of_weights(name: str) -> np.ndarray:
-            given = getattr(self, name)
-            if isinstance(given, Mapping):
-                return values_by_group(name, given, layout, names, labels)
-            return np.array([given], dtype=np.float64)
-
-        precision = (1.0 / of_weights("sigma_reg")) ** 2
-        return Penalty(precision, of_weights("l1_reg") if has_l1(self.l1_reg) else 0.0)
-
-    def warn_of_unused_prefixes(self, names: Any) -> None:
-        """Warn of prefixes in mappings with which no feature name begins."""
-        for parameter, given in zip(self._fields, self, strict=True):
-            prefixes = _prefixes(given) if isinstance(given, Mapping) else []
-            for index in unmatched(match_prefixes(names, prefixes), len(prefixes)) if prefixes else ():
-                warn_user(f"{parameter}: no feature name begins with {short(prefixes[index])}")
-
-
-def values_by_group(
-    parameter: str, given: Mapping, layout: WeightLayout, names: Any, labels: np.ndarray | None
-) -> np.ndarray:
-    """Return for each weight the value of the mapping's key that covers it."""
-    if names is None and _prefixes(given):
-        raise ValueError(f"{parameter}={short(given)} selects features by name, but X has no feature names")
-    keys = list(given)
-    groups = weight_groups(layout, names, keys)
-    uncovered = np.flatnonzero(groups < 0)
-    if len(uncovered):
-        raise ValueError(_not_covered(parameter, int(uncovered[0]), layout, names, labels))
-    return np.array([given[key] for key in keys], dtype=np.float64)[groups]
-
-
-def _prefixes(keys: Iterable) -> list[str]:
-    """Return the distinct prefixes of feature names in keys."""
-    return list(dict.fromkeys(prefix for prefix in map(prefix_of_key, keys) if prefix is not None))
-
-
-def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, labels: np.ndarray | None) -> str:
-    """Return the message about a weight that no key covers."""
-    is_pair, order = weight < layout.n_pairs, int(layout.order_of_weight[weight])
-    row = layout.row_of_weight[weight]
-    what = "a part of labels"
-    if row < len(layout.patterns.lengths):
-        codes = layout.patterns.labels[row, -order - 1 :].tolist()
-        names_of = None if labels is None else names_in_patterns(labels, layout.patterns.history)
-        run = tuple(codes if names_of is None else (names_of[code] for code in codes))
-        what = f"the pattern {short(run, 40)} of order {order}"
-    if is_pair:
-        feature = int(layout.pair_feature[weight])
-        what = f"the feature {short(feature if names is None else str(names[feature]), 40)} with {what}"
-    key = ("features" if is_pair else "patterns", order)
-    return f"{parameter} has no key for the weight of {what}: add {key!r}, or None for the rest"
 
 
 def _choose_solver(parameters: Mapping[str, Any], name: str) -> Minimizer:
@@ -157,7 +86,7 @@ class Training(NamedTuple):
         with one_blas_thread():
             for problem, objective in criteria:
                 # a copy, because what a problem caches takes memory that the next stage does not need
-                train = partial(_minimise, objective, penalty, copy.copy(problem), start)
+                train = partial(minimise, objective, penalty, copy.copy(problem), start)
                 is_last = len(stages) == len(criteria) - 1
                 lines.part, name = ("", TRAINING) if is_last else (STARTING, STARTING)
                 stages.append(train(self.solver) if watch is None else watch(train, self.solver, name))
@@ -168,65 +97,6 @@ class Training(NamedTuple):
         """Return the criteria of all stages: first those that train the starting weights, last the criterion itself."""
         first = None if is_warm else self.objective.starting_objective()
         return [self.objective] if first is None else [first, self.objective]
-
-
-def _minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray, solver: Any) -> SolverReport:
-    """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
-    report = _minimise_tied(solver, objective, penalty, problem, start)
-    if report is None:
-        # a copy without other references, so that solvers can free it
-        report = solver.solve(objective.bind(problem), penalty, np.array(start))
-    if not report.stopped and _lacks_optimum(objective, penalty, problem, report.w):
-        remedy = (
-            "There is no optimum: the model separates the training data, so larger weights are always better. Use a "
-            "penalty on all weights, such as finite values of sigma_reg"
-        )
-        return report._replace(converged=False, remedy=remedy)
-    return report
-
-
-def _minimise_tied(
-    solver: Any, objective: Any, penalty: Any, problem: Problem, start: np.ndarray
-) -> SolverReport | None:
-    """Minimise over fewer variables if some weights must be equal; return None if none must, or if it is not worth it.
-
-    Attributes that always occur together get equal weights (see ``_engine.training.tied_weights``) if criterion and
-    solver treat equal weights alike.
-    """
-    if not (objective.depends_on_scores_only and solver.keeps_equal_weights_equal):
-        return None
-    ties = tie_weights(problem.layout, problem.batch, penalty.groups(len(start)))
-    tied = penalty.tied(ties.variable, ties.root)
-    if tied is None or len(ties.root) > _WORTH_TYING * len(start):
-        return None
-    # without a penalty, weights that start unequal stay unequal
-    if not tied.precisions(len(ties.root)).all() and not np.allclose(ties.widen(ties.narrow(start)), start):
-        return None
-    narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
-    report = _widening(solver, ties).solve(narrow, tied, ties.narrow(start))
-    return report._replace(w=ties.widen(report.w))
-
-
-def _widening(solver: Any, ties: Ties) -> Any:
-    """Return the solver, with a callback whose reports contain all weights."""
-    callback = solver.callback
-    if callback is None:
-        return solver
-
-    def tell(progress: Progress) -> Any:
-        def widened() -> SolverReport:
-            narrow = progress.report()
-            return narrow._replace(w=ties.widen(narrow.w))
-
-        return callback(progress._replace(report=widened))
-
-    return replace(solver, callback=tell)
-
-
-def _lacks_optimum(objective: Any, penalty: Any, problem: Problem, w: np.ndarray) -> bool:
-    """Return whether the objective is known to decrease without end as the unpenalised weights grow."""
-    is_free = penalty.free(len(w))
-    return bool(is_free.any()) and objective.bind(problem).separates(np.where(is_free, w, 0.0))
 
 
 # ----------------------------------------------------------------------------------------------------------- reporting
@@ -277,3 +147,120 @@ def _change_of_scores(report: SolverReport, value: float) -> list[str]:
     reached = float(np.sqrt(report.gap / value))
     change = next((f"up to {change:g}" for tol, change in _CHANGES if reached <= tol), f"more than {_CHANGES[-1][1]:g}")
     return [f"scores on new data may still change by {change}"]
+
+
+class TrainingData(NamedTuple):
+    """Validated training data. Sequences of weight 0 are left out, and those without tokens, which say nothing."""
+
+    batch: SequenceBatch
+    targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
+    sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
+    features: FeatureSpace
+    rules: Any = None  # constraints on the labels of these data: ``Rules``
+    parts: Any = None  # the parts of the labels: ``NamedParts``
+    sequence_ids: np.ndarray | None = None  # indices of the sequences in X, for messages; None for runs
+    runs: TrainingData | None = None  # if labels are missing: the longest runs of known ones, as separate sequences
+    counted: TrainingData | None = None  # if labels are missing: the longest runs of those that are known, or in sets
+    source: np.ndarray | None = None  # of such runs: the index of the sequence that contains it
+
+    @property
+    def labelled(self) -> TrainingData:
+        """The data without missing labels; they determine the structure of a model."""
+        return self if self.counted is None else self.counted
+
+    @property
+    def has_missing_labels(self) -> bool:
+        """Whether y has missing labels or sets."""
+        return self.targets.known is not None
+
+    def reindexed(self, features: FeatureSpace) -> TrainingData:
+        """Return the data with the feature ids of a larger vocabulary."""
+        vocabulary, names = features.vocabulary, features.names
+        batch, _ = extend_vocabulary(self.batch, self.features.vocabulary, vocabulary, names)
+        return self._replace(batch=batch, features=features)
+
+    @property
+    def n_labelled(self) -> int:
+        """The number of tokens with a known label, or a set that counts."""
+        known = self.targets.known
+        if known is None:
+            return self.batch.n_tokens
+        return int(np.sum(are_counted(known.allowed.sum(axis=1), len(self.targets.labels))))
+
+    def with_labelled_runs(self) -> TrainingData:
+        """Return the data with their runs, if y has missing labels.
+
+        Raises
+        ------
+        ValueError
+            If no label in y is known, or no segment as a whole.
+        """
+        if not self.has_missing_labels:
+            return self
+        targets = self.targets
+        runs = self._runs(targets)
+        counted = runs if targets.counted is None else self._runs(targets.counted)
+        if counted is None and self.n_labelled:
+            raise ValueError(
+                "no segment of y is known as a whole: beside a missing label, a run of labels may go on. Label whole "
+                'segments, or use HighOrderCRF(history="segments"), which learns from single labels'
+            )
+        if counted is None:
+            raise ValueError(
+                "y has only missing labels: no token or segment has a known label to learn from, or a set of at most "
+                f"{MOST} labels and at most half of all: larger sets count as missing"
+            )
+        return self._replace(runs=runs, counted=counted)
+
+    def _runs(self, targets) -> TrainingData | None:
+        """Return the longest runs of what targets know, as separate sequences; None if they know nothing."""
+        starts, stops = targets.known_runs(self.batch.offsets)
+        if not len(starts):
+            return None
+        source = np.searchsorted(self.batch.offsets, starts, side="right") - 1
+        targets = targets.of_runs(starts, stops, joined_ranges(starts, stops))
+        weight = None if self.sequence_weight is None else self.sequence_weight[source]
+        batch = cut_sequences(self.batch, starts, stops)
+        return self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, sequence_ids=None)
+
+
+def with_targets(sequences: TrainingSequences, targets: Any, rules: Any = None, parts: Any = None) -> TrainingData:
+    """Return the training data with targets of the sequences that are used, and the rules and parts of labels."""
+    batch, weight, features = sequences.batch, sequences.sequence_weight, sequences.features
+    if sequences.is_used is not None:
+        batch = batch[sequences.is_used]
+        weight = None if weight is None else weight[sequences.is_used]
+    if sequences.vocabulary is not None:
+        batch, vocabulary = sort_vocabulary(batch, sequences.vocabulary)
+        if features.vocabulary is not None:
+            batch, vocabulary = extend_vocabulary(batch, vocabulary, features.vocabulary, features.names)
+        features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
+    return TrainingData(batch, targets, weight, features, rules, parts, sequences.sequence_ids)
+
+
+def _feature_keys(new: FeatureSpace, old: FeatureSpace) -> tuple[Sequence, Sequence]:
+    """Return keys of the features of two fits: names if both have them, otherwise indices."""
+    if new.names is not None and old.names is not None:
+        return new.names, old.names
+    if new.n_features == old.n_features:
+        return range(new.n_features), range(old.n_features)
+    return range(new.n_features), [None] * old.n_features
+
+
+def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
+    """Return the 0/1 matrix of shape (len(new), len(old)) that marks equal keys."""
+    index_of = {key: i for i, key in enumerate(old)}
+    pairs = [(i, index_of[key]) for i, key in enumerate(new) if key in index_of]
+    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))
+
+
+def last_weights(fitted: FittedModel, layout: WeightLayout, data: TrainingData) -> np.ndarray:
+    """Return the weights under another layout, matched by pattern and feature; 0 for new ones."""
+    old, state, labels = fitted.estimator, fitted.state, data.targets.labels
+    rows = _matching(pattern_labels(layout.patterns, labels), old.patterns_)
+    columns = _matching(*_feature_keys(data.features, state.features))
+    parts = _matching(data.parts.names.tolist(), old.label_parts_.tolist())
+    coef = rows @ old.coef_ @ columns.T, parts @ old.part_coef_ @ columns.T
+    token_coef = rows[: len(labels), : len(fitted.labels)] @ state.layout.token_coef(state.weights)
+    return layout.weights(rows @ old.pattern_coef_, *coef, token_coef)

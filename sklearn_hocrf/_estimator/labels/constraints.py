@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..._data.checks import refuse_iterator, short
-from ..._data.labels import label_codes
-from ..._data.schemes import E, I, guessed_scheme, legal_tags, marks_ends, split_tag
 from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
 from ..._engine.structure.weighted_arcs import arcs_of_labels, compile_patterns
+from ..._reading.labels import label_codes
+from ..._reading.schemes import E, I, guessed_scheme, legal_tags, marks_ends, split_tag
 from .patterns import refuse_equal_neighbours
 from .tags import read_tags
 

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._data.arrays import offsets_of
-from ..._data.checks import is_missing, refuse_iterator, short
-from ..._data.warnings import warn_unless_saved
+from ..._data.checks import refuse_iterator, short
+from ..._data.messages import warn_unless_saved
 from ..._engine.structure.label_parts import LabelParts
+from ..._reading.values import is_missing
 
 
 class NamedParts(NamedTuple):

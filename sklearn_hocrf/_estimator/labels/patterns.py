@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._data.checks import short
-from ..._data.labels import label_codes
-from ..._data.warnings import warn_user
+from ..._data.messages import warn_user
 from ..._engine.structure.patterns import (
     SEGMENTS,
     PatternCounts,
@@ -20,6 +19,7 @@ from ..._engine.structure.patterns import (
     given_patterns,
     has_equal_neighbours,
 )
+from ..._reading.labels import label_codes
 from .tags import names_in_patterns
 
 _MANY_LABELS = 1_000_000  # in all patterns together; warn if there are more

@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._data.checks import short
-from ..._data.schemes import (
+from ..._data.segments import Segments
+from ..._engine.kernels.tag_segments import Tags
+from ..._engine.structure.patterns import AFTER_EQUALS, AFTER_OTHERS, INSIDE, LAST, OPEN, SEGMENTS, TagHistory
+from ..._reading.schemes import (
     NO_LABEL,
     OUTSIDE,
     PREFIXES,
@@ -22,9 +25,6 @@ from ..._data.schemes import (
     marks_ends,
     tag_table,
 )
-from ..._data.segments import Segments
-from ..._engine.kernels.tag_segments import Tags
-from ..._engine.structure.patterns import AFTER_EQUALS, AFTER_OTHERS, INSIDE, LAST, OPEN, SEGMENTS, TagHistory
 
 SEGMENT_SCHEMES = ("auto", *PREFIXES, "runs")  # schemes by which labels can be read as segments
 

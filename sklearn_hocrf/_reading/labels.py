@@ -11,9 +11,10 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from ._settings import is_integer
-from .arrays import pieces
-from .checks import IGNORED, is_ordered_collection, no_label, short, unmasked
+from .._data._settings import is_integer
+from .._data.arrays import pieces
+from .._data.checks import short
+from .values import IGNORED, is_ordered_collection, no_label, unmasked
 
 SEEN = "the labels seen in fit"
 LONGEST_TEXT = 1000  # because every row of a fixed-width array takes as much memory as the longest text
@@ -26,7 +27,7 @@ def position_name(offsets, token) -> str:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.labels import position_name
+    >>> from sklearn_hocrf._reading.labels import position_name
     >>> position_name([0, 3, 3, 5], 4)
     'sequence 2, position 1'
     """
@@ -81,7 +82,7 @@ def sorted_labels(labels, offsets, at_least=2, positions=None, name="y") -> np.n
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.labels import sorted_labels
+    >>> from sklearn_hocrf._reading.labels import sorted_labels
     >>> sorted_labels(["N", "V", "N"], [0, 2, 3])
     array(['N', 'V'], dtype='<U1')
     """
@@ -230,7 +231,7 @@ def decode_labels(codes, classes, offsets, *, as_lists) -> list:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.labels import decode_labels
+    >>> from sklearn_hocrf._reading.labels import decode_labels
     >>> decode_labels(np.array([1, 0, 1]), np.array(["N", "V"]), [0, 2, 3], as_lists=True)
     [['V', 'N'], ['V']]
     """

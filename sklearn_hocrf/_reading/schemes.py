@@ -20,7 +20,7 @@ Segments and labels are integers here; strings occur only in the names of tags.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import chain
 from numbers import Integral
@@ -28,9 +28,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._settings import is_integer
-from .checks import finite_number, short
-from .segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments
+from .._data._settings import is_integer
+from .._data.checks import short
+from .._data.messages import warn_user
+from .._data.segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments, cut_segments, token_labels
+from .values import finite_number
 
 # letters of begin, inside, outside, end and single; the name bilou is from spaCy, bmes and iob1 from AllenNLP
 PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
@@ -59,7 +61,7 @@ def split_tag(tag, scheme) -> tuple[int, str] | None:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.schemes import split_tag
+    >>> from sklearn_hocrf._reading.schemes import split_tag
     >>> (
     ...     split_tag("I-PER", "bio"),
     ...     split_tag("S", "bioes"),
@@ -131,7 +133,7 @@ def guessed_scheme(labels) -> str:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.schemes import guessed_scheme
+    >>> from sklearn_hocrf._reading.schemes import guessed_scheme
     >>> (
     ...     guessed_scheme(["O", "S-PER"]),
     ...     guessed_scheme(["B", "M", "E", "S"]),
@@ -164,7 +166,7 @@ def segments_of_labels(codes, offsets) -> Segments:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.schemes import segments_of_labels
+    >>> from sklearn_hocrf._reading.schemes import segments_of_labels
     >>> segments = segments_of_labels(np.array([1, 1, 0, 0]), np.array([0, 3, 4]))
     >>> segments.start, segments.stop, segments.codes, segments.offsets
     (array([0, 2, 3]), array([2, 3, 4]), array([1, 0, 0], dtype=int32), array([0, 2, 3]))
@@ -192,7 +194,7 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.schemes import B, I, O, segments_of_tags
+    >>> from sklearn_hocrf._reading.schemes import B, I, O, segments_of_tags
     >>> segments = segments_of_tags(
     ...     np.array([I, I, O, B, I]), np.array([0, 0, 1, 0, 2]), np.array([0, 5])
     ... )
@@ -237,7 +239,7 @@ def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.schemes import B, I, O, TagTable, legal_tags
+    >>> from sklearn_hocrf._reading.schemes import B, I, O, TagTable, legal_tags
     >>> follow, borders = legal_tags(
     ...     TagTable(np.array([B, I, O]), np.array([0, 0, 1])), "bio"
     ... )
@@ -259,23 +261,7 @@ def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     return continues | ~(must_go_on[:, None] | is_inside), np.stack([~is_inside, ~must_go_on])
 
 
-def cut_segments(begins, codes, offsets) -> Segments:
-    """Return the segments that begin at the first token of a sequence, or at token t + 1 if ``begins[t]``."""
-    n_tokens = len(codes)
-    is_first = np.zeros(n_tokens + 1, dtype=bool)
-    is_first[1:n_tokens] = begins
-    is_first[offsets[:-1]] = True
-    start = np.flatnonzero(is_first[:n_tokens])
-    stop = np.append(start[1:], n_tokens)[: len(start)]
-    return Segments(np.searchsorted(start, offsets), start, stop, codes[start].astype(np.int32))
-
-
 # --- from segments to tokens ------------------------------------------------------------------------------------------
-
-
-def token_labels(segments: Segments) -> np.ndarray:
-    """Return the label code of each token, given segments that tile the sequences."""
-    return np.repeat(segments.codes, segments.lengths)
 
 
 def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
@@ -293,7 +279,7 @@ def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.schemes import segments_of_labels, tags_of_segments
+    >>> from sklearn_hocrf._reading.schemes import segments_of_labels, tags_of_segments
     >>> segments = segments_of_labels(np.array([1, 1, 1, 2, 0]), np.array([0, 5]))
     >>> tags_of_segments(segments, "bioes", outside=2).prefix
     array([0, 1, 3, 2, 4], dtype=int8)
@@ -315,7 +301,7 @@ def separators_only(tags: TagTable, offsets) -> TagTable:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.schemes import B, I, O, TagTable, separators_only
+    >>> from sklearn_hocrf._reading.schemes import B, I, O, TagTable, separators_only
     >>> separators_only(
     ...     TagTable(np.array([B, I, B, O, B]), np.array([0, 0, 0, 1, 0])), np.array([0, 5])
     ... ).prefix
@@ -353,7 +339,7 @@ def possible_tags(scheme, longest, outside) -> TagTable:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.schemes import possible_tags
+    >>> from sklearn_hocrf._reading.schemes import possible_tags
     >>> tags = possible_tags("bioes", [1, 2, 3, 1], outside=3)
     >>> tags.prefix, tags.label
     (array([4, 0, 3, 4, 0, 1, 3, 4, 2], dtype=int8), array([0, 1, 1, 1, 2, 2, 2, 2, 3], dtype=int32))
@@ -445,7 +431,7 @@ def looks_like_segments(sequences) -> bool:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.schemes import looks_like_segments
+    >>> from sklearn_hocrf._reading.schemes import looks_like_segments
     >>> (
     ...     looks_like_segments([[], [(0, 2, "PER"), (2, 3, "LOC")]]),
     ...     looks_like_segments([[(0, 1, "A"), (0, 1, "A")]]),
@@ -466,7 +452,7 @@ def hold_segments(sequences) -> bool:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.schemes import hold_segments
+    >>> from sklearn_hocrf._reading.schemes import hold_segments
     >>> (
     ...     hold_segments([[], [(0, 2, "PER", 0.5), (1, 0, "LOC")]]),
     ...     hold_segments([["PER", b"four"]]),
@@ -510,7 +496,7 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.schemes import segment_lists, segments_of_labels
+    >>> from sklearn_hocrf._reading.schemes import segment_lists, segments_of_labels
     >>> offsets = np.array([0, 3, 4])
     >>> segment_lists(
     ...     segments_of_labels(np.array([1, 1, 0, 0]), offsets), offsets, ["x", "y"]
@@ -522,3 +508,45 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
     rows = list(zip((segments.start - origin).tolist(), (segments.stop - origin).tolist(), names, strict=True))
     bounds = segments.offsets.tolist()
     return [rows[first:last] for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
+    """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
+
+    Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. Labels that are all
+    "O" are tags, of which none belongs to a segment.
+
+    Parameters
+    ----------
+    labels : iterable
+        The distinct labels.
+    name : str, default="scheme"
+        Name of the parameter, for the warning.
+
+    Returns
+    -------
+    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1"}
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._data.messages import scheme_of_labels
+    >>> [
+    ...     scheme_of_labels(labels)
+    ...     for labels in (["O", "B-X"], ["O", "I-X"], ["O"], ["noun"])
+    ... ]
+    ['bio', 'iob1', 'bio', 'runs']
+    """
+    labels = list(labels)
+    scheme = guessed_scheme(labels)
+    if scheme == "runs":
+        if fault := mixed_tags(labels):
+            warn_user(f'{name}="auto": {fault}, so segments are runs of equal labels; name the {name} to be sure')
+        return "bio" if labels and all(isinstance(label, str) and label == OUTSIDE for label in labels) else "runs"
+    bare = [label for label in labels if label != OUTSIDE and "-" not in label]
+    if bare:
+        warn_user(
+            f'{name}="auto": {short(sorted(set(bare)), 60)} are read as tags of "{scheme}"; pass {name}="runs" if they '
+            f'are ordinary labels, or {name}="{scheme}" to be sure'
+        )
+    has_begin = any(label.startswith("B") for label in labels)
+    return "iob1" if scheme == "bio" and not has_begin else scheme

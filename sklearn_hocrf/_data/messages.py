@@ -1,8 +1,8 @@
-"""Warnings that name the line of the user's program."""
+"""What users are told: warnings with the place of their call."""
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -13,52 +13,9 @@ from typing import Any
 import numpy as np
 
 from .checks import short
-from .schemes import OUTSIDE, guessed_scheme, mixed_tags
 
 _is_quiet = ContextVar("_is_quiet", default=False)
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
-
-
-def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
-    """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
-
-    Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. Labels that are all
-    "O" are tags, of which none belongs to a segment.
-
-    Parameters
-    ----------
-    labels : iterable
-        The distinct labels.
-    name : str, default="scheme"
-        Name of the parameter, for the warning.
-
-    Returns
-    -------
-    scheme : {"runs", "bio", "bioes", "bilou", "bmes", "iob1"}
-
-    Examples
-    --------
-    >>> from sklearn_hocrf._data.warnings import scheme_of_labels
-    >>> [
-    ...     scheme_of_labels(labels)
-    ...     for labels in (["O", "B-X"], ["O", "I-X"], ["O"], ["noun"])
-    ... ]
-    ['bio', 'iob1', 'bio', 'runs']
-    """
-    labels = list(labels)
-    scheme = guessed_scheme(labels)
-    if scheme == "runs":
-        if fault := mixed_tags(labels):
-            warn_user(f'{name}="auto": {fault}, so segments are runs of equal labels; name the {name} to be sure')
-        return "bio" if labels and all(isinstance(label, str) and label == OUTSIDE for label in labels) else "runs"
-    bare = [label for label in labels if label != OUTSIDE and "-" not in label]
-    if bare:
-        warn_user(
-            f'{name}="auto": {short(sorted(set(bare)), 60)} are read as tags of "{scheme}"; pass {name}="runs" if they '
-            f'are ordinary labels, or {name}="{scheme}" to be sure'
-        )
-    has_begin = any(label.startswith("B") for label in labels)
-    return "iob1" if scheme == "bio" and not has_begin else scheme
 
 
 @contextmanager
@@ -87,7 +44,7 @@ def warn_user(message, category: type[Warning] = UserWarning) -> None:
     Examples
     --------
     >>> import warnings
-    >>> from sklearn_hocrf._data.warnings import warn_user
+    >>> from sklearn_hocrf._data.messages import warn_user
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     warn_user("the labels look like BIO tags")
@@ -122,7 +79,7 @@ def loads_again(thing: Any) -> bool:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.warnings import loads_again
+    >>> from sklearn_hocrf._data.messages import loads_again
     >>> loads_again(len), loads_again(str.isupper), loads_again({}.get)
     (True, False, False)
     """

@@ -1,0 +1,471 @@
+"""The estimator of labelled segments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from .._data.batch import Sequences
+from .._engine.inference.families import SEGMENTS
+from .._engine.training.lbfgs import LBFGS
+from .._engine.training.stochastic import SGD
+from .._reading.schemes import SCHEMES, segment_lists
+from .._reading.targets import SegmentTargets
+from .._sklearn.names import Interval, Options, StrOptions
+from .answers.fitted_model import FittedModel
+from .answers.query import check_threshold
+from .base import BaseSequenceLabeler
+from .fit.parameters import PARAMETER_CONSTRAINTS
+from .labels.constraints import Constraints
+from .labels.tags import segment_tables
+
+
+class HighOrderSemiCRF(BaseSequenceLabeler):
+    """High-order semi-Markov conditional random field for segmenting and labelling sequences.
+
+    A segmentation s of a sequence x of T tokens is a list of segments [u, v) with labels y that tile [0, T). Its
+    probability is
+
+        P(s | x) = exp( sum over its segments of score([u, v), labels up to y) ) / Z(x),
+
+        score = sum over patterns z and features i of w(z, i) g_i(x, u, v) + sum over patterns z of w(z),
+
+    where z runs over the label patterns that end with this segment (the labels up to y end with z). A feature g_i is a
+    function of the whole segment, such as the number of times that a word occurs in it, its first word, or its length.
+    If X has features of tokens only, each contributes at every token of the segment; if all segments have one token,
+    the model is then a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1 segments, however
+    long they are. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags
+    inside segments give the hybrid model of Andrew [2]_.
+
+    Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
+    and ``optimality_gap_`` bounds how far above the optimum the fit ended.
+
+    **Start with** ``max_order`` (how many segments the model looks back), ``scheme`` (how y represents segments),
+    ``segment_length`` (the longest segment), ``sigma_reg`` (the penalty) and ``n_jobs`` (threads). Read more in
+    docs/guide/segments.md.
+
+    Parameters
+    ----------
+    max_order : int, default=1
+        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
+    scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
+        How y represents segments, as does the output of :meth:`predict`:
+
+        * "auto": the scheme that all labels fit, or else "runs"; "segments" if y has lists of them. ``scheme_`` is the
+          result, and a warning says if another scheme is possible. Name the scheme if tags come in parts, by
+          :meth:`partial_fit` with ``classes`` or from Dask.
+        * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
+          the same label. At least two labels are needed.
+        * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I; plain "B" and
+          "I" denote the label "_". Each O is a segment of one token. An I that does not follow a B or I of the same
+          label begins a segment, as in conlleval.
+        * "bioes": as "bio", with E for the last token and S for segments of one token. "bilou" (spaCy) and "bmes" are
+          the same scheme with other letters.
+        * "iob1": as "bio", but a segment begins with I, and with B only directly after a segment of the same label.
+          This scheme is for input only; predictions are in "bio".
+        * "segments": lists of (start, stop, label) with ``stop`` excluded, or segments in any other form that
+          :func:`~sklearn_hocrf.text.extract_segments` takes; probabilities are ignored. Tokens between them are
+          unknown. If they are outside all segments, fill the gaps with segments (t, t + 1, "O"), and limit this
+          ordinary label with ``segment_length={"O": 1}``.
+
+    segment_length : int, inf, (least, most), dict or None, default=None
+        The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
+        label. None, also in place of the longest, means the longest training segment of the label, as does a label that
+        a dict lacks. A training segment beyond the limits is an error; docs/guide/segments.md shows how to leave out or
+        cut such segments. Training time is proportional to the longest length, but does not depend on it with inf, see
+        Notes. If the longest length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
+        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
+        Prediction raises an error for a sequence that cannot be segmented in this way. The label "O" of "bio" and
+        "bioes" always has length 1.
+    sigma_reg : float or mapping, default=1.0
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
+        stronger, and ``inf`` means none. A mapping has a value for each group of weights; docs/guide/training.md has
+        its keys.
+    l1_reg : float or mapping, default=0.0
+        Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. It
+        makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
+    constraints : Constraints or None, default=None
+        Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels that a
+        sequence may begin and end with. A segmentation that violates a constraint has probability 0, and raises an
+        error in training. With "runs", neighbours with equal labels remain impossible.
+    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
+        "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
+        above a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes patterns
+        whose weights become 0. With "runs", patterns with equal neighbours are dropped, because they cannot occur.
+    min_count : float, default=1
+        Patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training data get no
+        weight. Counts are weighted by ``sample_weight``. Given patterns, and pairs with ``all_pairs=True``, are not
+        counted. Features of tokens count once for each token at which they contribute.
+    feature_order : int or dict, default=0
+        Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
+        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
+        matching prefix get order 0.
+    all_pairs : bool, default=False
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
+        the feature is nonzero in the last segment of the pattern.
+    fit_intercept : bool, default=True
+        Whether each label has two intercepts, one that counts once per segment of the label, and one that counts once
+        per token. They are penalised like the other weights. Labels with a weight of the feature ``length``
+        (``length="gamma"`` of the extractor) have none for tokens, because both would count the same.
+    label_parts : callable, mapping or None, default=None
+        The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns about rare
+        labels from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+        docs/guide/many_labels.md.
+    objective : {"likelihood", "local_feature_matching"}, default="likelihood"
+        The function to minimise, without the penalty, summed over sequences:
+
+        * "likelihood": the negative log-likelihood; if labels are missing, that of the known ones.
+        * "local_feature_matching": the squared distance between observed and expected features, position by position or
+          candidate segment by candidate segment. It is not convex: training starts from the weights of maximum
+          likelihood, unless ``warm_start`` provides others, and reports the iterations of the second stage only.
+
+    solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
+        The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
+        after every few sequences; it requires "likelihood", and converges more slowly. Instances of
+        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings.
+    max_iter : int, default=500
+        Maximum number of iterations; for "sgd", of epochs, which are passes over the training sequences.
+    tol : float, default=3e-3
+        Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
+        above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at
+        an objective that may be 5 % above the optimum. docs/guide/training.md has the rules for other cases.
+    warm_start : bool, default=False
+        Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
+    n_jobs : int or None, default=None
+        Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
+        Results do not depend on it.
+    verbose : int or bool, default=0
+        Whether to report the progress of training on stderr, with an estimate of the time left.
+    random_state : int, RandomState instance or None, default=None
+        Determines the order of the sequences in "sgd", and the choice of labels by ``pruning``, where None means the
+        same order in each fit.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes of tokens, sorted, which are the columns of :meth:`predict_marginals`: labels for "runs" and
+        "segments"; for tags, those of all segments that ``segment_length_`` allows.
+    segment_labels_ : ndarray of shape (n_labels,)
+        The labels of segments, sorted.
+    scheme_ : str
+        How labels encode segments: ``scheme``, or the result of "auto".
+    segment_length_ : dict
+        The shortest and the longest segment by label, a pair of an int and an int or inf. The first and the last
+        segment of a sequence may be shorter.
+    patterns_ : list of tuples of labels
+        The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
+    token_intercept_ : ndarray of shape (n_labels,)
+        Weight of each token of a segment, by ``segment_labels_``; 0 for labels without such a weight.
+    pattern_coef_ : ndarray of shape (n_patterns,)
+        Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
+    coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
+        Weight of each (pattern, feature) pair. The first rows belong to the single labels.
+    label_parts_ : ndarray of shape (n_parts,)
+        The parts that two or more labels share, sorted; empty without ``label_parts``.
+    part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
+        Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
+    automaton_ : PatternAutomaton
+        The compiled patterns.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has any.
+    n_iter_ : int
+        Number of iterations, up to the one that produced the weights.
+    intercept_ : ndarray of shape (n_labels,)
+        Weight of each label itself: the first elements of ``pattern_coef_``.
+    n_parameters_ : int
+        Number of weights, without those that an L1 penalty has made 0.
+    n_passes_ : int or float
+        Number of passes over the data.
+    objective_history_ : ndarray of shape (n_iter_ + 1,)
+        Values of the objective plus the penalty, in nats for the likelihood, from the start to the fitted weights.
+    optimality_gap_ : float
+        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, with
+        the shortest subgradient if there is an L1 penalty; inf if some sigma is inf, for "local_feature_matching", and
+        if labels were missing.
+
+    See Also
+    --------
+    HighOrderCRF : Label tokens.
+    sklearn_hocrf.feature_extraction.SegmentFeatureExtractor : Features of segments.
+    sklearn_hocrf.metrics : Scores of segments.
+    sklearn_hocrf.training : Settings of solvers, early stopping.
+
+    Notes
+    -----
+    With ``segment_length=None``, prediction breaks up a segment that is longer than any training segment of
+    its label, and its log-likelihood is -inf. ``segment_length=inf``, or any number, lifts this limit.
+
+    A pipeline from :func:`sklearn_hocrf.make_pipeline` has all methods, including :meth:`predict_segments`; a pipeline
+    of scikit-learn has only the methods that scikit-learn defines.
+
+    Time and memory grow with tokens x (arcs of the automaton + states x longest segment), not with the square of the
+    number of labels. ``feature_order`` costs little for features of the first token ("begin:"); restrict it to the few
+    other features that need it.
+
+    With ``segment_length=inf`` for some label, the model scores segments token by token, with the same results. Time
+    and memory then grow with tokens x (arcs + 2 x states), or, with lengths up to n as features (``length="capped"``),
+    with tokens x (arcs + (n + 1) x states). Some settings need all candidate segments instead, up to the length of the
+    longest sequence: features of whole segments (``identity``, ``functions``, ``length="gamma"``, those of a
+    :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 254 (255 if capped), shortest
+    lengths, limits of other labels above 256, and local feature matching. If sequences are long, a warning in training
+    and prediction names these settings.
+
+    References
+    ----------
+    .. [1] Sarawagi and Cohen, "Semi-Markov conditional random fields for information extraction", NIPS 2004.
+    .. [2] Andrew, "A hybrid Markov / semi-Markov conditional random field for sequence segmentation", EMNLP 2006.
+    .. [3] Cuong, Ye, Lee and Chieu, "Conditional random field with high-order dependencies for sequence labeling and
+       segmentation", JMLR 15, 2014.
+    .. [4] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
+
+    Examples
+    --------
+    Fields of a reference, as runs of equal labels:
+
+    >>> from sklearn_hocrf import HighOrderSemiCRF
+    >>> words = [
+    ...     ["Liu", ",", "J.", "Fast", "graphs", "1998"],
+    ...     ["Ng", "Slow", "trees", "1999"],
+    ... ]
+    >>> X = [
+    ...     [
+    ...         {"word": word, "title": word.istitle(), "digit": word.isdigit()}
+    ...         for word in line
+    ...     ]
+    ...     for line in words
+    ... ]
+    >>> y = [
+    ...     ["author"] * 3 + ["title"] * 2 + ["date"],
+    ...     ["author", "title", "title", "date"],
+    ... ]
+    >>> crf = HighOrderSemiCRF(max_order=2).fit(X, y)
+    >>> crf.predict_segments(X)[1]
+    [(0, 1, 'author'), (1, 3, 'title'), (3, 4, 'date')]
+    >>> crf.segment_length_
+    {'author': (1, 3), 'date': (1, 1), 'title': (1, 2)}
+
+    Words in text without spaces, as segments of characters. No training word has more than three:
+
+    >>> X = [[{"character": c} for c in text] for text in ["thecat", "adog"]]
+    >>> y = [[(0, 3, "word"), (3, 6, "word")], [(0, 1, "word"), (1, 4, "word")]]
+    >>> segmenter = HighOrderSemiCRF(scheme="segments").fit(X, y)
+    >>> segmenter.predict(X[:1])
+    [[(0, 3, 'word'), (3, 6, 'word')]]
+    >>> segmenter.log_likelihood(X[:1], [[(0, 6, "word")]])
+    array([-inf])
+    >>> longer = HighOrderSemiCRF(scheme="segments", segment_length=10).fit(X, y)
+    >>> longer.log_likelihood(X[:1], [[(0, 6, "word")]]).round(1)
+    array([-1.8])
+    """
+
+    __module__ = "sklearn_hocrf.semicrf"  # where users import it from
+    _parameter_constraints: dict = {
+        **PARAMETER_CONSTRAINTS,
+        "scheme": [StrOptions({"auto", *SCHEMES})],
+        "segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), tuple, dict, None],
+    }
+    _takes_segment_features = True
+    _family = SEGMENTS
+    _targets = SegmentTargets
+
+    def __init__(
+        self,
+        max_order: int = 1,
+        *,
+        scheme: str = "auto",
+        segment_length: float | tuple[int, float | None] | dict[Any, Any] | None = None,
+        sigma_reg: float | Mapping[Any, float] = 1.0,
+        l1_reg: float | Mapping[Any, float] = 0.0,
+        constraints: Constraints | None = None,
+        patterns: str | Iterable[tuple] = "observed",
+        min_count: float = 1,
+        feature_order: int | Mapping[str, Any] = 0,
+        all_pairs: bool = False,
+        fit_intercept: bool = True,
+        label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
+        objective: str = "likelihood",
+        solver: str | LBFGS | SGD = "auto",
+        max_iter: int = 500,
+        tol: float = 3e-3,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.max_order = max_order
+        self.scheme = scheme
+        self.segment_length = segment_length
+        self.sigma_reg = sigma_reg
+        self.l1_reg = l1_reg
+        self.constraints = constraints
+        self.patterns = patterns
+        self.min_count = min_count
+        self.feature_order = feature_order
+        self.all_pairs = all_pairs
+        self.fit_intercept = fit_intercept
+        self.label_parts = label_parts
+        self.objective = objective
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # --- predictions --------------------------------------------------------------------------------------------------
+
+    @overload
+    def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
+    @overload
+    def predict(self, X: Any, *, known: Any = None) -> Any: ...
+    def predict(self, X: Any, *, known: Any = None) -> Any:
+        """Return the most probable segmentation of each sequence, in the scheme of y in fit, but "bio" for "iob1".
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`fit`.
+            Sequences may be empty.
+        known : list of label or segment sequences, or array-like, default=None
+            The known part of the segmentation, in the scheme of y in fit. The prediction is the best segmentation that
+            agrees with it. None instead of a label or tag means any, and a set means one of its
+            members; None instead of a whole sequence means that nothing is known about it.
+
+            * "segments": the known segments, which need not tile the sequence. If only the boundaries of a segment are
+              known, its label is None.
+            * "runs": the labels of the segments that contain the tokens. Neighbours with equal labels are in the same
+              segment.
+            * "bio" and others: "B-PER" means that a segment with this label begins at the token, "I-PER" that such a
+              segment contains the token but does not begin there, E and S that the token is its last one, and in
+              schemes with E and S, B and I that it is not. If the tag before or after is known and forbids that, tags
+              are read as in fit. After an unknown tag, an I of "iob1" may also begin a segment. A set must contain all
+              tags of its labels, or all that begin a segment, or all that do not; likewise for ends.
+
+        Returns
+        -------
+        labels : list of lists, list of arrays, or array
+            For "runs" and tags, one label or tag per token, in the shape of X, and of the type of y in fit: lists if y
+            consisted of lists, else arrays of shape (n_tokens,). For a 3-D X an array of shape (n_sequences, n_tokens),
+            for a plain 2-D X one of shape (n_samples,). For "iob1", tags of "bio": before a score of tokens, convert
+            them with ``text.convert_tags(y_pred, "bio", "iob1")``. For "segments", lists of (start, stop, label).
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            If the estimator is not fitted.
+        ValueError, TypeError
+            If X is invalid or does not match the X of fit, and if no segmentation agrees with ``known``.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
+        >>> crf.predict([[["Bob"], ["met"], ["Ann"], ["Lee"]], []])
+        [['B-PER', 'O', 'B-PER', 'I-PER'], []]
+
+        The last token is known to begin a segment:
+
+        >>> crf.predict(
+        ...     [[["Bob"], ["met"], ["Ann"], ["Lee"]]], known=[[None, None, None, "B-PER"]]
+        ... )
+        [['B-PER', 'O', 'B-PER', 'B-PER']]
+        """
+        return super().predict(X, known=known)
+
+    @overload
+    def predict_segments(
+        self, X: Any, *, threshold: None = None, known: Any = None, with_probability: Literal[False] = False
+    ) -> list[list[tuple[int, int, Any]]]: ...
+    @overload
+    def predict_segments(
+        self, X: Any, *, threshold: float, known: Any = None, with_probability: bool = False
+    ) -> list[np.ndarray]: ...
+    @overload
+    def predict_segments(
+        self, X: Any, *, threshold: float | None = None, known: Any = None, with_probability: Literal[True]
+    ) -> list[np.ndarray]: ...
+    @overload
+    def predict_segments(
+        self, X: Any, *, threshold: float | None = None, known: Any = None, with_probability: bool = False
+    ) -> list: ...
+    def predict_segments(
+        self, X: Any, *, threshold: float | None = None, known: Any = None, with_probability: bool = False
+    ) -> list:
+        """Return the segments of the best segmentation, or all segments whose probability reaches a threshold.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        threshold : float or None, default=None
+            None returns the segments of the most probable segmentation. A number in [0, 1] returns all segments that
+            are at least as probable, with their probabilities. Up to 0.5 they may overlap: a low threshold finds more
+            of the true segments than the best segmentation has. 0 returns every segment that is possible; those with
+            probabilities below 1e-250 may be missing.
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
+            Probabilities are conditional on the segmentation agreeing with it.
+        with_probability : bool, default=False
+            Whether to include the probabilities of the segments of the best segmentation. With a threshold, they are
+            always included.
+
+        Returns
+        -------
+        segments : list of lists of (int, int, label), or list of structured arrays of shape (n_segments,)
+            (start, stop, label) of each segment in order, with ``stop`` excluded. Without a threshold, the segments
+            tile the sequence, except that O tokens of "bio" and "bioes" are left out; :meth:`predict_marginals` returns
+            their probabilities. With probabilities, arrays with the fields ``start`` and ``stop`` (int64), ``label``
+            and ``probability`` (float64), sorted by start, stop and label; pass their ``tolist()`` to json, which does
+            not support numpy numbers. A probability refers to a segment with exactly this start, stop and label.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not in [0, 1].
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderSemiCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
+        >>> crf.predict_segments(X)
+        [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
+        >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
+        array([0.64])
+
+        All segments with a probability of at least 0.2:
+
+        >>> for start, stop, label, probability in crf.predict_segments(X, threshold=0.2)[
+        ...     0
+        ... ].tolist():
+        ...     print(start, stop, label, round(probability, 2))
+        0 1 PER 0.44
+        0 2 PER 0.24
+        1 2 PER 0.4
+        2 3 PER 0.22
+        3 4 PER 0.6
+        """
+        check_threshold(threshold)
+        fitted = FittedModel(self)
+        labels, outside = fitted.labels, fitted.targets.outside
+        posterior = fitted.ask(X, known).posterior
+        batch = posterior.batch
+        if threshold is not None:
+            segments, probability = posterior.segment_marginals(threshold)
+            return segment_tables(
+                batch.offsets, segments.without(outside), probability[segments.codes != outside], labels
+            )
+        segments = posterior.decode().without(outside)
+        if not with_probability:
+            return segment_lists(segments, batch.offsets, labels.tolist())
+        return segment_tables(batch.offsets, segments, posterior.segment_probabilities(segments), labels)

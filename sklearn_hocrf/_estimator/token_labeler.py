@@ -1,0 +1,331 @@
+"""The estimator of one label per token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from .._engine.inference.families import CHAIN
+from .._engine.structure.patterns import HISTORIES
+from .._engine.training.lbfgs import LBFGS
+from .._engine.training.stochastic import SGD
+from .._reading._token_targets import TokenTargets
+from .._sklearn.names import Interval, StrOptions
+from .answers.tag_segments import TagSegmentsMixin
+from .base import BaseSequenceLabeler
+from .fit.parameters import PARAMETER_CONSTRAINTS
+from .labels.constraints import Constraints
+
+
+class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
+    """High-order conditional random field for sequence labelling.
+
+    Given a sequence x, the probability of a labelling y is proportional to the exponential of a sum over positions t of
+
+    * the weight of (label y_t, feature i) times the value of the feature, for each feature i of token t,
+    * the weight of z, for each label pattern z that ends at t (the labels up to y_t end with z),
+    * and, with ``feature_order``, the weights of pairs (pattern z, feature i) in the same way.
+
+    A pattern of k + 1 labels has order k. ``max_order=1`` gives the usual linear-chain CRF, ``max_order=0`` logistic
+    regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian penalty.
+    The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit ended.
+
+    **Start with** ``max_order`` (how far the model looks back), ``sigma_reg`` and ``l1_reg`` (the penalty),
+    ``constraints`` (for BIO tags) and ``n_jobs`` (threads). Read more in docs/guide/order.md.
+
+    Parameters
+    ----------
+    max_order : int, default=2
+        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. Try 1 and 3, too, and
+        choose by held-out accuracy.
+    history : {"tokens", "segments"}, default="tokens"
+        Whether patterns run over the labels of neighbouring tokens, or of neighbouring segments: the runs of equal
+        labels or, if ``constraints`` name a tagging scheme, the segments of the tags, with patterns such as ``("PER",
+        "O", "PER")``. "segments" does not work with ``pruning`` and "local_feature_matching". See docs/guide/order.md.
+    sigma_reg : float or mapping, default=1.0
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
+        stronger, and ``inf`` means none. A mapping has a value for each group of weights; docs/guide/training.md has
+        its keys.
+    l1_reg : float or mapping, default=0.0
+        Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. It
+        makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
+    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
+        Which labels may follow each other. A label sequence that violates a constraint has probability 0, and raises an
+        error in training. The name of a tagging scheme allows only its valid tag sequences; ``history="segments"`` then
+        uses the segments of the tags. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed
+        pairs and the labels that a sequence may begin and end with.
+
+    patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
+        "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
+        a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes patterns whose
+        weights become 0.
+    min_count : float, default=1
+        Patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training data get no
+        weight. Counts are weighted by ``sample_weight``. Given patterns, and pairs with ``all_pairs=True``, are not
+        counted.
+    feature_order : int or dict, default=0
+        Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
+        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
+        matching prefix get order 0.
+    all_pairs : bool, default=False
+        Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
+        the feature is nonzero at the position at which the pattern ends.
+    fit_intercept : bool, default=True
+        Whether each single label has an intercept. It is penalised like the other weights.
+    label_parts : callable, mapping or None, default=None
+        The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns about rare
+        labels from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+        docs/guide/many_labels.md.
+    pruning : int or None, default=None
+        Number of labels that a model of order 0 selects for each token before training, if labels are many. All
+        other labels have probability 0 at the token. Pruning requires the likelihood, ``feature_order=0`` and a y
+        without missing labels, and does not work with "sgd" and ``partial_fit``. See docs/guide/many_labels.md.
+    objective : {"likelihood", "local_feature_matching"}, default="likelihood"
+        The function to minimise, without the penalty, summed over sequences:
+
+        * "likelihood": the negative log-likelihood; if labels are missing, that of the known ones.
+        * "local_feature_matching": the squared distance between observed and expected features, position by position or
+          candidate segment by candidate segment. It is not convex: training starts from the weights of maximum
+          likelihood, unless ``warm_start`` provides others, and reports the iterations of the second stage only.
+
+    solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
+        The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
+        after every few sequences; it requires "likelihood", and converges more slowly. Instances of
+        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings.
+    max_iter : int, default=500
+        Maximum number of iterations; for "sgd", of epochs, which are passes over the training sequences.
+    tol : float, default=3e-3
+        Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
+        above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at
+        an objective that may be 5 % above the optimum. docs/guide/training.md has the rules for other cases.
+    warm_start : bool, default=False
+        Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
+    n_jobs : int or None, default=None
+        Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
+        Results do not depend on it.
+    verbose : int or bool, default=0
+        Whether to report the progress of training on stderr, with an estimate of the time left.
+    random_state : int, RandomState instance or None, default=None
+        Determines the order of the sequences in "sgd", and the choice of labels by ``pruning``, where None means the
+        same order in each fit.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    scheme_ : str
+        How labels encode segments: the scheme that ``constraints`` name, or else the one that all labels fit, or else
+        "runs".
+    patterns_ : list of tuples of labels
+        The label patterns, by order. The single labels come first, in the order of ``classes_``. With
+        ``history="segments"``, a pair of equal labels, or of tags of one segment, means that a segment continues.
+    pattern_coef_ : ndarray of shape (n_patterns,)
+        Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
+    coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
+        Weight of each (pattern, feature) pair. The first rows belong to the single labels.
+    label_parts_ : ndarray of shape (n_parts,)
+        The parts that two or more labels share, sorted; empty without ``label_parts``.
+    part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
+        Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
+    automaton_ : PatternAutomaton
+        The compiled patterns.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has any.
+    n_iter_ : int
+        Number of iterations, up to the one that produced the weights.
+    intercept_ : ndarray of shape (n_labels,)
+        Weight of each label itself: the first elements of ``pattern_coef_``.
+    n_parameters_ : int
+        Number of weights, without those that an L1 penalty has made 0.
+    n_passes_ : int or float
+        Number of passes over the data.
+    objective_history_ : ndarray of shape (n_iter_ + 1,)
+        Values of the objective plus the penalty, in nats for the likelihood, from the start to the fitted weights.
+    optimality_gap_ : float
+        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, with
+        the shortest subgradient if there is an L1 penalty; inf if some sigma is inf, for "local_feature_matching", and
+        if labels were missing.
+    pruning_recall_ : float
+        The fraction of tokens that keep their true label, in sequences that level 0 has not seen; nan if there is only
+        one sequence. Defined only if ``pruning`` leaves labels out.
+
+    See Also
+    --------
+    HighOrderSemiCRF : Label segments of several tokens, with features of whole segments.
+    sklearn_hocrf.training : Settings of solvers, early stopping.
+
+    Notes
+    -----
+    The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences.
+
+    With ``l1_reg``, the fitted model keeps only nonzero weights, single labels and the names of all features. With
+    ``sigma_reg=inf`` as well, the optimum need not be unique.
+
+    References
+    ----------
+    .. [1] Ye, Lee, Chieu and Wu, "Conditional random fields with high-order features for sequence labeling", NIPS 2009.
+    .. [2] Cuong, Ye, Lee and Chieu, "Conditional random field with high-order dependencies for sequence labeling and
+       segmentation", JMLR 15, 2014.
+    .. [3] Andrew and Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> X = [
+    ...     [{"word": "the"}, {"word": "old"}, {"word": "man"}],
+    ...     [{"word": "the"}, {"word": "man"}],
+    ... ]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> crf = HighOrderCRF(max_order=2).fit(X, y)
+    >>> crf.predict([[{"word": "the"}, {"word": "old"}, {"word": "house"}]])
+    [['DET', 'ADJ', 'NOUN']]
+    >>> crf.predict_marginals(X)[1].round(2)
+    array([[0.2 , 0.59, 0.21],
+           [0.2 , 0.21, 0.59]])
+    >>> crf.patterns_[3:]
+    [('ADJ', 'NOUN'), ('DET', 'ADJ'), ('DET', 'NOUN'), ('DET', 'ADJ', 'NOUN')]
+    """
+
+    __module__ = "sklearn_hocrf.crf"  # where users import it from
+    _family = CHAIN
+    _targets = TokenTargets
+    _parameter_constraints: dict = {
+        **PARAMETER_CONSTRAINTS,
+        "history": [StrOptions(set(HISTORIES))],
+        "pruning": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    def __init__(
+        self,
+        max_order: int = 2,
+        *,
+        history: str = "tokens",
+        sigma_reg: float | Mapping[Any, float] = 1.0,
+        l1_reg: float | Mapping[Any, float] = 0.0,
+        constraints: str | Constraints | None = None,
+        patterns: str | Iterable[tuple] = "observed",
+        min_count: float = 1,
+        feature_order: int | Mapping[str, Any] = 0,
+        all_pairs: bool = False,
+        fit_intercept: bool = True,
+        label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
+        pruning: int | None = None,
+        objective: str = "likelihood",
+        solver: str | LBFGS | SGD = "auto",
+        max_iter: int = 500,
+        tol: float = 3e-3,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.max_order = max_order
+        self.history = history
+        self.sigma_reg = sigma_reg
+        self.l1_reg = l1_reg
+        self.constraints = constraints
+        self.patterns = patterns
+        self.min_count = min_count
+        self.feature_order = feature_order
+        self.all_pairs = all_pairs
+        self.fit_intercept = fit_intercept
+        self.label_parts = label_parts
+        self.pruning = pruning
+        self.objective = objective
+        self.solver = solver
+        self.max_iter = max_iter
+        self.tol = tol
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @property
+    def pruning_recall_(self) -> float:
+        """The fraction of held-out tokens that keep their label; defined only if ``pruning`` left labels out."""
+        state = getattr(self, "_state", None)
+        if state is None or state.level_zero is None:
+            raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
+        return state.level_zero.recall
+
+    @classmethod
+    def from_crfsuite(cls, model: str | PathLike[str] | Any, *, encoding: str = "utf-8") -> Self:
+        """Return a CRFsuite model as a fitted estimator.
+
+        It gives the same labels and the same marginals, and accepts the same X: sequences of feature dicts, or of lists
+        of attribute names. It offers everything that a fitted estimator does: ``predict_nbest``, ``known``,
+        ``predict_segments``, pickle, skops. If several labellings have the same score, CRFsuite may return a different
+        one.
+
+        The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels; it has no
+        weights of single labels, hence ``fit_intercept=False``. Its algorithms "ap", "pa" and "arow" do not train
+        probabilities; CRFsuite nevertheless gives marginals, and so does this model.
+
+        Parameters
+        ----------
+        model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
+            Preferably the path of a model file, written by any program: weights are read exactly, without any other
+            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not tell its
+            path; its weights are read from a text dump, which has 6 decimals, and names must not contain line breaks.
+        encoding : str, default="utf-8"
+            Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
+            writes the bytes that it has read.
+
+        Returns
+        -------
+        crf : HighOrderCRF
+            A model with ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and
+            ``feature_names_in_`` are sorted. For a ``sklearn_crfsuite.CRF``, the parameters ``sigma_reg``, ``l1_reg``,
+            ``patterns``, ``all_pairs`` and ``min_count`` are set such that training it
+            again minimises the same function; for a file, they have their defaults. With ``warm_start=True``, training
+            starts from these weights.
+
+        Raises
+        ------
+        ValueError
+            If the file is not a CRFsuite model, is damaged, or has names that are not text in this encoding; if there
+            are fewer than two labels. Damaged files are safe to read, whereas CRFsuite may end the process.
+        LookupError
+            If the encoding does not exist.
+        OSError
+            If the file cannot be read.
+        TypeError
+            If the model is not one of these.
+        sklearn.exceptions.NotFittedError
+            If the ``sklearn_crfsuite.CRF`` is not fitted.
+
+        References
+        ----------
+        .. [1] Okazaki, "CRFsuite: a fast implementation of Conditional Random Fields (CRFs)", 2007,
+           http://www.chokkan.org/software/crfsuite/.
+
+        Examples
+        --------
+        >>> import sklearn_crfsuite  # pip install sklearn-crfsuite
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X, y = (
+        ...     [[{"word": "Ann"}, {"word": "left"}], [{"word": "left"}]],
+        ...     [["B-PER", "O"], ["O"]],
+        ... )
+        >>> theirs = sklearn_crfsuite.CRF(c2=0.5).fit(X, y)
+        >>> crf = HighOrderCRF.from_crfsuite(theirs)
+        >>> crf.predict(X) == [list(labels) for labels in theirs.predict(X)]
+        True
+
+        The ten best labellings in which each field occurs at most once:
+
+        >>> once = lambda labels: all(
+        ...     labels.count(label) <= 1 for label in labels if label.startswith("B-")
+        ... )
+        >>> candidates = crf.predict_nbest(X, 10, accept=once)
+        """
+        from .crfsuite import crfsuite_estimator
+
+        return crfsuite_estimator(cls, model, encoding)
