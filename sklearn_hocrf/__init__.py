@@ -38,7 +38,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ._data._version import __version__
+from ._data import __version__
 
 __all__ = [
     "Constraints",

@@ -23,12 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._data._settings import is_number
 from ._data.arrays import offsets_of
 from ._data.batch import SequenceBatch
-from ._data.checks import check_choice, short
+from ._data.checks import check_choice, is_number, short
 from ._data.columns import DenseColumns, dense_dtype
-from ._data.masks import Mask
+from ._data.segments import Mask
 from ._data.tagger import Labelling
 from ._engine.inference.chain import ChainModel, ChainPosterior
 from ._engine.inference.posterior import Evidence
@@ -49,12 +48,11 @@ from ._estimator.answers.query import (
     tags_of_labels,
 )
 from ._estimator.labels.constraints import Constraints, check_constraints, compile_constraints
-from ._estimator.labels.patterns import pattern_codes
-from ._estimator.labels.tags import SEGMENT_SCHEMES, history_of_labels
-from ._reading._token_targets import TokenTargets
+from ._estimator.labels.patterns import SEGMENT_SCHEMES, history_of_labels, pattern_codes
 from ._reading.known import Known, check_classes, known_of, read_given
 from ._reading.labels import label_codes, position_name
 from ._reading.schemes import PREFIXES
+from ._reading.targets import TokenTargets
 from ._reading.values import is_ordered_collection
 
 __all__ = ["posterior", "sequence_log_likelihood"]

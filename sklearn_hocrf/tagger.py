@@ -54,7 +54,7 @@ for _public in (Labelling, Tagger):
 def _compiled(n_labels, structure, score, borders, pairs):
     """Return what answers in compiled code; None without numba, and where a batch is needed."""
     try:
-        from ._engine.inference.one_sequence import OneSequence
+        from ._engine.inference.chain import OneSequence
     except ImportError:
         return None
     return OneSequence.of_arrays(n_labels, structure, score, borders, pairs)

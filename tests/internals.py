@@ -2,13 +2,13 @@
 
 # ruff: noqa: F401
 
-from sklearn_hocrf._data import _files, arrays, batch, folders
+from sklearn_hocrf._data import arrays, batch, folders
+from sklearn_hocrf._data import folders as _files
 from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, freeze, mapped_file, reading_order
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
 from sklearn_hocrf._data.checks import GUIDE
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
-from sklearn_hocrf._data.masks import Mask, both
-from sklearn_hocrf._data.messages import warn_user
+from sklearn_hocrf._data.messages import pack_texts, unpack_texts, warn_user
 from sklearn_hocrf._data.segment_features import RowBlock, blocks_of, segment_features
 from sklearn_hocrf._data.segments import (
     BAG,
@@ -22,11 +22,12 @@ from sklearn_hocrf._data.segments import (
     WHOLE,
     Channel,
     LengthBlock,
+    Mask,
     Segments,
     TokenBlock,
+    both,
     token_labels,
 )
-from sklearn_hocrf._data.texts import pack_texts, unpack_texts
 from sklearn_hocrf._engine import kernels as _kernels
 from sklearn_hocrf._engine.inference import schedule
 from sklearn_hocrf._engine.inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
@@ -37,14 +38,23 @@ from sklearn_hocrf._engine.inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._engine.inference.passes import MarginalPass
 from sklearn_hocrf._engine.inference.posterior import ImpossibleSequence, LanePosterior
 from sklearn_hocrf._engine.inference.schedule import Schedule, SharedWork, Workspace, _deal, threads_for
-from sklearn_hocrf._engine.inference.segment import SegmentModel, SegmentPlan
-from sklearn_hocrf._engine.inference.segment_ages import AgedModel, AgedPass, AgedPlan
-from sklearn_hocrf._engine.kernels import _wide, chain, rounded, segment, segment_scores, token_scores
+from sklearn_hocrf._engine.inference.segment import AgedModel, AgedPass, AgedPlan, SegmentModel, SegmentPlan
+from sklearn_hocrf._engine.kernels import (
+    _vectors as _wide,
+)
+from sklearn_hocrf._engine.kernels import (
+    chain,
+    segment,
+    segment_scores,
+    token_scores,
+)
+from sklearn_hocrf._engine.kernels import (
+    lists as rounded,
+)
 from sklearn_hocrf._engine.kernels._vectors import LANES, STEP, add_folded, load, load_step, store, store_step
 from sklearn_hocrf._engine.structure.automaton import build_automaton
-from sklearn_hocrf._engine.structure.label_parts import LabelParts
 from sklearn_hocrf._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
-from sklearn_hocrf._engine.structure.pairs import FeatureMap, PairRule, first_seen
+from sklearn_hocrf._engine.structure.pairs import FeatureMap, LabelParts, PairRule, first_seen
 from sklearn_hocrf._engine.structure.patterns import (
     PatternTable,
     TagHistory,
@@ -61,37 +71,36 @@ from sklearn_hocrf._engine.structure.segment_layout import (
 )
 from sklearn_hocrf._engine.structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._engine.structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
-from sklearn_hocrf._engine.training import minimise, pruning
-from sklearn_hocrf._engine.training._box import SearchEnd, minimize_in_box
-from sklearn_hocrf._engine.training._curvature import LBFGSMemory
-from sklearn_hocrf._engine.training.feature_matching import Matching
+from sklearn_hocrf._engine.training import minimise
+from sklearn_hocrf._engine.training import problem as pruning
 from sklearn_hocrf._engine.training.hypergradient import Fold, FoldStep
-from sklearn_hocrf._engine.training.lbfgs import LBFGS, LBFGSMinimizer
-from sklearn_hocrf._engine.training.minimise import Tied
+from sklearn_hocrf._engine.training.lbfgs import LBFGS, LBFGSMemory, LBFGSMinimizer
+from sklearn_hocrf._engine.training.minimise import Tied, tie_weights
 from sklearn_hocrf._engine.training.objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective
 from sklearn_hocrf._engine.training.penalties import Penalty
-from sklearn_hocrf._engine.training.problem import Problem
+from sklearn_hocrf._engine.training.problem import Matching, Problem
 from sklearn_hocrf._engine.training.solvers import (
     Minimizer,
     Point,
     Progress,
+    SearchEnd,
     SolverReport,
+    minimize_in_box,
     reached_tolerance,
     shortest_subgradient,
     zero_of_slope,
 )
 from sklearn_hocrf._engine.training.stochastic import SGD, SGDMinimizer, _run_epoch
-from sklearn_hocrf._engine.training.tied_weights import tie_weights
 from sklearn_hocrf._estimator import base
-from sklearn_hocrf._estimator.answers import fitted_model, query
-from sklearn_hocrf._estimator.answers.answers import AnswersMixin
-from sklearn_hocrf._estimator.answers.fitted_model import FittedModel
-from sklearn_hocrf._estimator.answers.predictions import PredictionsMixin
-from sklearn_hocrf._estimator.answers.tag_segments import TagSegmentsMixin
-from sklearn_hocrf._estimator.fit import callbacks, progress
+from sklearn_hocrf._estimator.answers import fitted as fitted_model
+from sklearn_hocrf._estimator.answers import query
+from sklearn_hocrf._estimator.answers.fitted import FittedModel
+from sklearn_hocrf._estimator.answers.predictions import AnswersMixin, PredictionsMixin, TagSegmentsMixin
+from sklearn_hocrf._estimator.fit import progress
+from sklearn_hocrf._estimator.fit import progress as callbacks
 from sklearn_hocrf._estimator.fit import training as fitting
-from sklearn_hocrf._estimator.fit.compatibility import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
 from sklearn_hocrf._estimator.fit.fit_steps import FitSteps
+from sklearn_hocrf._estimator.fit.parameters import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
 from sklearn_hocrf._estimator.fit.penalties import match_prefixes, weight_groups
 from sklearn_hocrf._estimator.fit.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.fit.training import with_targets
@@ -99,33 +108,26 @@ from sklearn_hocrf._estimator.labels import patterns
 from sklearn_hocrf._estimator.labels.patterns import pattern_labels
 from sklearn_hocrf._estimator.pipeline import _questions
 from sklearn_hocrf._reading import schemes
-from sklearn_hocrf._reading._token_targets import read_token_targets
 from sklearn_hocrf._reading.attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._reading.inputs import FeatureSpace, check_sequence_weight, read_sequences, read_training_sequences
 from sklearn_hocrf._reading.labels import decode_labels, flatten_labels, position_name, sorted_labels
-from sklearn_hocrf._reading.targets import read_segment_targets
+from sklearn_hocrf._reading.targets import read_segment_targets, read_token_targets
 from sklearn_hocrf._shell.commands import _check_tags as check_tags
 from sklearn_hocrf._shell.commands import main, tell_progress
 from sklearn_hocrf._shell.warm_up import WarmUp, compiled, kernels
-from sklearn_hocrf._sklearn import _callbacks
+from sklearn_hocrf._sklearn import names as _callbacks
 from sklearn_hocrf._sklearn.layers import model_inside
 from sklearn_hocrf.feature_extraction import _template_rows
+from sklearn_hocrf.feature_extraction._base import fingerprints, token_numbers
 from sklearn_hocrf.feature_extraction._columns import text_column
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
-from sklearn_hocrf.feature_extraction._strings import fingerprints, token_numbers
-from sklearn_hocrf.feature_extraction._tags import PRESETS, tag_channel
+from sklearn_hocrf.feature_extraction._segment_extractor import PRESETS, tag_channel
 from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
 from sklearn_hocrf.inspection._display import COLORS, GREY, Table, color_map, number
 from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
 from sklearn_hocrf.inspection._weights import template_of
-from sklearn_hocrf.model_selection._groups import WeightGroups
+from sklearn_hocrf.model_selection._groups import WeightGroups, make_fold, split_data, training_data, used_parts
 from sklearn_hocrf.model_selection._order_search import Step, best_index, settle
-from sklearn_hocrf.model_selection._splits import (
-    make_fold,
-    split_data,
-    training_data,
-    used_parts,
-)
 
 
 def observed_patterns(

@@ -45,7 +45,7 @@ from internals import (
 from scipy import sparse
 
 from sklearn_hocrf import HighOrderSemiCRF
-from sklearn_hocrf._data.forks import cached_property
+from sklearn_hocrf._data.arrays import cached_property
 
 MODERATE = st.floats(-3, 3, allow_subnormal=False)
 EXTREME = st.one_of(MODERATE, st.sampled_from([-1e3, 1e3, -400.0, 150.0]))

@@ -65,22 +65,17 @@ MAY_IMPORT = {
 
 DOOR = {  # module of _engine -> the names that other rooms may take from it
     "": "kernels",
-    "inference.answers": "BestLabellings",
     "inference.candidates": "LevelZero",
-    "inference.chain": "ChainModel ChainPosterior",
+    "inference.chain": "ChainModel ChainPosterior OneSequence",
     "inference.families": "CHAIN Family LATTICE SEGMENTS recursion_of",
-    "inference.labelled": "LabelledBatch",
-    "inference.model": "Model",
-    "inference.one_sequence": "OneSequence",
-    "inference.posterior": "Evidence Posterior",
-    "kernels": "rounded",
+    "inference.model": "LabelledBatch Model",
+    "inference.posterior": "BestLabellings Evidence Posterior",
+    "kernels": "lists",
     "kernels._jit": "waiting",
-    "kernels.attributes": "sort_ids",
+    "kernels.lists": "sort_ids",
     "kernels.tag_segments": "Tags",
-    "structure.label_parts": "LabelParts endings",
-    "structure.label_sets": "SetSequences",
     "structure.layout": "FeatureCounts LayoutBuilder LayoutFrame WeightLayout",
-    "structure.pairs": "FeatureMap PairRule values_at",
+    "structure.pairs": "FeatureMap LabelParts PairRule SetSequences endings values_at",
     "structure.patterns": (
         "AFTER_EQUALS AFTER_OTHERS HISTORIES INSIDE LAST OPEN PatternCounts PatternTable SEGMENTS TOKENS "
         "TagHistory all_patterns contain_any count_patterns given_patterns has_equal_neighbours pairs_of_equals "
@@ -89,15 +84,15 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "structure.segment_ages": "MOST_AGES what_needs_lengths",
     "structure.segment_layout": "SegmentLayout SegmentLayoutBuilder SegmentLimits",
     "structure.weighted_arcs": "arcs_of_labels compile_patterns weighted_arcs",
-    "training._box": "SearchEnd minimize_in_box",
     "training.hypergradient": "Fold FoldStep RESIDUAL",
     "training.lbfgs": "LBFGS",
     "training.minimise": "minimise",
     "training.objectives": "OBJECTIVES Objective",
     "training.penalties": "Penalty",
-    "training.problem": "LARGE Problem",
-    "training.pruning": "checked_level_zero prune prune_held_out",
-    "training.solvers": "Minimizer Progress STOPPED Solver SolverReport one_blas_thread zero_of_slope",
+    "training.problem": "LARGE Problem checked_level_zero prune prune_held_out",
+    "training.solvers": (
+        "Minimizer Progress STOPPED SearchEnd Solver SolverReport minimize_in_box one_blas_thread zero_of_slope"
+    ),
     "training.stochastic": "SGD TrainingState",
 }
 

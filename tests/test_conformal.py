@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf._estimator.answers.fitted_model import FittedModel
+from sklearn_hocrf._estimator.answers.fitted import FittedModel
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.model_selection._conformal import _Misses, _threshold

@@ -179,7 +179,7 @@ def test_models_of_other_versions_are_warned_about(make, monkeypatch):
     with warnings.catch_warnings(action="error"):
         assert not hasattr(pickle.loads(content), "_sklearn_hocrf_version")
         copy.deepcopy(model)
-    monkeypatch.setattr(sklearn_hocrf._data._version, "__version__", "77.0")
+    monkeypatch.setattr(sklearn_hocrf._data, "__version__", "77.0")
     with pytest.warns(InconsistentVersionWarning, match="saved by sklearn_hocrf 0.* loaded by 77.0"):
         pickle.loads(content)
     state = model.__getstate__()

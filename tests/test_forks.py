@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf._data.forks import cached_property
+from sklearn_hocrf._data.arrays import cached_property
 from sklearn_hocrf._engine.inference.schedule import Schedule, SharedWork
 from sklearn_hocrf.datasets import make_markov_sequences, make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor

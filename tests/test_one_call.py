@@ -14,8 +14,8 @@ from internals import FittedModel
 from sklearn.pipeline import Pipeline
 
 from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
-from sklearn_hocrf._engine.inference.one_sequence import OneSequence
-from sklearn_hocrf._estimator.answers.one_call import predict_one
+from sklearn_hocrf._engine.inference.chain import OneSequence
+from sklearn_hocrf._estimator.answers.fitted import predict_one
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(none of the|no token of)")
@@ -149,7 +149,7 @@ def test_a_long_sequence_is_left_to_the_batch(monkeypatch):
     assert model.predict([x]) == [model.predict([x, []])[0]]
     assert model._state.tables.one.predict([x]) is not None
     assert model._state.tables.one.search.most_kept <= len(model._state.tables.one.search.tables.fail)  # for arrays
-    monkeypatch.setattr("sklearn_hocrf._engine.inference.one_sequence.MOST_CELLS", 10)
+    monkeypatch.setattr("sklearn_hocrf._engine.inference.chain.MOST_CELLS", 10)
     assert model._state.tables.one.predict([x]) is None
     assert model.predict([x]) == [model.predict([x, []])[0]]
 

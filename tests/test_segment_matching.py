@@ -107,7 +107,7 @@ def test_gradient_of_segmentations_of_all_kinds(options):
     assert_gradient(matching, some_weights(layout, scale=0.5))
 
 
-PLACES = "sklearn_hocrf._engine.training.feature_matching._PLACES"
+PLACES = "sklearn_hocrf._engine.training.problem._PLACES"
 
 
 def test_parts_add_up(monkeypatch):

@@ -209,7 +209,7 @@ def test_compiled_code_answers(tmp_path, options, holds):
 def test_taggers_without_numba(tmp_path, monkeypatch):
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=9)).fit(X_NAMES, Y_NAMES)
     found = tagger_of(model, tmp_path)
-    monkeypatch.setitem(sys.modules, "sklearn_hocrf._engine.inference.one_sequence", None)
+    monkeypatch.setitem(sys.modules, "sklearn_hocrf._engine.inference.chain", None)
     assert found._fast is None
     assert found.predict(X_NAMES[0]) == list(model.predict(X_NAMES[:1])[0])
 

@@ -1,12 +1,18 @@
-"""Arrays for kernels: C-contiguous, with a fixed dtype, read-only, and with all indices in range."""
+"""Arrays for kernels: C-contiguous, with a fixed dtype, read-only, and with all indices in range.
+
+State that threads share, such that a process that forks beside them leaves a child that works.
+
+A fork copies a lock as it is. If another thread holds it, nobody in the child ever releases it.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -227,3 +233,20 @@ class BufferPool:
             free = self._free.get(array.shape)
             if free is not None and len(free) < self.max_kept:
                 free.append(array)
+
+
+T = TypeVar("T")
+
+
+class cached_property(functools.cached_property[T]):
+    """``functools.cached_property`` without a lock: before Python 3.12, that is one lock for all instances of a class.
+
+    Threads may compute a value twice; all of them get the one that is there first.
+    """
+
+    if not TYPE_CHECKING:
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            return vars(instance).setdefault(self.attrname, self.func(instance))

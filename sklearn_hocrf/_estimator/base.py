@@ -15,12 +15,10 @@ from sklearn.utils import ClassifierTags
 
 from .._engine.inference.families import Family
 from .._reading.inputs import FeatureSpace
-from .._sklearn._callbacks import CallbacksMixin, without_tasks
-from .._sklearn.names import fit_context
+from .._sklearn.names import CallbacksMixin, fit_context, without_tasks
 from .._sklearn.versions import VersionMixin, with_lists, with_mappings
-from .answers.answers import AnswersMixin
 from .answers.fitted import FittedState
-from .answers.predictions import PredictionsMixin
+from .answers.predictions import AnswersMixin, PredictionsMixin
 from .fit.fit_steps import FitSteps
 from .fit.parameters import MAPPINGS
 from .fit.partial_fit import PartialFitMixin

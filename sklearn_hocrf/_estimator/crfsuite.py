@@ -21,7 +21,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
-from .._data._files import output_file, replace_content
 from .._data.crfsuite_files import (
     EACH_FEATURE,
     EACH_NAME,
@@ -33,19 +32,19 @@ from .._data.crfsuite_files import (
     _encoded,
     read_crfsuite_file,
 )
+from .._data.folders import output_file, replace_content
 from .._engine.structure.layout import WeightLayout
 from .._engine.structure.pairs import FeatureMap
 from .._engine.structure.patterns import TOKENS, given_patterns
-from .._reading._token_targets import TokenTargets
 from .._reading.attributes import Vocabulary
 from .._reading.inputs import FeatureSpace
 from .._reading.labels import sorted_labels
+from .._reading.targets import TokenTargets
 from .._sklearn.layers import MethodsOfModel, layers
-from .answers.fitted_model import FittedModel
+from .answers.fitted import FittedModel
 from .fit.fit_steps import FitSteps
 from .fit.training import TrainingData
-from .labels.constraints import Rules
-from .labels.label_parts import compile_label_parts
+from .labels.constraints import Rules, compile_label_parts
 
 PENALISED = {"lbfgs": "auto", "l2sgd": "sgd"}  # algorithms for the penalised likelihood, and our solvers
 

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import check_scoring
 
-from .._data._settings import check, is_integer, is_number
+from .._data.checks import check, is_integer, is_number
 from .base import BaseSequenceLabeler
-from .fit.callbacks import FIT, ITERATION, check_held_out
-from .fit.progress import STARTING
+from .fit.progress import FIT, ITERATION, STARTING, check_held_out
 
 
 class EarlyStopping:

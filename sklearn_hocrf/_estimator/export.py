@@ -83,13 +83,13 @@ import numpy as np
 from scipy import sparse
 
 from .._data import tagger as _tagger
-from .._data._files import output_file, replace_content
+from .._data.folders import output_file, replace_content
+from .._data.messages import pack_texts
 from .._data.tagger import ARRAYS, TYPES, Tagger
-from .._data.texts import pack_texts
 from .._engine.structure.weighted_arcs import weighted_arcs
 from .._reading.schemes import mixed_tags
 from .._sklearn.layers import TaggerFeatures, steps_inside
-from .answers.fitted_model import FittedModel
+from .answers.fitted import FittedModel
 
 __all__ = ["export"]
 

@@ -10,13 +10,11 @@ import sklearn.pipeline
 from sklearn import get_config
 from sklearn.pipeline import Pipeline
 
-from .._data._version import SITE
+from .._data import SITE
 from .._sklearn.layers import check_fit, method_of_model, through_steps
 from .._sklearn.names import available_if
-from .answers.answers import AnswersMixin
-from .answers.one_call import predict_one
-from .answers.predictions import PredictionsMixin
-from .answers.tag_segments import TagSegmentsMixin
+from .answers.fitted import predict_one
+from .answers.predictions import AnswersMixin, PredictionsMixin, TagSegmentsMixin
 from .segment_labeler import HighOrderSemiCRF
 from .token_labeler import HighOrderCRF
 

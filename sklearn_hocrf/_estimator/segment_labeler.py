@@ -15,12 +15,12 @@ from .._engine.training.stochastic import SGD
 from .._reading.schemes import SCHEMES, segment_lists
 from .._reading.targets import SegmentTargets
 from .._sklearn.names import Interval, Options, StrOptions
-from .answers.fitted_model import FittedModel
+from .answers.fitted import FittedModel
 from .answers.query import check_threshold
 from .base import BaseSequenceLabeler
 from .fit.parameters import PARAMETER_CONSTRAINTS
 from .labels.constraints import Constraints
-from .labels.tags import segment_tables
+from .labels.patterns import segment_tables
 
 
 class HighOrderSemiCRF(BaseSequenceLabeler):

@@ -13,9 +13,9 @@ from .._engine.inference.families import CHAIN
 from .._engine.structure.patterns import HISTORIES
 from .._engine.training.lbfgs import LBFGS
 from .._engine.training.stochastic import SGD
-from .._reading._token_targets import TokenTargets
+from .._reading.targets import TokenTargets
 from .._sklearn.names import Interval, StrOptions
-from .answers.tag_segments import TagSegmentsMixin
+from .answers.predictions import TagSegmentsMixin
 from .base import BaseSequenceLabeler
 from .fit.parameters import PARAMETER_CONSTRAINTS
 from .labels.constraints import Constraints

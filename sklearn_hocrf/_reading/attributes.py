@@ -19,13 +19,12 @@ from numbers import Number, Real
 import numpy as np
 from scipy import sparse
 
-from .._data.arrays import freeze_all, offsets_of
+from .._data.arrays import cached_property, freeze_all, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.forks import cached_property
 from .._data.messages import warn_user
 from .._data.tagger import AttributeIds, ids_and_amounts
-from ._messages import NA_TOKENS, not_finite, refuse_infinite_values, refuse_non_sequence
+from .rows import NA_TOKENS, not_finite, refuse_infinite_values, refuse_non_sequence
 from .values import is_missing, to_float
 
 SEPARATOR = ":"
@@ -292,7 +291,7 @@ def _finite(value, key, n, t):
 def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
     if values is None:
-        from .._engine.kernels.attributes import sort_ids  # loads numba, which other forms of X do not need
+        from .._engine.kernels.lists import sort_ids  # loads numba, which other forms of X do not need
 
         ends, found = np.empty_like(indptr), np.empty_like(ids)
         n_found = sort_ids(*freeze_all((indptr, ids), np.int64, np.int32), ends, found)

@@ -12,11 +12,9 @@ from sklearn.utils.validation import validate_data
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.messages import warn_user
+from .._data.messages import pack_texts, unpack_texts, warn_user
 from .._data.segments import LengthBlock, TokenBlock
-from .._data.texts import pack_texts, unpack_texts
 from .._sklearn.names import get_feature_names
-from ._messages import ROWS_OF_NUMBERS, refuse_infinite_values, refuse_non_sequence
 from .attributes import (
     Vocabulary,
     looks_like_rows,
@@ -24,7 +22,7 @@ from .attributes import (
     read_known_attributes,
 )
 from .known import lengths_of_targets
-from .rows import check_table, n_tokens, stack_rows
+from .rows import ROWS_OF_NUMBERS, check_table, n_tokens, refuse_infinite_values, refuse_non_sequence, stack_rows
 from .values import number_weights, without_columns
 
 _MOST_TOKENS = 10**8  # that y may claim

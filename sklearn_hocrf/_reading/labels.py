@@ -11,9 +11,8 @@ from itertools import chain, pairwise
 
 import numpy as np
 
-from .._data._settings import is_integer
 from .._data.arrays import pieces
-from .._data.checks import short
+from .._data.checks import is_integer, short
 from .values import IGNORED, is_ordered_collection, no_label, unmasked
 
 SEEN = "the labels seen in fit"

@@ -28,8 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data._settings import is_integer
-from .._data.checks import short
+from .._data.checks import is_integer, short
 from .._data.messages import warn_user
 from .._data.segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments, cut_segments, token_labels
 from .values import finite_number

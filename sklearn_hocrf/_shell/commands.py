@@ -101,7 +101,7 @@ def _source(path: str) -> Any:
 
 
 def _fit(options) -> None:
-    from .._data._files import output_file
+    from .._data.folders import output_file
     from .._data.tagger import PREFIXES
 
     source = _source(options.file)
@@ -252,7 +252,7 @@ def _export(options) -> None:
         import skops.io
     except ImportError:
         raise ValueError("skops is not installed: pip install 'sklearn_hocrf[skops]'") from None
-    from .._data._files import output_file
+    from .._data.folders import output_file
 
     output_file(options.output, options.model)
     try:

@@ -22,7 +22,7 @@ from scipy import sparse
 import sklearn_hocrf as hocrf
 
 from .._engine import kernels as _kernels
-from .._engine.kernels import rounded
+from .._engine.kernels import lists as rounded
 from .._engine.kernels._jit import waiting
 
 TRAININGS: tuple[dict[str, Any], ...] = {}, {"l1_reg": 0.1}, {"solver": "sgd"}, {"objective": "local_feature_matching"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from sklearn.exceptions import InconsistentVersionWarning
 
-from .._data import _version
+from .. import _data
 
 _KEY = "_sklearn_hocrf_version"
 
@@ -25,9 +25,9 @@ TRUSTED_TYPES = (
     "sklearn_hocrf._data.segments.Segments",
     "sklearn_hocrf._data.segments.TokenBlock",
     "sklearn_hocrf._engine.inference.candidates.LevelZero",
-    "sklearn_hocrf._engine.structure.label_parts.LabelParts",
     "sklearn_hocrf._engine.structure.layout.WeightLayout",
     "sklearn_hocrf._engine.structure.pairs.FeatureMap",
+    "sklearn_hocrf._engine.structure.pairs.LabelParts",
     "sklearn_hocrf._engine.structure.patterns.PatternTable",
     "sklearn_hocrf._engine.structure.patterns.TagHistory",
     "sklearn_hocrf._engine.structure.segment_layout.SegmentLayout",
@@ -35,9 +35,9 @@ TRUSTED_TYPES = (
     "sklearn_hocrf._engine.training.stochastic.TrainingState",
     "sklearn_hocrf._estimator.answers.fitted.FittedState",
     "sklearn_hocrf._estimator.pipeline.SequencePipeline",
-    "sklearn_hocrf._reading._token_targets.TokenTargets",
     "sklearn_hocrf._reading.inputs.FeatureSpace",
     "sklearn_hocrf._reading.targets.SegmentTargets",
+    "sklearn_hocrf._reading.targets.TokenTargets",
     "sklearn_hocrf.crf.HighOrderCRF",
     "sklearn_hocrf.feature_extraction.SegmentFeatureExtractor",
     "sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder",
@@ -46,7 +46,7 @@ TRUSTED_TYPES = (
     "sklearn_hocrf.feature_extraction.WindowFeatures",
     "sklearn_hocrf.feature_extraction._attributes.NamedAttributes",
     "sklearn_hocrf.feature_extraction._input_space.InputSpace",
-    "sklearn_hocrf.feature_extraction._log_odds_rows.LogOddsRows",
+    "sklearn_hocrf.feature_extraction._log_odds.LogOddsRows",
     "sklearn_hocrf.feature_extraction._names.ConstantNames",
     "sklearn_hocrf.feature_extraction._names.FeatureNames",
     "sklearn_hocrf.feature_extraction._names.HashedNames",
@@ -89,14 +89,14 @@ class VersionMixin:
     """
 
     _doc_link_module = "sklearn_hocrf"
-    _doc_link_template = f"{_version.SITE}/api/generated/{{estimator_module}}.{{estimator_name}}.html"
+    _doc_link_template = f"{_data.SITE}/api/generated/{{estimator_module}}.{{estimator_name}}.html"
 
     def __getstate__(self):
-        return {**super().__getstate__(), _KEY: _version.__version__}
+        return {**super().__getstate__(), _KEY: _data.__version__}
 
     def __setstate__(self, state):
         state = dict(state)
-        original, current = state.pop(_KEY, "(an unknown version)"), _version.__version__
+        original, current = state.pop(_KEY, "(an unknown version)"), _data.__version__
         if original != current:
             warnings.warn(OtherVersionWarning(type(self).__name__, current, original), stacklevel=2)
         super().__setstate__(state)

@@ -34,8 +34,7 @@ User guide: docs/guide/large_data.md.
 from __future__ import annotations
 
 try:
-    from ._estimators import DaskSequenceLabeler
-    from ._extractors import DaskExtractor
+    from ._estimators import DaskExtractor, DaskSequenceLabeler
 except ModuleNotFoundError as error:
     if error.name is None or error.name.split(".")[0] not in ("dask", "distributed"):
         raise

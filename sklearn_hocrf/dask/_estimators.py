@@ -1,4 +1,4 @@
-"""The estimator that trains and predicts on a cluster, and the criterion that it minimises there."""
+"""The estimator that trains and predicts on a cluster, and transformers that merge counts of partitions."""
 
 from __future__ import annotations
 
@@ -8,27 +8,37 @@ from typing import Any, Self
 
 import numpy as np
 from dask import bag, delayed
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._engine.structure.layout import FeatureCounts, WeightLayout
 from .._engine.training.objectives import Objective
 from .._engine.training.problem import LARGE
-from .._estimator.answers.fitted_model import FittedModel
+from .._estimator.answers.fitted import FittedModel
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.progress import lines_of
 from .._estimator.fit.training import Training, TrainingData, choose_training, last_weights, warn_not_converged
-from .._estimator.labels.constraints import compile_constraints
-from .._estimator.labels.label_parts import compile_label_parts
+from .._estimator.labels.constraints import compile_constraints, compile_label_parts
 from .._estimator.labels.patterns import ObservedPatterns
 from .._reading.inputs import NO_TOKENS
 from .._reading.labels import sorted_labels
 from .._sklearn.versions import VersionMixin
 from . import _parts
-from ._collections import WithoutClient, collected, count_sequences, find_client, parts_of, sources
 from ._partitions import Kept, Partitions, naming
-from ._parts import Description, Setting, Survey, add_sums, ask
+from ._parts import (
+    Description,
+    Setting,
+    Survey,
+    WithoutClient,
+    add_sums,
+    ask,
+    collected,
+    count_sequences,
+    find_client,
+    parts_of,
+    sources,
+)
 
 _ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "likelihood", "verbose": 0}
 
@@ -322,3 +332,127 @@ class ClusterObjective(Objective):
 
     def _all_right(self, w):
         return self._total("gives_most_to_truth", w, merge=and_)
+
+
+class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
+    """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it there.
+
+    The transformer's ``fit_partition`` counts each partition; the counts are merged along a tree, and ``finish`` makes
+    the same vocabulary as on one machine.
+
+    Parameters
+    ----------
+    extractor : transformer
+        A transformer with ``fit_partition``, ``merge``, ``finish`` and ``transform_partition``. It is cloned; the
+        original is not fitted.
+    client : distributed.Client, default=None
+        As in :class:`DaskSequenceLabeler`.
+
+    Attributes
+    ----------
+    extractor_ : transformer
+        The fitted transformer, for data on one machine.
+
+    See Also
+    --------
+    DaskSequenceLabeler : Train on the result.
+
+    Notes
+    -----
+    A transformer that learns nothing, because it hashes the names of attributes, does not need this class: use
+    ``X.map_partitions(extractor.transform)``.
+
+    Examples
+    --------
+    See docs/guide/large_data.md.
+    """
+
+    def __init__(self, extractor: Any, client: Any = None) -> None:
+        self.extractor = extractor
+        self.client = client
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the features of the sequences of all partitions.
+
+        Parameters
+        ----------
+        X : dask.bag.Bag, or list of Delayed or Future
+            Each partition is an X that the transformer accepts. It may be empty.
+        y : dask.bag.Bag, or list of Delayed or Future, default=None
+            Labels, partitioned like X, for transformers that learn from them.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        TypeError
+            If the transformer cannot learn from partitions.
+        ValueError
+            For invalid data; messages name partition, sequence and position.
+        """
+        extractor = clone(self.extractor)
+        if not hasattr(extractor, "fit_partition"):
+            raise TypeError(
+                f"{type(extractor).__name__} does not learn from partitions: fit it on one machine, and map its "
+                "transform over the partitions"
+            )
+        partitions = Partitions(find_client(self.client), sources(X=X, y=y))
+        try:
+            partitions.add_step(_count_part, Kept(extractor))
+            counts = partitions.total(_itself, extractor.merge)
+        finally:
+            partitions.release()
+        self.extractor_ = extractor.finish(counts)
+        return self
+
+    def transform(self, X: Any) -> bag.Bag:
+        """Return the features of sequences.
+
+        Parameters
+        ----------
+        X : dask.bag.Bag, or list of Delayed or Future
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        batches : dask.bag.Bag
+            Each partition is a :class:`~sklearn_hocrf.SequenceBatch`. The bag is lazy.
+        """
+        return self._map("transform", sources(X=X))
+
+    def fit_transform(self, X: Any, y: Any = None) -> bag.Bag:  # type: ignore[override]
+        """Learn the features of sequences, and return the same features as ``fit_transform`` on one machine.
+
+        Parameters
+        ----------
+        X : dask.bag.Bag, or list of Delayed or Future
+            As in :meth:`fit`.
+        y : dask.bag.Bag, or list of Delayed or Future, default=None
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        batches : dask.bag.Bag
+            As in :meth:`transform`.
+        """
+        return self.fit(X, y)._map("transform_partition", sources(X=X, y=y))
+
+    def _map(self, method, parts):
+        check_is_fitted(self)
+        extractor, apply = delayed(copy.copy(self.extractor_)), delayed(_apply, pure=False)
+        return bag.from_delayed([apply(extractor, method, index, *part) for index, part in enumerate(parts)])
+
+
+def _count_part(extractor, *data):
+    return extractor.fit_partition(*map(collected, data))
+
+
+def _itself(counts):
+    return counts
+
+
+def _apply(extractor, method, index, *data):
+    with naming(index):
+        return getattr(extractor, method)(*map(collected, data))

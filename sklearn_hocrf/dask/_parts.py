@@ -1,16 +1,22 @@
 """The work of workers on a partition: read it, count in it, evaluate criteria on it.
 
 For each function there is a method or function that merges its results for two partitions.
+
+Dask collections as lists of partitions, and the client that processes them.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from dask.delayed import Delayed
+from distributed import Client, Future, default_client
+from sklearn.base import BaseEstimator
 
+from .._data.arrays import cached_property
 from .._data.checks import short
-from .._data.forks import cached_property
 from .._engine.structure.layout import FeatureCounts, LayoutBuilder, WeightLayout
 from .._engine.structure.patterns import PatternCounts
 from .._estimator.base import BaseSequenceLabeler
@@ -19,12 +25,12 @@ from .._estimator.fit.training import TrainingData, with_targets
 from .._reading.inputs import FeatureSpace, TrainingSequences, read_training_sequences
 from .._reading.labels import flatten_labels, sorted_labels
 from .._reading.values import number_weights
-from ._collections import collected, count_sequences
 
 _PARTIAL = (
     "y has missing labels, which are not supported on a cluster: leave out these sequences, or fit a local estimator "
     "to a part of the data"
 )
+
 
 # ----------------------------------------------------------------------------------------------------------- 1. reading
 
@@ -212,3 +218,68 @@ def add_sums(one: Any, other: Any) -> Any:
     if isinstance(one, tuple):
         return tuple(a + b for a, b in zip(one, other, strict=True))
     return one + other
+
+
+class WithoutClient:
+    """Estimators with a parameter ``client``, a connection of this process that copies and pickles do not keep."""
+
+    def __sklearn_clone__(self) -> Self:
+        return BaseEstimator.__sklearn_clone__(copy.copy(self))
+
+    def __getstate__(self):
+        return {**super().__getstate__(), "client": None}  # type: ignore[misc]
+
+
+def find_client(client: Any = None) -> Client:
+    """Return the given client, or the default client for None.
+
+    Raises
+    ------
+    ValueError
+        If there is no default client.
+    TypeError
+        If the client is asynchronous.
+    """
+    client = default_client() if client is None else client
+    if not isinstance(client, Client) or client.asynchronous:
+        raise TypeError(f"client must be a distributed.Client that waits for results, got {client!r:.80}")
+    return client
+
+
+def sources(**given: Any) -> list[tuple]:
+    """Return the parts of X and of the other given collections, partition by partition."""
+    parts = {name: parts_of(collection, name) for name, collection in given.items() if collection is not None}
+    for name, others in parts.items():
+        if len(others) != len(parts["X"]):
+            raise ValueError(f"X has {len(parts['X'])} partitions, but {name} has {len(others)}")
+    return list(zip(*parts.values(), strict=True))
+
+
+def parts_of(collection: Any, name: str) -> list:
+    """Return the partitions of a collection; ``name`` is its name in messages."""
+    if hasattr(collection, "to_delayed"):
+        parts = collection.to_delayed()
+        parts = parts.ravel().tolist() if isinstance(parts, np.ndarray) else list(parts)
+    elif isinstance(collection, (list, tuple)) and all(isinstance(part, (Delayed, Future)) for part in collection):
+        parts = list(collection)
+    else:
+        raise TypeError(
+            f"{name} must be a dask.bag.Bag, or a list with a Delayed for each partition, not a "
+            f"{type(collection).__name__}: dask.bag.from_sequence turns lists into bags. For data in memory, use "
+            "HighOrderCRF or HighOrderSemiCRF"
+        )
+    if not parts:
+        raise ValueError(f"{name} has no partitions")
+    return parts
+
+
+def collected(values: Any) -> Any:
+    """Return a partition: unchanged if it has a length, an empty list for None, and other iterables as lists."""
+    if values is None:
+        return []
+    return values if hasattr(values, "__len__") or hasattr(values, "shape") else list(values)
+
+
+def count_sequences(values: Any) -> int:
+    """Return the number of sequences of a partition."""
+    return values.shape[0] if hasattr(values, "shape") else len(values)

@@ -17,8 +17,7 @@ User guide: docs/guide/inputs.md, docs/guide/recipes.md.
 """
 
 from ._conll import dump_conll, load_conll
-from ._generated import make_name_sentences, make_references
-from ._generators import make_digit_words, make_markov_sequences
+from ._generated import make_digit_words, make_markov_sequences, make_name_sentences, make_references
 
 __all__ = [
     "dump_conll",

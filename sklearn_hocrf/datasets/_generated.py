@@ -1,14 +1,22 @@
-"""Generated sentences with names, and generated bibliographic references: text for examples and tests."""
+"""Generated data: sentences with names, bibliographic references, and sequences from Markov chains.
+
+Sequences drawn from Markov chains of any order.
+
+chain      random successors and probabilities for each context, that is, each tuple of the last ``order`` labels
+labels     sampled from the chain, all sequences at once, position by position
+tokens     one noisy observation for each label
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from numbers import Integral
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.datasets import load_digits
 from sklearn.utils import check_random_state, check_scalar
-
-from ._generators import RandomState
 
 
 def _word_list(text: str) -> list[str]:
@@ -202,3 +210,207 @@ def _reference(rng: np.random.RandomState) -> tuple[list[str], list[str]]:
     fields += [("date", [str(rng.randint(1980, 2021)), "."])]
     kept = [(word, label) for label, words in fields for word in words if word not in ".,-" or rng.uniform() < 0.6]
     return [word for word, _ in kept], [label for _, label in kept]
+
+
+MAX_CONTEXTS = 1_000_000
+RandomState = int | np.random.RandomState | None
+
+
+class ContextTable(NamedTuple):
+    """Possible successors of the contexts of one length j.   L labels, C = L**j contexts, r successors.
+
+    The index of a context is its labels read as digits to base L, the latest label last.
+    """
+
+    successors: np.ndarray  # (C, r) int64   distinct labels
+    cumulative: np.ndarray  # (C, r) float64   cumulative probabilities of the successors; the last column is 1
+
+
+def random_chain(n_labels: int, n_successors: Sequence[int], rng: np.random.RandomState) -> list[ContextTable]:
+    """Return a random Markov chain of order k, as one table for each length 0..k of context.
+
+    ``n_successors`` has k + 1 numbers, which do not increase. The successors of a context are a random subset of the
+    successors of the context without its first label. They are equally likely, except in the last table, where their
+    probabilities are uniform on [0, 1] and normalised. The other tables are used at the start of a sequence.
+    """
+    order = len(n_successors) - 1
+    if n_labels**order > MAX_CONTEXTS:
+        raise ValueError(
+            f"n_labels={n_labels} and order {order} make {n_labels**order} contexts; at most {MAX_CONTEXTS} are allowed"
+        )
+    chain: list[ContextTable] = []
+    successors = np.arange(n_labels)[np.newaxis]
+    for length, chosen in enumerate(n_successors):
+        if length > 0:
+            successors = np.tile(successors, (n_labels, 1))  # row index modulo L**(length - 1) drops the first label
+        subset = rng.uniform(size=successors.shape).argsort(axis=1)[:, :chosen]
+        successors = np.take_along_axis(successors, subset, axis=1)
+        weights = np.ones(successors.shape)
+        if length == order:
+            weights -= rng.uniform(size=weights.shape)  # in (0, 1]: never all zero
+        cumulative = weights.cumsum(axis=1)
+        chain.append(ContextTable(successors, cumulative / cumulative[:, -1:]))
+    return chain
+
+
+def sample_chain(chain: list[ContextTable], n_sequences: int, length: int, rng: np.random.RandomState) -> np.ndarray:
+    """Return labels of shape (n_sequences, length)."""
+    n_labels = chain[0].successors.shape[1]
+    labels = np.empty((n_sequences, length), dtype=np.int64)
+    context = np.zeros(n_sequences, dtype=np.int64)
+    for position in range(length):
+        table = chain[min(position, len(chain) - 1)]
+        choice = (rng.uniform(size=(n_sequences, 1)) >= table.cumulative[context, :-1]).sum(axis=1)
+        labels[:, position] = table.successors[context, choice]
+        next_table = chain[min(position + 1, len(chain) - 1)]
+        context = (context * n_labels + labels[:, position]) % len(next_table.successors)
+    return labels
+
+
+def make_markov_sequences(
+    n_sequences: int = 1000,
+    *,
+    length: int = 20,
+    order: int = 2,
+    n_labels: int = 5,
+    n_successors: int = 2,
+    n_features: int = 3,
+    noise: float = 0.05,
+    random_state: RandomState = None,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Generate sequences whose labels follow a Markov chain of a given order.
+
+    The synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is, each tuple of the last
+    ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are uniform on
+    [0, 1] and normalised. The first ``order`` labels of a sequence are uniform. Each label emits ``n_features``
+    Gaussian values with its own means, uniform on [0, 1], and standard deviation ``noise``.
+
+    All sequences of one call share one chain: split them for training and testing.
+
+    Parameters
+    ----------
+    n_sequences : int, default=1000
+        Number of sequences.
+    length : int, default=20
+        Number of tokens in each sequence.
+    order : int, default=2
+        Order of the chain, at least 0.
+    n_labels : int, default=5
+        Number of labels.
+    n_successors : int, default=2
+        Number of labels that may follow a context, at most ``n_labels``.
+    n_features : int, default=3
+        Number of observed values at each token.
+    noise : float, default=0.05
+        Standard deviation of the observed values.
+    random_state : int, RandomState instance or None, default=None
+        Determines chain, means, labels and noise. Pass an int for the same output at every call.
+
+    Returns
+    -------
+    X : list of ndarray of shape (length, n_features), float64
+        The observations.
+    y : list of ndarray of shape (length,), int64
+        The labels, in [0, n_labels).
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or if the chain would have more than a million contexts.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.datasets import make_markov_sequences
+    >>> X, y = make_markov_sequences(10, length=6, order=3, random_state=0)
+    >>> len(X), X[0].shape, y[0].shape
+    (10, (6, 3), (6,))
+    """
+    for name, count in ("n_sequences", n_sequences), ("length", length), ("n_features", n_features):
+        check_scalar(count, name, Integral, min_val=1)
+    check_scalar(noise, "noise", Real, min_val=0)
+    check_scalar(n_labels, "n_labels", Integral, min_val=2)
+    check_scalar(order, "order", Integral, min_val=0)
+    check_scalar(n_successors, "n_successors", Integral, min_val=1, max_val=n_labels)
+    rng = check_random_state(random_state)
+    chain = random_chain(n_labels, [n_labels] * order + [n_successors], rng)
+    means = rng.uniform(size=(n_labels, n_features))
+    labels = sample_chain(chain, n_sequences, length, rng)
+    observations = means[labels] + noise * rng.standard_normal((n_sequences, length, n_features))
+    return list(observations), list(labels)
+
+
+def make_digit_words(
+    n_words: int = 500,
+    *,
+    n_successors: Sequence[int] = (5, 3, 2),
+    min_length: int = 5,
+    max_length: int = 12,
+    noise: float = 0.5,
+    random_state: RandomState = None,
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Generate words of noisy handwritten digits; the digits follow a Markov chain, of order 3 by default.
+
+    A word is a sequence of images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only a few digits may
+    follow each digit; the previous digit narrows the choice down, and the digit before it narrows it further. Label
+    patterns of increasing order, up to the order of the chain, therefore correct more and more of the errors caused by
+    noise.
+
+    The chain depends on ``n_successors`` alone: generate words for training with one seed, and words for testing with
+    another one. An image may occur in several words, each time with fresh noise.
+
+    Parameters
+    ----------
+    n_words : int, default=500
+        Number of words.
+    n_successors : sequence of int, default=(5, 3, 2)
+        Number of digits that may follow a digit, a pair of digits, a triple ...: at most 10, in non-increasing order.
+        The successors of a triple are among the successors of its last two digits, and so on. The chain's order is the
+        number of entries. At the beginning of a word, where the context is shorter than the order, all successors are
+        equally likely; afterwards their probabilities are uniform on [0, 1] and normalised.
+    min_length, max_length : int, default=5 and 12
+        Word lengths are uniform between these two numbers, both included.
+    noise : float, default=0.5
+        Standard deviation of the Gaussian noise on pixels that range from 0 (paper) to 1 (ink).
+    random_state : int, RandomState instance or None, default=None
+        Determines words, images and noise. Pass an int for the same output at every call.
+
+    Returns
+    -------
+    X : list of ndarray of shape (T, 64), float64
+        The images of the words, 8 rows of 8 pixels, noise included.
+    y : list of ndarray of shape (T,), int64
+        The digits, 0 to 9.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or if the chain would have more than a million contexts.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.datasets import make_digit_words
+    >>> X, y = make_digit_words(20, random_state=0)
+    >>> X_test, y_test = make_digit_words(10, random_state=1)
+    >>> len(X), len(y_test), X[0].shape == (len(y[0]), 64)
+    (20, 10, True)
+    """
+    check_scalar(n_words, "n_words", Integral, min_val=1)
+    check_scalar(min_length, "min_length", Integral, min_val=1)
+    check_scalar(max_length, "max_length", Integral, min_val=min_length)
+    check_scalar(noise, "noise", Real, min_val=0)
+    n_successors = [10, *n_successors]
+    for wider, narrower in pairwise(n_successors):
+        check_scalar(narrower, "n_successors", Integral, min_val=1, max_val=wider)
+    chain = random_chain(10, n_successors, np.random.RandomState(1))  # the same one for all seeds
+    rng = check_random_state(random_state)
+    lengths = rng.randint(min_length, max_length + 1, size=n_words)
+    labels = sample_chain(chain, n_words, max_length, rng)
+    y = [word[:length] for word, length in zip(labels, lengths, strict=True)]
+    tokens = np.concatenate(y)
+    images, digits = load_digits(return_X_y=True)
+    chosen = np.empty(len(tokens), dtype=np.int64)
+    for digit in range(10):
+        mine = tokens == digit
+        chosen[mine] = rng.choice(np.flatnonzero(digits == digit), size=mine.sum())
+    noisy = images[chosen] / 16.0 + noise * rng.standard_normal((len(tokens), 64))
+    return np.split(noisy, np.cumsum(lengths)[:-1]), y

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
-from .._reading._messages import refuse_non_sequence
 from .._reading.attributes import Vocabulary, looks_like_rows, read_attributes, read_known_attributes, sort_vocabulary
 from .._reading.inputs import input_form
+from .._reading.rows import refuse_non_sequence
 from .._reading.values import without_columns
 from ._columns import TokenTable, read_tokens
 from ._names import ConstantNames

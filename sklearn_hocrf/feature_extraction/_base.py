@@ -1,20 +1,43 @@
-"""Base class of the transformers."""
+"""Base classes of the transformers, and strings of tokens of training sequences, by fingerprints.
+
+Base class of the transformers that make features of segments, and what they count.
+
+Strings of tokens of training sequences, by fingerprints.
+
+    tokens of a sequence:  in the in          strings of two tokens: [in the], [the in]
+
+The text of a token has a random number. The numbers of two neighbouring blocks of 1, 2, 4 .. tokens are mixed into the
+number of a block of twice the size, as Karp, Miller and Rosenberg (1972) do. Two such blocks, which may overlap, cover
+a string, so its fingerprint is made from their numbers and its length, without a Python loop over strings. Fingerprints
+have 63 bits: that any two of a million different strings share one has a probability of about 5e-8. Mixing is not
+linear, because a polynomial of the numbers, modulo 2**64, would have the same value for a Thue-Morse string of two
+kinds of tokens and for its complement, from 1,024 tokens on.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from copy import copy
-from typing import Any, Self
+from hashlib import blake2b
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.batch import SequenceBatch
-from .._sklearn._callbacks import CallbacksMixin, fit_task
-from .._sklearn.names import fit_context
+from .._data.arrays import freeze, offsets_of
+from .._data.batch import SequenceBatch, with_blocks
+from .._data.columns import TokenColumn
+from .._data.segment_features import RowBlock
+from .._reading.labels import sorted_labels
+from .._reading.targets import read_partition_targets, read_segment_targets
+from .._sklearn.names import CallbacksMixin, fit_context, fit_task
 from .._sklearn.versions import VersionMixin
+from ._columns import apply_function, is_text, text_column, texts_of
+from ._input_space import InputSpace, kept_blocks, raw_table
+from ._names import names_of_blocks
 
 __all__ = ["CountingTransformer", "fit_task"]
 
@@ -139,3 +162,190 @@ class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
         tags.input_tags.three_d_array = True
         tags.no_validation = True
         return tags
+
+
+class SegmentCounts(NamedTuple):
+    """The counts of training sequences for features of segments; ``space`` is None without tokens."""
+
+    space: InputSpace | None
+    batch: SequenceBatch | None = None  # without sequences, with the features that X already has
+    token_blocks: Any = ()  # list of TokenBlock
+    scheme: str | None = None  # in which y gives the segments; None where y is not needed
+    labels: Any = ()  # of segments, sorted
+    longest: int = 0  # length of the longest segment
+    strings: TrainingStrings | None = None
+    of_functions: Counter | None = None  # number of segments with each named value; None without functions
+
+    def merged(self, other) -> SegmentCounts:
+        """Return the sums of the counts of both."""
+        if self.space is None or other.space is None:
+            return other if self.space is None else self
+        space = self.space.merged(other.space)
+        merged = self._replace(space=space)
+        if self.scheme is not None:
+            labels = sorted_labels([*self.labels, *other.labels], [0], at_least=1).tolist()
+            merged = merged._replace(labels=labels, longest=max(self.longest, other.longest))
+        if self.strings is not None:
+            merged = merged._replace(strings=self.strings.merged(other.strings))
+        if self.of_functions is not None:
+            space.check_fields(self.space, other.space)
+            merged = merged._replace(of_functions=self.of_functions + other.of_functions)
+        return merged
+
+
+class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Base class of the transformers that make features of segments."""
+
+    @abstractmethod
+    def _count(self, X, table, y, read) -> tuple[SegmentCounts, SequenceBatch]:
+        """Return the counts of sequences, and their batch; ``table`` has their tokens, and ``read`` reads y."""
+
+    @abstractmethod
+    def _set_features(self, counts) -> None:
+        """Set ``_blocks``, ``_makers`` of further blocks, and ``_fields``, the raw columns that they read."""
+
+    def transform(self, X: Any) -> SequenceBatch:
+        """Return sequences with the features of segments learned in `fit`.
+
+        Parameters
+        ----------
+        X : SequenceBatch, or list of sequences of tokens
+            Of the form seen in `fit`.
+
+        Returns
+        -------
+        batch : SequenceBatch of shape (n_sequences, n_features_out_)
+
+        Raises
+        ------
+        ValueError
+            If X does not have the same features and fields as in `fit`.
+        sklearn.exceptions.NotFittedError
+            If `fit` was not called.
+        """
+        check_is_fitted(self, "n_features_out_")
+        return self._to_batch(self._space.read(X, self._fields))
+
+    def _count_partition(self, X, y) -> SegmentCounts:
+        table = raw_table(X)
+        return self._count(X, table, y, read_partition_targets)[0] if table.offsets[-1] else SegmentCounts(None)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    @fit_task
+    def _learn(self, X, y) -> tuple[SegmentCounts, SequenceBatch]:
+        """Set the fitted attributes; return the counts, and X as a batch."""
+
+        def read(y, lengths, name, *, scheme):
+            return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
+
+        counts, batch = self._count(X, raw_table(X), y, read)
+        self._finish(counts)
+        return counts, batch
+
+    def _finish(self, counts):
+        """Set the fitted attributes."""
+        if counts.space is None:
+            raise ValueError("X has no tokens to learn features from")
+        if counts.scheme == "runs":
+            sorted_labels(counts.labels, [0])  # raises if there is only one
+        self._space, self._scheme = counts.space, counts.scheme
+        self._string_fields = [] if counts.strings is None else [counts.strings.field]
+        self._set_features(counts)
+        blocks = self._all_blocks(counts.batch, {})
+        self._feature_names = names_of_blocks(blocks, self._space.features.attribute_names)
+        self.n_features_out_ = len(self._feature_names)
+
+    def _all_blocks(self, batch, data) -> tuple:
+        """Return the blocks of features, those that X already has first."""
+        first = kept_blocks(batch) if getattr(self, "bag", None) is None else ()
+        return (*first, *self._blocks, *(RowBlock(maker, data, self._scheme) for maker in self._makers))
+
+    def _to_batch(self, batch, **data) -> SequenceBatch:
+        """Return the batch with all features; ``data`` are further arrays for their makers, with a number per token."""
+        for field in self._string_fields:
+            data["number"] = token_numbers(batch.columns[field], field)
+        data = {name: freeze(array, array.dtype) for name, array in data.items()}
+        return with_blocks(batch, self._all_blocks(batch, data), self._feature_names)
+
+
+FACTOR = np.uint64(0xD1342543DE82EF95)  # odd, so that no two numbers have the same product
+
+
+class TrainingStrings(NamedTuple):
+    """The tokens of training sequences as texts of a field, and their segments.   N tokens."""
+
+    field: Any
+    column: TokenColumn  # numbers are read as texts
+    offsets: np.ndarray  # (n_sequences + 1,)   token range of each sequence
+    lengths: np.ndarray  # (N,) int32   of the segment that begins at a token, 0 if no segment does
+
+    @classmethod
+    def of(cls, batch, field, segments) -> TrainingStrings:
+        """Return the tokens of a batch, and their segments."""
+        column = text_column(texts_of(_as_text(batch.columns[field], field)))
+        return cls(field, column, batch.offsets, lengths_at(segments, batch.n_tokens))
+
+    def merged(self, other) -> TrainingStrings:
+        """Return the tokens of both, as if all had been read at once."""
+        if self.field != other.field:
+            raise ValueError(
+                f"the text of segments is read from the fields {self.field!r} and {other.field!r}: choose one"
+            )
+        column = text_column([*texts_of(self.column), *texts_of(other.column)])
+        offsets = np.append(self.offsets, self.offsets[-1] + other.offsets[1:])
+        return TrainingStrings(self.field, column, offsets, np.append(self.lengths, other.lengths))
+
+
+def lengths_at(segments, n_tokens) -> np.ndarray:
+    """Return the length of the segment that begins at each token, 0 if no segment does; int32."""
+    lengths = np.zeros(n_tokens, dtype=np.int32)
+    lengths[segments.start] = segments.lengths
+    return lengths
+
+
+def token_numbers(column, field) -> np.ndarray:
+    """Return a number of 63 bits for the text of each token, a hash, of shape (N,) int64; -1 for missing values."""
+    column = _as_text(column, field)
+    used, codes = np.unique(column.codes, return_inverse=True)  # slices share the values of all tokens
+    numbers = [-1 if code < 0 else _number_of(column.values[code]) for code in used.tolist()]
+    return np.array(numbers, np.int64)[codes]
+
+
+def _number_of(text) -> int:
+    return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
+
+
+def _as_text(column, field):
+    return column if is_text(column) else apply_function(_number_text, column, field)
+
+
+def _number_text(number):
+    return repr(number).removesuffix(".0")
+
+
+def fingerprints(numbers, start, stop) -> np.ndarray:
+    """Return the fingerprint of each string ``[start, stop)`` of tokens, of shape (M,) int64; -1 if a value is missing.
+
+    ``numbers`` are those of :func:`token_numbers`.
+    """
+    first = int(start.min(initial=len(numbers)))
+    numbers, start, stop = numbers[first : stop.max(initial=first)], start - first, stop - first
+    lengths = (stop - start).astype(np.uint64)
+    level = np.frexp(lengths)[1] - 1  # of the largest blocks in a string
+    blocks, found = numbers.astype(np.uint64), np.zeros(len(start), np.uint64)
+    for k in range(level.max(initial=-1) + 1):
+        if k > 0:
+            blocks = _mixed(blocks[: -(2 ** (k - 1))], blocks[2 ** (k - 1) :])  # those of 2**k tokens
+        at = np.flatnonzero(level == k)
+        found[at] = _mixed(blocks[start[at]] + lengths[at], blocks[stop[at] - 2**k])
+    n_missing = offsets_of(numbers < 0)
+    return np.where(n_missing[stop] > n_missing[start], -1, (found >> np.uint64(1)).astype(np.int64))
+
+
+def _mixed(left, right) -> np.ndarray:
+    """Return random numbers, of dtype uint64, that pairs of numbers determine."""
+    left = left ^ left >> np.uint64(32)
+    left *= FACTOR
+    left ^= left >> np.uint64(29)
+    left += right
+    return left

@@ -19,15 +19,13 @@ from .._data.batch import SequenceBatch, with_blocks, without_dense
 from .._data.checks import short
 from .._data.columns import DenseColumns
 from .._data.segments import BAG, TokenBlock
-from .._reading._messages import refuse_infinite_values
 from .._reading.attributes import known_batch
+from .._reading.rows import refuse_infinite_values
 from .._sklearn.names import Interval, StrOptions, fit_context
-from ._array_fields import ArrayTemplates
 from ._attributes import FittedExtractor, GivenNames, NamedAttributes
 from ._base import CountingTransformer, fit_task
-from ._columns import MISSING, TokenTable, columns_of_texts, text_column, without_arrays
-from ._input_space import InputSpace
-from ._merging import TokenCounts, lacks_counts, without_tokens
+from ._columns import MISSING, ArrayTemplates, TokenTable, columns_of_texts, text_column, without_arrays
+from ._input_space import InputSpace, TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames
 from ._string_templates import STYLES, StringTemplates, are_strings, read_template_lines
 from ._template_rows import FieldTemplates

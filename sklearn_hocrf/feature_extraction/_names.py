@@ -20,9 +20,9 @@ from sklearn.feature_extraction import FeatureHasher
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short
+from .._data.messages import pack_texts, unpack_texts
 from .._data.segment_features import RowBlock
 from .._data.segments import TokenBlock
-from .._data.texts import pack_texts, unpack_texts
 
 
 def escape(text, marks) -> str:

@@ -7,8 +7,7 @@ from typing import NamedTuple
 from .._data.checks import short
 from .._data.messages import warn_unless_saved
 from .._data.tagger import named_function
-from ._array_fields import ArrayColumn
-from ._columns import is_text
+from ._columns import ArrayColumn, is_text
 from ._templates import check_templates
 from ._token_functions import affix_names, as_function, named_functions
 

@@ -1,7 +1,15 @@
-"""SegmentFeatureExtractor: features of segments from token features, lengths, texts and functions."""
+"""SegmentFeatureExtractor: features of segments from token features, lengths, texts, tags and functions.
+
+Token tags of segments: the tokens of a segment at which a tag n-gram ends. A segment of four tokens has B I I I.
+
+A channel describes where an n-gram inside a segment ends: at a fixed distance from the first token of the segment, or
+at each token of a range. Across a border there are only bigrams: the last tag of one segment, and "a segment begins
+here".
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
@@ -10,15 +18,26 @@ import numpy as np
 
 from .._data.batch import SequenceBatch
 from .._data.messages import warn_user
-from .._data.segments import BAG, BEGIN, END_OF_SEGMENT, INSIDE, LENGTH_KINDS, LengthBlock, TokenBlock
-from .._reading._messages import TOKEN_FEATURES_FIRST
+from .._data.segments import (
+    BAG,
+    BEGIN,
+    END_OF_SEGMENT,
+    FROM_START,
+    FROM_STOP,
+    INSIDE,
+    LENGTH_KINDS,
+    NO_LIMIT,
+    RANGE,
+    Channel,
+    LengthBlock,
+    TokenBlock,
+)
+from .._reading.rows import TOKEN_FEATURES_FIRST
 from .._reading.schemes import SCHEMES
 from .._sklearn.names import Interval, StrOptions
+from ._base import SegmentCounts, SegmentTransformer, TrainingStrings
 from ._input_space import InputSpace, batch_of, text_field, token_form
-from ._segment_base import SegmentCounts, SegmentTransformer
 from ._segment_rows import FunctionRows, IdentityRows, check_functions
-from ._strings import TrainingStrings
-from ._tags import check_tags
 
 
 class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -318,3 +337,46 @@ def _choose(names, prefixes, parameter) -> np.ndarray:
             warn_user(f"{parameter}: no token feature has a name that begins with {prefix!r}{hint}")
         chosen |= matches
     return np.flatnonzero(chosen).astype(np.int32)
+
+
+PRESETS = {"unigrams": ("B", "I"), "bigrams": ("B", "I", "BI", "II", "B|", "I|")}
+
+
+def tag_channel(tags: str) -> Channel | None:
+    """Return the channel of the last token of a tag n-gram, or None if there is no such n-gram.
+
+    Examples
+    --------
+    >>> from sklearn_hocrf.feature_extraction._segment_extractor import tag_channel
+    >>> tag_channel("BI")
+    Channel(anchor=0, offset=1, shortest=2, longest=2147483647)
+    >>> tag_channel("IB") is None
+    True
+    """
+    if tags in ("B|", "I|"):
+        return Channel(FROM_STOP, -1, *((1, 1) if tags == "B|" else (2, NO_LIMIT)))
+    if re.fullmatch("BI*", tags):
+        return Channel(FROM_START, len(tags) - 1, len(tags))
+    return Channel(RANGE, len(tags), len(tags) + 1) if re.fullmatch("I+", tags) else None
+
+
+def check_tags(tags) -> dict:
+    """Return the parameter ``tags`` as {n-gram: (channel, prefixes of attribute names, or True for all)}."""
+    if tags is None:
+        return {}
+    if isinstance(tags, str) and tags in PRESETS:
+        tags = dict.fromkeys(PRESETS[tags], True)
+    if not isinstance(tags, Mapping):
+        raise (ValueError if isinstance(tags, str) else TypeError)(
+            f"tags must be None, 'unigrams', 'bigrams' or a dict {{tag n-gram: prefixes}}, got {tags!r}"
+        )
+    checked = {}
+    for ngram, prefixes in tags.items():
+        channel = tag_channel(ngram) if isinstance(ngram, str) else None
+        if channel is None:
+            raise ValueError(
+                f"tags has {ngram!r}, which is not a tag n-gram. Use 'B' or 'I', either with any number of 'I' after "
+                "it, and 'B|' and 'I|' for the first token of the next segment"
+            )
+        checked[ngram] = channel, prefixes
+    return checked

@@ -14,9 +14,9 @@ from scipy import sparse
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
 from .._data.messages import warn_unless_saved
+from ._base import fingerprints, token_numbers
 from ._columns import is_text, texts_of
 from ._names import FeatureNames, escape
-from ._strings import fingerprints, token_numbers
 from ._templates import find_keys, value_text
 
 

@@ -17,11 +17,10 @@ from numbers import Integral
 
 import numpy as np
 
-from .._data._settings import is_integer
 from .._data.arrays import freeze_indices, offsets_of
-from .._data.checks import short
+from .._data.checks import is_integer, short
+from .._data.messages import pack_texts, unpack_texts
 from .._data.tagger import AFTER, BEFORE, Made, TemplateIds
-from .._data.texts import pack_texts, unpack_texts
 from ._columns import MISSING, is_text, kind_of_column
 from ._names import escape
 from ._token_functions import Phrases, as_function

@@ -15,8 +15,8 @@ import numpy as np
 
 from .._data.checks import short
 from .._data.columns import TokenColumn
+from .._data.messages import pack_texts, unpack_texts
 from .._data.tagger import FUNCTIONS, lengths_by_first, marks_of, named_function
-from .._data.texts import pack_texts, unpack_texts
 from ._columns import is_text, text_column
 
 

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from .._reading._targets import read_labels, read_target_sequences
 from .._reading.inputs import check_sequence_weight
+from .._reading.known import read_labels, read_target_sequences
 from .._reading.schemes import looks_like_segments
 from .._reading.values import without_columns
 from .._sklearn.layers import check_fit

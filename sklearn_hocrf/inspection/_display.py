@@ -18,7 +18,7 @@ import numpy as np
 from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.columns import TokenColumn
-from .._data.texts import escaped, visible
+from .._data.messages import escaped, visible
 from .._reading.schemes import OUTSIDE
 
 # Paul Tol's "light" scheme (https://personal.sron.nl/~pault): backgrounds for black text that can be distinguished with

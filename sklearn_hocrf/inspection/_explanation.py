@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .._data.messages import escaped, visible
 from .._data.segment_features import segment_features
-from .._data.texts import escaped, visible
-from .._engine.structure.label_parts import endings
-from .._engine.structure.pairs import values_at
+from .._engine.structure.pairs import endings, values_at
 from .._engine.structure.weighted_arcs import arcs_of_labels
-from .._estimator.answers.fitted_model import FittedModel
+from .._estimator.answers.fitted import FittedModel
 from .._sklearn.names import safe_indexing
 from ._display import HtmlPage, Table, bar, html_table, listed, number, texts_of
 from ._paths import Contest, PathUnits, read_position

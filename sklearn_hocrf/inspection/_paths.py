@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data._settings import is_integer
 from .._data.batch import SequenceBatch
-from .._data.checks import short
-from .._data.masks import Mask, both
-from .._data.segments import Segments
-from .._estimator.answers.fitted_model import FittedModel
+from .._data.checks import is_integer, short
+from .._data.segments import Mask, Segments, both
+from .._estimator.answers.fitted import FittedModel
 from .._reading.labels import label_codes
 from .._reading.schemes import B, E, I, S, hold_segments, marks_ends, read_segment
 

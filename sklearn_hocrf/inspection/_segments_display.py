@@ -7,8 +7,8 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple, Self
 
 from .._data.checks import check_choice, short
-from .._data.texts import escaped, visible
-from .._estimator.answers.fitted_model import FittedModel
+from .._data.messages import escaped, visible
+from .._estimator.answers.fitted import FittedModel
 from .._reading.label_sequences import read_segment_table, read_segmentations, refuse_other_texts, segment_lists
 from .._reading.schemes import NO_LABEL, OUTSIDE, PREFIXES, SCHEMES, guessed_scheme, split_tag
 from .._sklearn.layers import method_of_model, model_inside

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from .._data.batch import SequenceBatch
 from .._data.checks import check_choice
-from .._data.texts import visible
-from .._estimator.answers.fitted_model import FittedModel
+from .._data.messages import visible
+from .._estimator.answers.fitted import FittedModel
 from .._reading.label_sequences import read_segmentations, segment_lists
 from .._reading.schemes import SCHEMES
 from .._reading.values import finite_numbers

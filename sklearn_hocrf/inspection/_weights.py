@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data._settings import check, is_integer
-from .._data.checks import check_choice, short
-from .._estimator.answers.fitted_model import FittedModel
+from .._data.checks import check, check_choice, is_integer, short
+from .._estimator.answers.fitted import FittedModel
 from ._display import Table
 
 EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of each token of a segment

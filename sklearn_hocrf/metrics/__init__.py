@@ -29,21 +29,19 @@ and for other scorers.
 """
 
 from ._randomization import randomization_test
-from ._scorers import (
-    log_likelihood_scorer,
-    segment_f1_scorer,
-    sequence_accuracy_scorer,
-    token_accuracy_scorer,
-    token_f1_scorer,
-)
 from ._scores import (
+    log_likelihood_scorer,
     segment_classification_report,
     segment_confusion_matrix,
     segment_f1_score,
+    segment_f1_scorer,
     segment_outcomes,
     segment_precision_recall_fscore_support,
     sequence_accuracy_score,
+    sequence_accuracy_scorer,
     token_accuracy_score,
+    token_accuracy_scorer,
+    token_f1_scorer,
 )
 
 __all__ = [

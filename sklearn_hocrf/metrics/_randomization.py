@@ -10,8 +10,7 @@ from scipy import sparse
 from scipy.stats import permutation_test
 from sklearn.utils import check_random_state
 
-from .._data._settings import check, is_integer
-from .._data.checks import check_choice
+from .._data.checks import check, check_choice, is_integer
 from .._reading.label_sequences import LabelSequences, check_scheme, hold_any_segments, read_segmentations, read_tokens
 from .._reading.labels import list_sequences
 from ._items import Items, pair_segments, pair_tokens, scored_labels

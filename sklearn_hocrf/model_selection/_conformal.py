@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
 from .._data.messages import warn_user
-from .._estimator.answers.fitted_model import FittedModel
+from .._estimator.answers.fitted import FittedModel
 from .._reading.label_sequences import read_segmentations, segment_lists
 from .._sklearn.layers import MethodsOfModel
 from .._sklearn.names import HasMethods, Interval, StrOptions, fit_context

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._engine.training._box import SearchEnd, minimize_in_box
 from .._engine.training.hypergradient import RESIDUAL, Fold, FoldStep
-from .._estimator.fit.callbacks import SearchTasks
-from .._estimator.fit.progress import duration, tell
-from ._groups import WeightGroups, column_name
-from ._splits import continue_from
+from .._engine.training.solvers import SearchEnd, minimize_in_box
+from .._estimator.fit.progress import SearchTasks, duration, tell
+from ._groups import WeightGroups, column_name, continue_from
 
 SHRINKING = 0.5  # factor of the tolerance from step to step
 LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score

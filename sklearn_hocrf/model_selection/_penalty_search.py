@@ -16,23 +16,29 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GroupKFold, KFold, check_cv
 from sklearn.pipeline import Pipeline
 
-from .._data._settings import check, is_integer
+from .._data.checks import check, is_integer
 from .._data.messages import unwarned, warn_user
 from .._engine.training.solvers import one_blas_thread
 from .._estimator.base import BaseSequenceLabeler
-from .._estimator.fit.callbacks import SearchTasks
 from .._estimator.fit.fit_steps import FitSteps
+from .._estimator.fit.progress import SearchTasks
 from .._estimator.fit.training import TrainingData
 from .._reading.inputs import check_sequence_weight
 from .._reading.rows import indexable_sequences
-from .._sklearn._callbacks import CallbacksMixin
-from .._sklearn._splits import splits_of
-from .._sklearn.layers import MethodsOfModel, check_fit
-from .._sklearn.names import N_JOBS, Interval, StrOptions, check_declared, fit_context
+from .._sklearn.layers import MethodsOfModel, check_fit, splits_of
+from .._sklearn.names import N_JOBS, CallbacksMixin, Interval, StrOptions, check_declared, fit_context
 from .._sklearn.versions import VersionMixin, with_lists, with_mappings
-from ._groups import WeightGroups, check_keys, check_weights
+from ._groups import (
+    WeightGroups,
+    check_keys,
+    check_weights,
+    make_fold,
+    refuse_missing_labels,
+    split_data,
+    training_data,
+    used_parts,
+)
 from ._order_search import Course, OrderSearch, Step, attributes_of, best_index, columns_of_params
-from ._splits import make_fold, refuse_missing_labels, split_data, training_data, used_parts
 
 N_FOLDS = 5
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive

@@ -12,11 +12,10 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import process_routing
 
-from .._data._settings import check
-from .._data.checks import short
+from .._data.checks import check, short
 from .._data.messages import warn_user
 from .._reading.rows import indexable_sequences
-from .._sklearn._splits import check_fits, each_fold, router_of, splits_of
+from .._sklearn.layers import check_fits, each_fold, router_of, splits_of
 from .._sklearn.names import check_method_params
 
 BY_LABEL = ("predict_marginals", "predict_proba")  # one column of probabilities for each label

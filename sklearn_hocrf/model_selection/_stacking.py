@@ -28,14 +28,31 @@ from .._data.checks import short
 from .._data.messages import unwarned, warn_user
 from .._engine.training.solvers import zero_of_slope
 from .._estimator.token_labeler import HighOrderCRF
-from .._reading._messages import TOKEN_FEATURES_FIRST, Places, refuse_infinite_values, refuse_non_sequence
-from .._reading._token_targets import read_token_targets
 from .._reading.attributes import looks_like_rows
 from .._reading.inputs import check_sequence_weight, common_column_names, input_form, refuse_no_tokens, used_sequences
-from .._reading.rows import check_table, indexable_sequences, n_tokens, stack_rows
+from .._reading.rows import (
+    TOKEN_FEATURES_FIRST,
+    Places,
+    check_table,
+    indexable_sequences,
+    n_tokens,
+    refuse_infinite_values,
+    refuse_non_sequence,
+    stack_rows,
+)
+from .._reading.targets import read_token_targets
 from .._reading.values import without_columns
-from .._sklearn._splits import ASKED, each_fold, fit_part, router_of, splits_of
-from .._sklearn.layers import MethodsOfModel, check_fit, model_inside, name_of_weight
+from .._sklearn.layers import (
+    ASKED,
+    MethodsOfModel,
+    check_fit,
+    each_fold,
+    fit_part,
+    model_inside,
+    name_of_weight,
+    router_of,
+    splits_of,
+)
 from .._sklearn.names import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
 from .._sklearn.versions import VersionMixin
 

@@ -16,15 +16,23 @@ from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.messages import warn_user
-from .._engine.inference.labelled import LabelledBatch
-from .._engine.inference.model import Model
+from .._engine.inference.model import LabelledBatch, Model
 from .._engine.training.solvers import zero_of_slope
-from .._estimator.answers.fitted_model import FittedModel
+from .._estimator.answers.fitted import FittedModel
 from .._estimator.base import BaseSequenceLabeler
 from .._reading.inputs import check_sequence_weight
 from .._reading.rows import indexable_sequences
-from .._sklearn._splits import ASKED, check_fits, each_fold, router_of, splits_of
-from .._sklearn.layers import MethodsOfModel, check_fit, model_inside, name_of_weight
+from .._sklearn.layers import (
+    ASKED,
+    MethodsOfModel,
+    check_fit,
+    check_fits,
+    each_fold,
+    model_inside,
+    name_of_weight,
+    router_of,
+    splits_of,
+)
 from .._sklearn.names import N_JOBS, HasMethods, StrOptions, check_declared, fit_context, safe_indexing
 from .._sklearn.versions import VersionMixin
 

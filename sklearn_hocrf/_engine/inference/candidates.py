@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from ..._data.arrays import freeze, joined_ranges, offsets_of
 from ..._data.batch import SequenceBatch, TokenFeatures, as_sparse
-from ..._data.masks import Mask
+from ..._data.segments import Mask
 from ..kernels import candidates as kernels
 from ..structure.layout import WeightLayout
 

@@ -14,8 +14,7 @@ from ..structure.segment_ages import what_needs_lengths
 from .chain import ChainModel
 from .lattice import LatticeModel
 from .minibatches import ChainMinibatches, SegmentMinibatches
-from .segment import SegmentModel
-from .segment_ages import AgedModel
+from .segment import AgedModel, SegmentModel
 
 
 class Family(NamedTuple):

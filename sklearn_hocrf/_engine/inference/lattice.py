@@ -11,21 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from ..._data.arrays import freeze, group_offsets, offsets_of
+from ..._data.arrays import cached_property, freeze, group_offsets, offsets_of
 from ..._data.batch import SequenceBatch, as_sparse
-from ..._data.forks import cached_property
-from ..._data.masks import Mask
-from ..._data.segments import Segments
+from ..._data.segments import Mask, Segments
 from ..kernels import lattice
 from ..kernels.tag_segments import Tags
-from ..structure.label_parts import Endings
 from ..structure.layout import WeightLayout
+from ..structure.pairs import Endings
 from ..structure.weighted_arcs import arcs_of_labels
-from .answers import BestLabellings
 from .candidates import CandidateFinder, Candidates
 from .chain import ChainModel, ChainPosterior
 from .model import TokenModel
-from .posterior import Expectations, Posterior
+from .posterior import BestLabellings, Expectations, Posterior
 from .schedule import Schedule, SharedWork, Workspace
 
 

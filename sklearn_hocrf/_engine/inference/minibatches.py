@@ -18,8 +18,8 @@ from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
 from ..._data.segment_features import segment_features
 from ..._data.segments import Labelling, Segments
 from ..kernels import lists as minibatches
-from ..structure.label_parts import endings
 from ..structure.layout import WeightLayout
+from ..structure.pairs import endings
 from ..structure.weighted_arcs import arcs_of_labels
 from .model import Model
 

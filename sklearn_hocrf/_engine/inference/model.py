@@ -1,15 +1,18 @@
-"""Models: weights under a layout, ready for kernels. Their answers about a batch come from a :class:`Posterior`."""
+"""Models: weights under a layout, ready for kernels. Their answers about a batch come from a :class:`Posterior`.
+
+Labelled sequences, read once for all models of one layout.
+"""
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ..._data.arrays import freeze
 from ..._data.batch import SequenceBatch
-from ..._data.masks import Mask
+from ..._data.segments import Labelling, Mask
 from ..kernels._network import LOWEST_LOG
 from ..structure.weighted_arcs import arcs_of_labels, weighted_arcs
 from .posterior import Evidence, Posterior
@@ -119,3 +122,36 @@ class TokenModel(Model):
         scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
         scores[labelling < 0] = -np.inf
         return scores, batch.lengths
+
+
+class LabelledBatch(NamedTuple):
+    """Sequences and their labels, some of which may be missing.   n sequences.
+
+    ``truth`` is set if no label is missing, otherwise ``event``.
+    """
+
+    plan: Any  # all labellings that constraints allow
+    truth: Labelling | None
+    event: Any  # the plan of the labellings that agree with the labels
+    is_impossible: np.ndarray  # (n,) bool   whether labels are forbidden for any weights
+
+    @property
+    def batch(self) -> SequenceBatch:
+        return self.plan.batch
+
+    def log_likelihood(self, model: Model) -> np.ndarray:
+        """Return the log-likelihood of each sequence under a model; shape (n,)."""
+        posterior, log_z = model.on(self.plan).with_log_z()
+        score = posterior.log_score(self.truth) if self.event is None else posterior.on(self.event).log_z()
+        difference = np.where(self.is_impossible, -np.inf, score) - log_z
+        return np.minimum(difference, 0.0)  # rounding errors must not lead to a probability above 1
+
+    def slope(self, model: Model, direction: Model) -> np.ndarray:
+        """Return the derivative of each log-likelihood along a direction of the weights; shape (n,).
+
+        It is valid for sequences whose log-likelihood is finite, and arbitrary for others.
+        """
+        expected = model.on(self.plan).log_z_and_slope(direction.weights)[1]
+        if self.event is None:
+            return direction.on(self.plan).log_score(self.truth) - expected
+        return model.on(self.event).log_z_and_slope(direction.weights)[1] - expected

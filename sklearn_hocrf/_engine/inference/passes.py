@@ -14,10 +14,10 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 
 from ..._data.arrays import freeze
-from ..kernels import _wide, choices, dense_columns, label_parts, masks, token_scores
+from ..kernels import _vectors, choices, segment_scores, token_scores
 from ..kernels._network import DOUBTFUL
 from ..kernels._vectors import FOLDED, WIDE
-from ..structure.dense_columns import DenseProduct
+from ..structure.pairs import DenseProduct
 from ..structure.weighted_arcs import weighted_arcs
 from .schedule import Task, Tile, Workspace, lane_kind_of, lanes_of
 
@@ -108,15 +108,15 @@ class BasePass(metaclass=ABCMeta):
         token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)
         if product is not None:
             factors = product.values, self._product_weights, product.columns
-            dense_columns.add_scores(*factors, tile.rows, tile.first_token, tile.length, scores)
+            token_scores.add_scores(*factors, tile.rows, tile.first_token, tile.length, scores)
         if self.plan.part_columns is not None:
-            label_parts.add_to_labels(self.plan.part_columns, self.layout.pairs.n_columns, scores)
+            segment_scores.add_to_labels(self.plan.part_columns, self.layout.pairs.n_columns, scores)
         return scores
 
     def _forbid_labels(self, tile: Tile, scores: np.ndarray) -> None:
         """Set the scores of labels that the plan's mask rules out to -inf."""
         if self.plan.mask is not None:
-            masks.forbid_labels(tile, self.n_columns, self.plan.mask.allowed, scores)
+            segment_scores.forbid_labels(tile, self.n_columns, self.plan.mask.allowed, scores)
 
     def _shift_labels(self, tile: Tile, scores: np.ndarray) -> None:
         """Reduce the scores of all labels of each token by the shift of the posterior."""
@@ -215,7 +215,7 @@ class MarginalPass(BasePass):
         size = self.arc_layout.automaton.n_states, len(tile.length)
         beta = self._table("alpha", tile, *size)
         if self.is_wide:
-            beta[:] = _wide.logs_of(self._pass_table("alpha", tile, *size)) / self._shrink
+            beta[:] = _vectors.logs_of(self._pass_table("alpha", tile, *size)) / self._shrink
         else:
             n_filled = np.count_nonzero(tile.length.any(axis=0))  # lanes: the first ones
             with np.errstate(divide="ignore"):
@@ -239,7 +239,7 @@ class MarginalPass(BasePass):
         if product is None:
             return
         tokens = tile.rows, tile.first_token, tile.length
-        dense_columns.add_counts(product.values, product.columns, *tokens, marginals, weight, self._product_counts)
+        token_scores.add_counts(product.values, product.columns, *tokens, marginals, weight, self._product_counts)
 
     def add_product_counts(self, gradient: np.ndarray) -> None:
         """Add the expected counts of dense features, of all tiles, to a gradient of all pairs."""
@@ -312,7 +312,7 @@ class MarginalPass(BasePass):
         if doubtful.any():
             alive = self._settle(task, checkpoints, alive, doubtful)
         if self.is_wide:
-            alive, log_z = filled, _wide.narrowed(log_z) / self._shrink
+            alive, log_z = filled, _vectors.narrowed(log_z) / self._shrink
         self.log_z[task.sequences[alive]] = log_z[:, :lanes][alive]
         if self.slope is not None:
             self.slope[task.sequences[alive]] = log_z[:, lanes:][alive]

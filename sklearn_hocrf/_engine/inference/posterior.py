@@ -2,6 +2,8 @@
 
 :class:`Posterior` declares the questions, once for all families. :class:`LanePosterior` answers most of them for chains
 and segmentations, for which ``chain`` and ``segment`` supply plans and passes; ``lattice`` has its own answers.
+
+The best labellings, found from the choices at the borders of labellings.
 """
 
 from __future__ import annotations
@@ -13,17 +15,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ..._data.arrays import joined_ranges
+from ..._data.arrays import cached_property, joined_ranges
 from ..._data.batch import SequenceBatch
-from ..._data.forks import cached_property
-from ..._data.masks import Mask, both
-from ..._data.segments import Channel, Segments, sorted_segments
+from ..._data.segments import Channel, Mask, Segments, both, sorted_segments
 from ..kernels import choices, tag_segments, token_scores
 from ..kernels.tag_segments import Tags
 from ..structure.layout import WeightLayout
-from .answers import BestLabellings, search
 from .passes import DecodePass, ExpectedCounts, MarginalPass, Receiver
-from .schedule import Plan, Tile
+from .schedule import Plan, Task, Tile
 
 LARGE_SCORE = 1e5  # of a labelling: sums beyond it are rounded by more than 1e-11
 _LOW_ENTROPY = 1e-4  # of log Z: below it, a difference of numbers of that size has less than ten correct digits
@@ -494,3 +493,31 @@ def by_first_token(segments: Segments, n_tokens: int) -> tuple[np.ndarray, np.nd
     table = np.zeros((n_tokens, 2), np.int64)
     table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
     return table, np.zeros(n_tokens)
+
+
+class BestLabellings(NamedTuple):
+    """Labellings of highest score.   n of them, S sequences, N tokens."""
+
+    score: np.ndarray  # (S,)   of the best one
+    regret: np.ndarray  # (n, S)   difference to the best score; inf if a sequence has fewer labellings
+    codes: np.ndarray  # (n, N) int32   as in :class:`DecodePass`
+    lengths: np.ndarray  # (n, N) int32
+
+    @classmethod
+    def empty(cls, n_best: int, batch: SequenceBatch) -> BestLabellings:
+        """Return tables to write to; a sequence without tokens has one labelling."""
+        regret = np.full((n_best, len(batch)), np.inf)
+        regret[0, batch.lengths == 0] = 0.0
+        shape = n_best, batch.n_tokens
+        return cls(np.zeros(len(batch)), regret, np.zeros(shape, np.int32), np.ones(shape, np.int32))
+
+
+def search(decoding: DecodePass, chunk: list[Task], best: BestLabellings) -> tuple:
+    """Find the best labellings of the tasks of a chunk, using the tables of Viterbi decoding."""
+    for task in chunk:
+        (tile,) = task.tiles
+        tables = decoding.choice_tables(tile)
+        decoding.store_best(task, tables.beta)
+        structure = decoding.weighted_arcs, decoding.index, tile, task.sequences
+        choices.best_labellings(*structure, tables, best.codes, best.lengths, best.regret)
+    return ()

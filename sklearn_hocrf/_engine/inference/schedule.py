@@ -32,12 +32,11 @@ from joblib.parallel import LokyBackend, MultiprocessingBackend, SequentialBacke
 
 from ..._data.arrays import BufferPool, empty_aligned, freeze_all, offsets_of, reading_order
 from ..._data.batch import SequenceBatch, TokenFeatures
-from ..._data.masks import Mask
+from ..._data.segments import Mask
 from ..kernels._vectors import LANES
 from ..kernels.chain import LocalTile
-from ..structure.dense_columns import DenseProduct
-from ..structure.label_parts import PartLinks
 from ..structure.layout import WeightLayout
+from ..structure.pairs import DenseProduct, PartLinks
 
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
 _TOKENS_OF_THREAD = 20_000  # fewer are read in 5 ms

@@ -2,24 +2,32 @@
 
 The tables contain one number for each token and state, span arc, score column, or cell: a cell is a scored pattern and
 a length, and its number is the score, and later the probability, of the candidate segment that ends with the token.
+
+Semi-Markov CRFs whose segments have any length: the passes of a chain of aged labels.
+
+The layout of weights, the labellings and the questions are those of :mod:`.segment`. The tables are those of
+:mod:`.chain`, for the columns of an ``AgedLayout``: time and memory grow with the tokens, whatever the lengths of
+segments are.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..._data.arrays import freeze
+from ..._data.arrays import cached_property, freeze
 from ..._data.batch import SequenceBatch
-from ..._data.forks import cached_property
-from ..._data.segments import END_OF_SEGMENT, Channel, Segments, sorted_segments, token_labels
-from ..kernels import _wide, choices, label_parts, masks, segment, segment_scores
+from ..._data.segments import END_OF_SEGMENT, Channel, Mask, Segments, sorted_segments, token_labels
+from ..kernels import _vectors, choices, segment, segment_scores
 from ..kernels.tag_segments import Tags
-from ..structure.segment_layout import SegmentLayout
+from ..structure.segment_ages import AgedLayout, aged
+from ..structure.segment_layout import CandidateFeatures, SegmentLayout
+from .chain import ChainDecodePass, ChainPass, ChainPlan
 from .model import Model
 from .passes import BasePass, DecodePass, MarginalPass
 from .posterior import LanePosterior, by_first_token
@@ -91,12 +99,12 @@ class _SegmentBasePass(BasePass):
             of_segments = candidates, self.layout.pairs, self.index, tile, cells
             segment_scores.sum_candidates(*of_segments, *self.pair_weights, None, None)
         if self.plan.scored_parts is not None:
-            label_parts.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
+            segment_scores.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
         self._shift_segments(tile, cells)
         if self.plan.mask is not None:
-            masks.forbid_segments(self.index, tile, *self.plan.mask, cells)
+            segment_scores.forbid_segments(self.index, tile, *self.plan.mask, cells)
         if len(self.plan.shortest):
-            masks.forbid_short(self.index, tile, self.plan.shortest, cells)
+            segment_scores.forbid_short(self.index, tile, self.plan.shortest, cells)
         return scores, cells
 
     def _shift_segments(self, tile: Tile, cells: np.ndarray) -> None:
@@ -168,7 +176,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         lane_weight, arcs = self._with_derivatives(weight), self._arcs(self._columns(tile))
         segment.backward(self._lane_kind(tile, self.is_wide), *structure, lane_weight, arcs)
         if self.is_wide:
-            self.scores(tile)[:], self.cells(tile)[:] = map(_wide.narrowed, (tables.scores, tables.cells))
+            self.scores(tile)[:], self.cells(tile)[:] = map(_vectors.narrowed, (tables.scores, tables.cells))
         self.receiver(self, tile, weight)
 
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
@@ -176,7 +184,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
         lane_weight = np.ascontiguousarray(self._with_derivatives(weight)[:, : self._columns(tile)])
         if self.plan.scored_parts is not None:
-            label_parts.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
+            segment_scores.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
         return scores
 
@@ -185,7 +193,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         beta = self._log_beta(tile).reshape(-1, n_states, columns)
         log_total = self._scales(tile)[0]
         if self.is_wide:
-            log_total = _wide.narrowed(log_total) / self._shrink
+            log_total = _vectors.narrowed(log_total) / self._shrink
         for block in range(n_blocks):  # borders of one sequence are compared, so their scales matter
             first, stop = tile.rows[block], tile.rows[block + 1]
             beta[first + block + 1 : stop + block + 1] -= np.cumsum(log_total[first:stop], axis=0)[:, None]
@@ -284,3 +292,108 @@ class SegmentModel(Model):
         scores = self.layout.segment_scores(batch, known, self.weights, self.weighted_arcs)
         scores[labelling.codes < 0] = -np.inf
         return scores, np.diff(labelling.offsets)
+
+
+class AgedPlan(SegmentPlan):
+    """Plan of a batch, for semi-Markov CRFs of any length of one layout."""
+
+    default_schedule = ChainPlan.default_schedule
+    allowed: np.ndarray | None = None  # (N, M) bool   aged labels that tokens may have; None: all
+
+    def _read(self) -> None:
+        layout, self.aged = self.layout, aged(self.layout)
+        if self.aged.links.shift.any():  # some columns are read from another tile if sequences are cut
+            self.schedule = replace(self.schedule, cut_size=math.inf, single_sequence_size=1 << 26, long_call=1 << 26)
+        self.candidates = CandidateFeatures.none(self.n_tokens)
+        self.length_entries, self.n_cells = self.aged.length_entries, self.aged.n_columns
+        self.n_counted_lengths = self.n_cells if len(self.length_entries.cell) else 0
+        self.n_varying, n_states = self.aged.n_varying, self.aged.automaton.n_states
+        self.row_size = n_states + layout.pairs.n_columns + self.n_cells + self.n_varying + 1
+        self.work_per_token = self.row_size + len(self.aged.compiled.network.terms)
+
+    def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> Self:
+        plan = super().masked(mask, may_be_impossible)
+        plan.allowed = None if plan.mask is None else self.aged.allowed(plan.mask)
+        return plan
+
+
+class _AgedBasePass(BasePass):
+    """The scores of a tile's columns and those of its chain; for both kinds of passes."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.links = self.plan.aged.links
+        self.length_scores = self.plan.length_scores(self.pair_weights[: self.n_parts])
+
+    def chain_scores(self, tile: Tile) -> np.ndarray:
+        return self._table("chain", tile, self.n_columns)
+
+    def _score(self, tile: Tile) -> np.ndarray:
+        scores, table = self._score_tokens(tile), self.chain_scores(tile)
+        segment_scores.assemble_aged(self.links, tile, self.length_scores, scores, table)
+        self._shift_labels(tile, table)
+        self._forbid_labels(tile, table)
+        return table
+
+    def _forbid_labels(self, tile: Tile, scores: np.ndarray) -> None:
+        if self.plan.allowed is not None:
+            segment_scores.forbid_labels(tile, self.n_columns, self.plan.allowed, scores)
+
+
+class AgedPass(_AgedBasePass, ChainPass):
+    """Forward and backward passes of one chunk."""
+
+    def _log_spread(self) -> float:
+        return math.inf
+
+    def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
+        scores, columns = self.scores(tile), self._columns(tile)
+        counts = self._sum("lengths", self.plan.n_counted_lengths, columns)
+        segment_scores.collect_aged(self.links, tile, weight, self.chain_scores(tile), scores, counts)
+        return scores
+
+    def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
+        self._add_token_counts(tile, self.column_marginals(tile, weight), weight, gradient, dense)
+
+    def length_counts(self) -> np.ndarray:
+        return self._total("lengths", self.plan.n_counted_lengths)
+
+    def arc_counts(self) -> np.ndarray:
+        """Return the expected counts of the arcs of the layout, which segments use at their first tokens."""
+        arcs = self.plan.aged.layout_arc
+        return np.bincount(arcs[arcs >= 0], super().arc_counts()[arcs >= 0], self.layout.automaton.n_arcs)
+
+
+class AgedDecodePass(_AgedBasePass, ChainDecodePass):
+    """Viterbi segmentation of one chunk."""
+
+
+class AgedPosterior(SegmentPosterior):
+    """The posterior of a semi-Markov CRF of any length; its labellings are :class:`Segments`."""
+
+    pass_class, decode_pass_class = AgedPass, AgedDecodePass
+
+    def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
+        return LanePosterior.segment_marginals(self, threshold, self.plan.aged.tags())
+
+    def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
+        return LanePosterior.segment_probabilities(self, segments, self.plan.aged.tags())
+
+
+class AgedModel(SegmentModel):
+    """A semi-Markov CRF of any length with given weights."""
+
+    plan_class, posterior_class = AgedPlan, AgedPosterior
+    has_lengths = False  # of the labellings that kernels write: codes of aged labels
+
+    @property
+    def arc_layout(self) -> AgedLayout:
+        return aged(self.layout)
+
+    @property
+    def n_columns(self) -> int:
+        return self.arc_layout.n_columns
+
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Segments:
+        start = np.flatnonzero(codes < self.layout.automaton.n_labels)  # aged labels of age 1 come first
+        return Segments(np.searchsorted(start, offsets), start, np.append(start, len(codes))[1:], codes[start])

@@ -14,7 +14,7 @@ import numpy as np
 from ._jit import njit
 from ._network import LOWEST_LOG
 from ._vectors import LANES, add, exp, fill, largest, load, multiply, store
-from .label_parts import add_to_labels_of_token, sum_over_labels_of_token
+from .segment_scores import add_to_labels_of_token, sum_over_labels_of_token
 from .token_scores import score_tokens
 
 BLOCK = 8  # tokens scored at a time

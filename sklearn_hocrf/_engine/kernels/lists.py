@@ -1,4 +1,4 @@
-"""The weights of the features of a few sequences, and the counts of their labels.
+"""Kernels over short lists: features of minibatches, sorted attributes, vectors of 16-bit numbers.
 
 They make the gradient of a minibatch, equation (28) of docs/develop/theory.md.
 
@@ -6,6 +6,12 @@ Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its feat
 pairs of its feature: ``first .. stop``. No dense table is used.
 
 Shapes: n sequences of the batch, N tokens, K pairs, A arcs, C score columns.
+
+Ids of the attributes of tokens, sorted.
+
+Vectors whose numbers have 16 bits: integers, in units that each block has for itself.
+
+Products and sums are those of BLAS, in double precision, without a copy in double precision.
 """
 
 import numpy as np
@@ -72,3 +78,81 @@ def subtract_entries(starts, weight_ids, values, sequences, sequence_weight, wei
             score += value * weights[weight_ids[entry]] * sequence_weight[sequence]
             gradient[weight_ids[entry]] -= value * sequence_weight[sequence]
     return score
+
+
+MOST = 256  # ids of a row that are sorted by insertion
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sort_ids(indptr, ids, ends, found):
+    """Sort the ids >= 0 of each row, by insertion; return how many there are.
+
+    It is -1 if a row has an id twice, or more than ``MOST`` ids.
+
+    indptr : (N + 1,) int64   the rows of ``ids``, (n,) int32
+    ends, found : out, rows of the same shapes and types
+    """
+    n_found = 0
+    ends[0] = 0
+    for row in range(len(indptr) - 1):
+        if indptr[row + 1] - indptr[row] > MOST:
+            return -1
+        first = n_found
+        for attribute in ids[indptr[row] : indptr[row + 1]]:
+            if attribute < 0:
+                continue
+            slot = n_found
+            while slot > first and found[slot - 1] > attribute:
+                found[slot] = found[slot - 1]
+                slot -= 1
+            if slot > first and found[slot - 1] == attribute:
+                return -1
+            found[slot] = attribute
+            n_found += 1
+        ends[row + 1] = n_found
+    return n_found
+
+
+BLOCK = 1 << 14  # numbers of one unit: few units, and a block of doubles fits into the cache
+LARGEST = 32767  # integer that stands for the number of a block that is largest in size
+ABREAST = 256  # sums side by side, which a processor adds up by vectors
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def dot(values, units, vector, sums):
+    """Return the product with a vector of doubles.   K numbers, in blocks of ``BLOCK``.
+
+    Parameters
+    ----------
+    values : (K,) int16
+    units : (n_blocks,) float64
+    vector : (K,) float64
+    sums : (ABREAST,) float64
+        Memory for sums; what it holds before and after has no meaning.
+    """
+    total = 0.0
+    for block in range(len(units)):
+        first = block * BLOCK
+        stop = min(first + BLOCK, len(values))
+        sums[:] = 0.0
+        for start in range(first, stop, ABREAST):
+            integers, doubles = values[start : min(start + ABREAST, stop)], vector[start : min(start + ABREAST, stop)]
+            for i in range(len(integers)):
+                sums[i] += integers[i] * doubles[i]
+        of_block = 0.0
+        for i in range(ABREAST):
+            of_block += sums[i]
+        total += units[block] * of_block
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add(values, units, factor, vector):
+    """Add a multiple to a vector of doubles.   As in :func:`dot`."""
+    for block in range(len(units)):
+        first = block * BLOCK
+        stop = min(first + BLOCK, len(values))
+        factor_of_block = factor * units[block]
+        integers, doubles = values[first:stop], vector[first:stop]
+        for i in range(len(integers)):
+            doubles[i] += factor_of_block * integers[i]

@@ -1,4 +1,4 @@
-"""Scores of candidate segments from scores of tokens, and the way back.
+"""Scores of candidate segments from scores of tokens, parts of labels, masks, aged labels, and the way back.
 
 The row of a token contains the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is for the
 scored pattern k and length d, as long as the segment begins inside the sequence; cells beyond are never touched. Scores
@@ -7,7 +7,29 @@ loop backwards and sums probabilities, which therefore keep their relative preci
 docs/develop/theory.md.
 
 Shapes: B blocks, W lanes, R rows, C score columns, E cells of a row, K scored patterns.
+
+Parts of labels: their scores are added to the labels that have them, and the marginals of labels to their parts.
+
+Both are linear, so dual numbers need no separate kernels: their derivatives are further columns of the tables.
+``links`` are ``PartLinks``: for chains by score columns, for segments by scored patterns. Equations are those of
+docs/develop/theory.md.
+
+Shapes: L labels, C score columns, R rows, W columns of a table, E cells of a row (see ``segment_scores``).
+
+Masks applied to scores: whatever they rule out gets the score -inf.
+
+Shapes: N tokens, L labels, B blocks, W lanes, R rows, C score columns, E cells of segment scores.
+
+Scores of a chain of aged labels from scores of tokens, and the way back.
+
+A column of the chain, an aged label or a column that moves arcs, is a constant plus scores of the same token or of
+tokens near it, some of them subtracted. Both directions are linear, so dual numbers need no separate kernels: their
+derivatives are further columns of the tables. ``links`` are ``AgeLinks``.
+
+Shapes: B blocks, W lanes, R rows, C score columns of the layout, M columns of the chain.
 """
+
+import numpy as np
 
 from ._jit import njit
 from ._vectors import add, fill, fill_dual, load, multiply_add, store
@@ -163,3 +185,200 @@ def take_given(index, tile, table, weight, segments, probability):
                     last, label = segments[start, 0] - 1 - start, segments[start, 1]
                     row = tile.rows[block] + position + last
                     probability[start] = table[row * n_cells + index.first_cell[label] + last, lane]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_to_labels(links, n_columns, scores):
+    """Add the scores of parts to the scores of the labels that have them: ``scores`` (R * C, W) in and out."""
+    n_labels, width = len(links.starts) - 1, scores.shape[1]
+    for first in range(0, len(scores), n_columns):  # (39)
+        for label in range(n_labels):
+            for item in range(links.starts[label], links.starts[label + 1]):
+                part = first + links.ids[item]
+                for column in range(width):
+                    scores[first + label, column] += scores[part, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_over_labels(links, n_columns, marginals):
+    """Write the marginals of parts, sums over their labels: ``marginals`` (R * C, W) in and out."""
+    n_labels, width = len(links.starts) - 1, marginals.shape[1]
+    for first in range(0, len(marginals), n_columns):  # (39), transposed
+        for part in links.members:
+            for column in range(width):
+                marginals[first + part, column] = 0.0
+        for label in range(n_labels):
+            for item in range(links.starts[label], links.starts[label + 1]):
+                part = first + links.ids[item]
+                for column in range(width):
+                    marginals[part, column] += marginals[first + label, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_to_labels_of_token(links, scores):
+    """Do the same as ``add_to_labels`` for one token without lanes: ``scores`` (at least C,) in and out."""
+    for label in range(len(links.starts) - 1):  # (39)
+        total = scores[label]
+        for item in range(links.starts[label], links.starts[label + 1]):
+            total += scores[np.uint32(links.ids[item])]
+        scores[label] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_over_labels_of_token(links, lowest, scores):
+    """Do the same as ``sum_over_labels`` for one token without lanes; skip values closer to 0 than ``lowest``."""
+    for part in links.members:
+        scores[part] = 0.0
+    for label in range(len(links.starts) - 1):  # (39), transposed
+        if abs(scores[label]) >= lowest:
+            for item in range(links.starts[label], links.starts[label + 1]):
+                scores[np.uint32(links.ids[item])] += scores[label]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_to_segments(index, links, tile, table):
+    """Add the scores of parts to the scores of segments whose labels have them: ``table`` (R * E, W) in and out."""
+    n_cells, n_labels, width = index.first_cell[-1], len(links.starts) - 1, table.shape[1]
+    for block in range(len(tile.length)):
+        for row in range(tile.rows[block], tile.rows[block + 1]):  # (39)
+            for label in range(n_labels):
+                cell = row * n_cells + index.first_cell[label]
+                longest = min(index.longest[label], row - tile.rows[block] + 1)
+                for item in range(links.starts[label], links.starts[label + 1]):
+                    part = row * n_cells + index.first_cell[links.ids[item]]
+                    for d in range(longest):
+                        for column in range(width):
+                            table[cell + d, column] += table[part + d, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_over_segments(index, links, tile, table):
+    """Write the probabilities of parts, sums over their labels: ``table`` (R * E, W) in and out."""
+    n_cells, n_labels, width = index.first_cell[-1], len(links.starts) - 1, table.shape[1]
+    for block in range(len(tile.length)):
+        for row in range(tile.rows[block], tile.rows[block + 1]):  # (39), transposed
+            position = row - tile.rows[block]
+            for member in links.members:
+                part = row * n_cells + index.first_cell[member]
+                for d in range(min(index.longest[member], position + 1)):
+                    for column in range(width):
+                        table[part + d, column] = 0.0
+            for label in range(n_labels):
+                cell = row * n_cells + index.first_cell[label]
+                longest = min(index.longest[label], position + 1)
+                for item in range(links.starts[label], links.starts[label + 1]):
+                    part = row * n_cells + index.first_cell[links.ids[item]]
+                    for d in range(longest):
+                        for column in range(width):
+                            table[part + d, column] += table[cell + d, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def forbid_labels(tile, n_columns, allowed, scores):
+    """Rule out labels of tokens.
+
+    allowed : (N, L) bool        scores : (R * C, W or 2 W)   in and out; derivatives of excluded labels become 0
+    """
+    n_lanes = tile.length.shape[1]
+    for block in range(len(tile.length)):
+        for lane in range(n_lanes):
+            for position in range(tile.length[block, lane]):
+                token = tile.first_token[block, lane] + position
+                first = (tile.rows[block] + position) * n_columns
+                for label in range(allowed.shape[1]):
+                    if not allowed[token, label]:
+                        for column in range(lane, scores.shape[1], n_lanes):
+                            scores[first + label, column] = -np.inf if column == lane else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def forbid_segments(index, tile, allowed, begins, cells):
+    """Rule out segments with a token that may not have the label, or that begin or end at a wrong position.
+
+    allowed : (N, L) bool        begins : (N,) int8   1 where a segment begins, -1 where none may begin
+    cells : (R * E, W or 2 W)   in and out
+    """
+    n_lanes, n_cells = tile.length.shape[1], index.first_cell[-1]
+    for block in range(len(tile.length)):
+        for lane in range(n_lanes):
+            first_token, length = tile.first_token[block, lane], tile.length[block, lane]
+            for position in range(length):
+                is_border = position + 1 == length or begins[first_token + position + 1] >= 0
+                for label in range(allowed.shape[1]):
+                    first = (tile.rows[block] + position) * n_cells + index.first_cell[label] - 1
+                    is_open = is_border
+                    for d in range(1, min(index.longest[label], position + 1) + 1):
+                        token = first_token + position + 1 - d
+                        is_open = is_open and allowed[token, label]
+                        if not is_open or begins[token] < 0:
+                            for column in range(lane, cells.shape[1], n_lanes):
+                                cells[first + d, column] = -np.inf if column == lane else 0.0
+                        is_open = is_open and begins[token] <= 0  # no segment continues across a token that begins one
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def forbid_short(index, tile, shortest, cells):
+    """Rule out segments that are too short, except at the beginning or end of a sequence.
+
+    shortest : (L,) int64   lowest lengths, or (0,)        cells : (R * E, W or 2 W)   in and out
+    """
+    n_lanes, n_cells = tile.length.shape[1], index.first_cell[-1]
+    for block in range(len(tile.length)):
+        for lane in range(n_lanes):
+            for position in range(tile.length[block, lane] - 1):  # of the last token, before that of the sequence
+                row = (tile.rows[block] + position) * n_cells - 1
+                for label in range(len(shortest)):
+                    first, most = row + index.first_cell[label], min(shortest[label] - 1, index.longest[label])
+                    for d in range(1, min(most, position) + 1):  # they begin after the sequence does
+                        for column in range(lane, cells.shape[1], n_lanes):
+                            cells[first + d, column] = -np.inf if column == lane else 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def assemble_aged(links, tile, constants, scores, table):
+    """Write the scores of the chain.
+
+    constants : (M, 2)   of lengths and tokens, and their derivatives        scores : (R * C, W or 2 W)
+    table : (R * M, W or 2 W)   out
+    """
+    n_lanes, width, n_targets = tile.length.shape[1], table.shape[1], len(links.starts) - 1
+    n_columns = len(scores) // tile.rows[-1]
+    for block in range(len(tile.length)):
+        for row in range(tile.rows[block], tile.rows[block + 1]):
+            for target in range(n_targets):
+                cell = row * n_targets + target
+                for column in range(width):
+                    table[cell, column] = constants[target, column // n_lanes]
+                for item in range(links.starts[target], links.starts[target + 1]):
+                    token, sign = row - links.shift[item], links.sign[item]
+                    if tile.rows[block] <= token < tile.rows[block + 1]:  # lanes that end earlier contain zeros
+                        source = token * n_columns + links.column[item]
+                        for column in range(width):
+                            table[cell, column] += sign * scores[source, column]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def collect_aged(links, tile, weight, table, scores, counts):
+    """Sum, for each token and column, the marginals of the chain that it adds to: the adjoint of ``assemble_aged``.
+
+    weight : (B, W)   by which lanes count in ``counts``        table : (R * M, W or 2 W)   marginals
+    scores : (R * C, W or 2 W)   out        counts : (M, W or 2 W) or (0, ...)   increased by the marginals
+    """
+    n_lanes, width, n_targets = tile.length.shape[1], table.shape[1], len(links.starts) - 1
+    n_columns = len(scores) // tile.rows[-1]
+    for cell in range(tile.rows[-1] * n_columns):
+        for column in range(width):
+            scores[cell, column] = 0.0
+    for block in range(len(tile.length)):
+        for row in range(tile.rows[block], tile.rows[block + 1]):
+            for target in range(n_targets):
+                cell = row * n_targets + target
+                for item in range(links.starts[target], links.starts[target + 1]):
+                    token, sign = row - links.shift[item], links.sign[item]
+                    if tile.rows[block] <= token < tile.rows[block + 1]:
+                        source = token * n_columns + links.column[item]
+                        for column in range(width):
+                            scores[source, column] += sign * table[cell, column]
+                if len(counts):
+                    for column in range(width):
+                        counts[target, column] += table[cell, column] * weight[block, column % n_lanes]

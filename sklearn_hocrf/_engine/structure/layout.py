@@ -20,23 +20,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..._data.arrays import allocator, empty_aligned, freeze, freeze_all, freeze_all_indices
+from ..._data.arrays import allocator, cached_property, empty_aligned, freeze, freeze_all, freeze_all_indices
 from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
-from ..._data.forks import cached_property
 from ..._data.segments import BEGIN, Channel, LabelSets, LengthBlock, Segments
 from ..kernels import token_scores
-from .dense_columns import DenseProduct, Occurrences, dense_product
-from .label_parts import Endings, LabelParts, PartLinks, endings, link_parts
-from .label_sets import SetSequences
 from .pairs import (
     DenseFeatures,
+    DenseProduct,
+    Endings,
     FeatureMap,
+    LabelParts,
+    Occurrences,
     PairRule,
+    PartLinks,
+    SetSequences,
     Units,
     build_pair_table,
     choose_pairs,
     count_pairs,
+    dense_product,
+    endings,
     first_seen,
+    link_parts,
     values_at,
 )
 from .patterns import PatternTable, Runs, TagHistory, given_patterns

@@ -1,19 +1,49 @@
-"""The (feature, pattern) pairs that have a weight, and their order in memory."""
+"""The (feature, pattern) pairs that have a weight, parts of labels, and dense columns under a layout.
+
+Parts of labels: weights with features that count for every label with the part.
+
+A part is a row of weights, like a label pattern. Its score columns are computed like the columns of a label; their
+scores are then added to the columns of the labels that have the part, and its marginals are the sums of the labels'
+marginals. Thus inference itself does not deal with parts.
+
+Dense columns of a batch under a layout: one matrix product instead of sparse rows.
+
+The weights of dense features form a table, features by score columns. Scores of tokens are the product of their values
+and this table; expected counts are the adjoint. Counts and scores of a labelling are the same products, restricted to
+*occurrences*, each of which specifies a score column and a token at which it counts.
+
+Sets of labels in training data: what they count.
+
+A set counts like each of its labels. A pattern counts once wherever its labels may stand one after the other: each in
+the set of its position, and no two neighbours forbidden.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
 
-from ..._data.arrays import freeze_all, freeze_all_indices, group_offsets, joined_ranges, offsets_of, reading_order
+from ..._data.arrays import (
+    freeze,
+    freeze_all,
+    freeze_all_indices,
+    group_offsets,
+    joined_ranges,
+    offsets_of,
+    reading_order,
+)
 from ..._data.batch import SequenceBatch
-from .dense_columns import Occurrences, sum_values
-from .label_parts import Endings, LabelParts
-from .patterns import is_frequent
-from .weighted_arcs import CompiledPatterns
+from ..._data.columns import DenseColumns
+from ..._data.segments import LabelSets, Segments
+from ..kernels import token_scores
+from ..kernels._vectors import STEP
+from .patterns import PatternCounts, Runs, TagHistory, is_frequent
+from .weighted_arcs import CompiledPatterns, suffix_patterns
 
 
 class FeatureMap(NamedTuple):
@@ -247,3 +277,291 @@ def _begin_runs(starts: np.ndarray, columns: np.ndarray) -> np.ndarray:
     begins = np.zeros(len(columns), dtype=bool)
     begins[starts[:-1]] = n_before[starts[1:]] == n_before[starts[:-1]]
     return begins
+
+
+class LabelParts(NamedTuple):
+    """Which parts each label has.   L labels, S parts."""
+
+    starts: np.ndarray  # (L + 1,) int64   range of each label's parts
+    parts: np.ndarray  # int32   ascending within a label
+    n_parts: int
+
+    @classmethod
+    def none(cls, n_labels: int) -> Self:
+        """Return the object for labels without parts."""
+        starts, parts = freeze_all((np.zeros(n_labels + 1), np.empty(0)), np.int64, np.int32)
+        return cls(starts, parts, 0)
+
+    def checked(self, n_labels: int) -> LabelParts:
+        """Return the same with read-only arrays, or raise a ValueError if it points outside."""
+        parts, starts = freeze_all_indices(
+            (self.parts, self.n_parts, "parts of labels"),
+            (self.starts, len(self.parts) + 1, "ranges of the parts of labels", np.int64),
+        )
+        if len(starts) != n_labels + 1 or (starts[0], starts[-1]) != (0, len(parts)) or (np.diff(starts) < 0).any():
+            raise ValueError(f"{len(starts) - 1} ranges of parts do not match {n_labels} labels")
+        return LabelParts(starts, parts, int(self.n_parts))
+
+    def equal(self, other: LabelParts) -> bool:
+        """Return whether labels have the same parts."""
+        return self.n_parts == other.n_parts and all(map(np.array_equal, self[:2], other[:2]))
+
+    def matrix(self) -> sparse.csr_array:
+        """Return the 0/1 matrix of shape (L, S) of labels and their parts."""
+        shape = len(self.starts) - 1, self.n_parts
+        return sparse.csr_array((np.ones(len(self.parts)), self.parts, self.starts), shape=shape)
+
+    def labels(self) -> np.ndarray:
+        """Return the label of each entry of ``parts``."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+
+class PartLinks(NamedTuple):
+    """The parts of labels by their ids in a table, for kernels.   L labels, M parts in the table."""
+
+    starts: np.ndarray  # (L + 1,) int64
+    ids: np.ndarray  # int32   of the parts of each label
+    members: np.ndarray  # (M,) int32   of all parts
+
+
+def link_parts(parts: LabelParts, ids: np.ndarray) -> PartLinks:
+    """Return the links of labels to parts, given the id of each part; -1 for parts that the table lacks."""
+    ids = np.asarray(ids)
+    of_label = ids[parts.parts]
+    starts = offsets_of(of_label >= 0)[parts.starts]
+    of_label, members = of_label[of_label >= 0], ids[ids >= 0]
+    return PartLinks(*freeze_all((starts, of_label, members), np.int64, np.int32, np.int32))
+
+
+class Endings(NamedTuple):
+    """The rows of weights that count at units, which are tokens or segments.   M units."""
+
+    starts: np.ndarray  # (M + 1,) int64   range of each unit's rows
+    rows: np.ndarray  # patterns, and parts beyond them
+
+    def of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the concatenated rows of some units, and for each row the index of its unit in ``units``."""
+        first, stop = self.starts[units], self.starts[np.asarray(units) + 1]
+        return np.repeat(np.arange(len(first)), stop - first), self.rows[joined_ranges(first, stop)]
+
+    def part(self, first: int, last: int) -> Endings:
+        """Return the rows of the units first .. last - 1."""
+        starts = self.starts[first : last + 1]
+        return Endings(starts - starts[0], self.rows[starts[0] : starts[-1]])
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return all pairs of a unit and a row."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)), self.rows
+
+
+def endings(compiled: CompiledPatterns, parts: LabelParts, arcs: np.ndarray, order: int) -> Endings:
+    """Return the rows of an order that count at units which use given arcs.
+
+    These are the pattern of that order, if there is one, and at order 0 the parts of the label.
+    """
+    pattern = suffix_patterns(compiled.automaton, arcs, order)
+    unit = np.flatnonzero(pattern >= 0)
+    return with_parts(compiled, parts, order, unit, pattern[unit], len(arcs))
+
+
+def with_parts(
+    compiled: CompiledPatterns, parts: LabelParts, order: int, unit: np.ndarray, row: np.ndarray, n_units: int
+) -> Endings:
+    """Return the patterns of an order that count at units, which ascend; for order 0, with the parts of the labels."""
+    if order == 0 and parts.n_parts:
+        label, part = Endings(parts.starts, parts.parts).of(row)
+        unit = np.concatenate([unit, unit[label]])
+        row = np.concatenate([row, len(compiled.patterns.lengths) + part])
+        row = row[np.argsort(unit, kind="stable")]
+    return Endings(offsets_of(np.bincount(unit, minlength=n_units)), row)
+
+
+_NUMBERS_AT_A_TIME = 1 << 18  # numbers of a table that are processed at a time: 2 MiB
+
+
+class Occurrences(NamedTuple):
+    """Where score columns count.   E occurrences."""
+
+    owner: np.ndarray  # (E,) int   the token, or the segment, that has the column
+    token: np.ndarray  # (E,) int   the token whose values count
+    column: np.ndarray  # (E,) int   index of the score column among those with dense features
+
+
+class DenseProduct(NamedTuple):
+    """Dense features and where their weights are.   N tokens, d features, D score columns, P pairs."""
+
+    values: np.ndarray  # (N, d) float32 or float64
+    columns: np.ndarray  # (D,) int32   the score columns that have pairs of dense features
+    pairs: np.ndarray  # (P,) int64   ids of these pairs
+    cells: np.ndarray  # (P,) int64   flat index of each in the table of shape (S, d, STEP)
+
+    @property
+    def table_shape(self) -> tuple[int, int, int]:
+        """Shape of the table of weights: score columns in groups of STEP, as kernels multiply them."""
+        return -(-len(self.columns) // STEP), self.values.shape[1], STEP
+
+    def table(self, pair_weights: np.ndarray) -> np.ndarray:
+        """Return the table of weights; two pairs share a cell if two features count one attribute in the same way."""
+        shape = self.table_shape
+        weights = np.bincount(self.cells, weights=pair_weights[self.pairs], minlength=int(np.prod(shape)))
+        return freeze(weights.reshape(shape), np.float64)
+
+    def add_counts(self, table: np.ndarray, gradient: np.ndarray) -> None:
+        """Add a table of counts to a gradient of all pairs, in place."""
+        gradient[self.pairs] += table.reshape(-1)[self.cells]
+
+    def label_counts(self, occurrences: Occurrences, weight: np.ndarray, gradient: np.ndarray) -> None:
+        """Add the counts of occurrences, each times the weight of its owner, to a gradient of all pairs, in place."""
+        self.add_counts(sum_values(self.values, occurrences, weight, len(self.columns)), gradient)
+
+    def label_scores(self, occurrences: Occurrences, pair_weights: np.ndarray, n_owners: int) -> np.ndarray:
+        """Return the scores of owners: sums over their occurrences; shape (n_owners,)."""
+        scores, table = np.zeros(n_owners), self.table(pair_weights)
+        every_column = freeze(np.arange(len(self.columns)), np.int32)
+        for tokens, part in _chunks(occurrences, len(self.values), len(self.columns)):
+            products = np.zeros((len(tokens) * len(self.columns), 1))
+            token_scores.add_scores(self.values, table, every_column, *_in_one_lane(tokens), products)
+            np.add.at(scores, part.owner, products[_column_slot(part, tokens, len(self.columns)), 0])
+        return scores
+
+
+def dense_product(dense: DenseColumns, attribute: np.ndarray, column: np.ndarray) -> DenseProduct | None:
+    """Return the product of dense columns with the weights of pairs, or None if there is nothing to multiply.
+
+    Parameters
+    ----------
+    dense : DenseColumns
+    attribute, column : ndarray of shape (n_pairs,)
+        Attribute and score column of each pair.
+    """
+    dense_index = np.full(max(attribute.max(initial=-1), dense.attributes[-1]) + 1, -1)
+    dense_index[dense.attributes] = np.arange(len(dense.attributes))
+    pairs = np.flatnonzero(dense_index[attribute] >= 0)
+    if not len(pairs):
+        return None
+    columns, rank = np.unique(column[pairs], return_inverse=True)
+    n_features = len(dense.attributes)
+    cells = (rank // STEP * n_features + dense_index[attribute[pairs]]) * STEP + rank % STEP
+    return DenseProduct(dense.values, freeze(columns, np.int32), pairs, cells)
+
+
+def sum_values(
+    values: np.ndarray, occurrences: Occurrences, weight: np.ndarray, n_columns: int, *, as_counts: bool = False
+) -> np.ndarray:
+    """Return the sums of values over occurrences, by score column, each times the weight of its owner.
+
+    Parameters
+    ----------
+    values : ndarray of shape (N, d)
+    occurrences : Occurrences
+    weight : ndarray of shape (n_owners,)
+    n_columns : int
+    as_counts : bool
+        Whether every value but 0 counts as 1.
+
+    Returns
+    -------
+    table : ndarray of shape (S, d, STEP)
+        Columns are in groups of STEP.
+    """
+    table = np.zeros((-(-n_columns // STEP), values.shape[1], STEP))
+    columns, ones = freeze(np.arange(n_columns), np.int32), np.ones((1, 1))
+    for tokens, part in _chunks(occurrences, len(values), n_columns + as_counts * values.shape[1]):
+        size = len(tokens) * n_columns
+        marginals = np.bincount(_column_slot(part, tokens, n_columns), weights=weight[part.owner], minlength=size)
+        factors, (rows, first, length) = values, _in_one_lane(tokens)
+        if as_counts:
+            factors, first = freeze(values[tokens.start : tokens.stop] != 0, values.dtype), freeze([[0]], np.int64)
+        token_scores.add_counts(factors, columns, rows, first, length, marginals.reshape(size, 1), ones, table)
+    return table
+
+
+def _chunks(occurrences: Occurrences, n_tokens: int, width: int) -> Iterator[tuple[range, Occurrences]]:
+    """Yield ranges of tokens and the occurrences at each; a table has ``width`` numbers per token."""
+    size = max(_NUMBERS_AT_A_TIME // max(width, 1), 1)
+    order = np.argsort(occurrences.token, kind="stable")
+    by_token = Occurrences(*(ids[order] for ids in occurrences))
+    for start in range(0, n_tokens, size):
+        tokens = range(start, min(start + size, n_tokens))
+        first, stop = np.searchsorted(by_token.token, [tokens.start, tokens.stop])
+        if first < stop:
+            yield tokens, Occurrences(*(ids[first:stop] for ids in by_token))
+
+
+def _column_slot(occurrences: Occurrences, tokens: range, n_columns: int) -> np.ndarray:
+    return (occurrences.token - tokens.start) * n_columns + occurrences.column
+
+
+def _in_one_lane(tokens: range) -> tuple[np.ndarray, ...]:
+    """Return consecutive tokens in the form of a tile's positions: rows, first tokens and lengths."""
+    return tuple(freeze(ids, np.int64) for ids in ([0, len(tokens)], [[tokens.start]], [[len(tokens)]]))
+
+
+class SetSequences(NamedTuple):
+    """Sequences of units with sets of labels, and the labels that may follow each other."""
+
+    sets: LabelSets
+    units: Segments  # sorted by start, with the length 1 for tokens; possible segments may overlap
+    tags: TagHistory
+    forbidden: Runs  # of label codes
+
+    def patterns(self, max_order: int) -> Iterator[tuple[int, set[tuple[int, ...]]]]:
+        """Yield each unit, with the patterns of two to ``max_order + 1`` labels that may end with it."""
+        stays, begins = self._steps()
+        labels, ranges, codes = self.sets.codes.tolist(), self.sets.starts.tolist(), self.tags.codes
+        starts, stops = self.units.start.tolist(), self.units.stop.tolist()
+        for first, last in pairwise(self.units.offsets.tolist()):
+            reached: dict[int, dict[int, set]] = {}  # by token and last label: patterns of the units that stop there
+            before: dict[int, set] = {}
+            for unit in range(first, last):
+                if unit == first or starts[unit] > starts[unit - 1]:
+                    before = reached.pop(starts[unit], {})
+                here, ended = reached.setdefault(stops[unit], {}), set[tuple[int, ...]]()
+                for label in labels[ranges[unit] : ranges[unit + 1]]:
+                    going_on = here.setdefault(label, set())
+                    going_on.add((codes[label],))
+                    for left, patterns in before.items() if max_order else ():
+                        if stays[left, label]:
+                            ended.add((left, label))
+                            going_on |= patterns
+                        elif begins[left, label]:
+                            longer = {(*pattern, codes[label]) for pattern in patterns}
+                            ended |= longer
+                            going_on |= {pattern for pattern in longer if len(pattern) <= max_order}
+                yield unit, ended
+
+    def _steps(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return which labels may continue the segments of others, and which may begin one after others; (L, L)."""
+        every = np.arange(len(self.tags.codes))
+        stays, begins = (follows(every[:, None], every) for follows in (self.tags.stay, self.tags.border))
+        for run in self.forbidden:
+            if len(run) == 2:
+                stays[run] = begins[run] = False
+        return stays, begins
+
+    def count_patterns(
+        self, max_order: int, min_count: float, sequence_weight: np.ndarray | None, history: str | TagHistory
+    ) -> PatternCounts:
+        """Count patterns, as :func:`~sklearn_hocrf._engine.structure.patterns.count_patterns` does for single labels.
+
+        ``min_count`` leaves none out: where segments have no known end, longer patterns may occur more often.
+        """
+        sizes = np.diff(self.units.offsets)
+        weight = np.repeat(np.ones(len(sizes)) if sequence_weight is None else sequence_weight, sizes).tolist()
+        counts: dict[tuple[int, ...], float] = defaultdict(float)
+        for unit, patterns in self.patterns(max_order):
+            for pattern in patterns:
+                counts[pattern] += weight[unit]
+        tables = [sorted(pattern for pattern in counts if len(pattern) == n) for n in range(2, max_order + 2)]
+        rows = [np.array(table, np.int32).reshape(-1, n) for n, table in enumerate(tables, 2)]
+        return PatternCounts.of_tables(rows, [np.array([counts[z] for z in table]) for table in tables], history)
+
+    def endings(self, compiled: CompiledPatterns, parts: LabelParts, order: int) -> Endings:
+        """Return the rows of an order that count at each unit, as ``endings`` does for single labels."""
+        n_units = len(self.sets.sizes)
+        unit, row = np.repeat(np.arange(n_units), self.sets.sizes), self.sets.codes
+        if order > 0:
+            row_of = {z: row for row, z in enumerate(compiled.patterns.tuples()) if len(z) == order + 1}
+            found = [(unit, row_of[z]) for unit, ended in self.patterns(order) for z in ended if z in row_of]
+            unit, row = np.array(found, np.int64).reshape(-1, 2).T
+        return with_parts(compiled, parts, order, unit, row, n_units)

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._data.arrays import freeze, freeze_all, group_offsets, joined_ranges, offsets_of
-from ..._data.masks import Mask
-from ..._data.segments import BEGIN, FROM_START, NO_LIMIT, RANGE, WHOLE, Channel, LengthBlock
+from ..._data.segments import BEGIN, FROM_START, NO_LIMIT, RANGE, WHOLE, Channel, LengthBlock, Mask
 from ..kernels.tag_segments import Tags
 from .automaton import PatternAutomaton
 from .segment_layout import LengthEntries, SegmentLayout

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..._data.arrays import freeze_all, freeze_indices, joined_ranges, offsets_of
+from ..._data.arrays import cached_property, freeze_all, freeze_indices, joined_ranges, offsets_of
 from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, without_dense
-from ..._data.forks import cached_property
 from ..._data.segment_features import RowBlock, blocks_of, channel_tokens, segment_counts, segment_features
 from ..._data.segments import (
     AS_A_WHOLE,
@@ -34,10 +33,22 @@ from ..._data.segments import (
     TokenBlock,
     are_short,
 )
-from .dense_columns import DenseProduct
-from .label_parts import Endings, PartLinks, endings, link_parts
 from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
-from .pairs import DenseFeatures, FeatureMap, PairRule, Units, count_pairs, first_seen, row_indicator, values_at
+from .pairs import (
+    DenseFeatures,
+    DenseProduct,
+    Endings,
+    FeatureMap,
+    PairRule,
+    PartLinks,
+    Units,
+    count_pairs,
+    endings,
+    first_seen,
+    link_parts,
+    row_indicator,
+    values_at,
+)
 from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals
 from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_of_labels, arcs_with_suffix, compile_patterns
 

@@ -27,14 +27,12 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ..inference.candidates import LevelZero
 from ..inference.chain import ChainModel
-from ._curvature import LBFGSMemory
-from .lbfgs import LBFGSMinimizer
-from .minimise import Tied
+from .lbfgs import LBFGSMemory, LBFGSMinimizer
+from .minimise import Tied, tie_weights
 from .objectives import NegativeLogLikelihood
 from .penalties import Penalty
 from .problem import Problem
 from .solvers import shortest_subgradient
-from .tied_weights import tie_weights
 
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
 SHARE = 0.01  # of level 0 in the held-out likelihood with pruning

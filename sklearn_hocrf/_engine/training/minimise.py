@@ -1,15 +1,28 @@
-"""From an objective, a penalty and a solver to the weights of the optimum."""
+"""From an objective, a penalty and a solver to the weights of the optimum.
+
+Attributes that always occur together: one variable for all of their weights.
+
+Rare attributes often occur together, for example all that occur only once, at the same token. If attributes have the
+same values at the same tokens, and pairs with the same score columns, scores depend only on the sum of their weights.
+Under a convex penalty that treats them equally, their weights are therefore equal at the optimum, and at every step of
+a solver that starts from equal weights and uses only values and gradients. Such g weights w become one variable u =
+sqrt(g) w. The map preserves inner products, hence norms, the Gaussian penalty and every step of a quasi-Newton method:
+training gives the same result, with fewer weights to store and fewer entries of sparse rows to read.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from ..._data.arrays import cached_property
+from ..._data.batch import SequenceBatch, ranges_of_tokens, token_entries
+from ..structure.layout import WeightLayout
 from .problem import Problem
 from .solvers import Progress, SolverReport
-from .tied_weights import Ties, tie_weights
 
 _WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
 
@@ -34,7 +47,7 @@ def _minimise_tied(
 ) -> SolverReport | None:
     """Minimise over fewer variables if some weights must be equal; return None if none must, or if it is not worth it.
 
-    Attributes that always occur together get equal weights (see ``_engine.training.tied_weights``) if criterion and
+    Attributes that always occur together get equal weights (see ``_engine.training.minimise``) if criterion and
     solver treat equal weights alike.
     """
     if not (objective.depends_on_scores_only and solver.keeps_equal_weights_equal):
@@ -96,3 +109,128 @@ class Tied:
     def hessp(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the product of the Hessian at ``u`` and a vector."""
         return self._root * self._objective.hessp(self._root * u, self._root * v)
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Groups of equal weights.   K weights, M variables."""
+
+    untied: WeightLayout
+    pairs: np.ndarray  # those of the first attribute of each kind
+    variable: np.ndarray  # (K,) uint32   variable of each weight
+    root: np.ndarray  # (M,) float64   square root of the number of weights of each variable
+
+    @cached_property
+    def layout(self) -> WeightLayout:
+        """The layout with one attribute of each kind, whose weights are the sums of the equal weights."""
+        return self.untied.with_pairs(self.untied.pair_feature[self.pairs], self.untied.pair_pattern[self.pairs])
+
+    def narrow(self, w: np.ndarray) -> np.ndarray:
+        """Return the variables for weights; tied weights that differ are replaced by their mean; shape (M,)."""
+        return np.bincount(self.variable, weights=w, minlength=len(self.root)) / self.root
+
+    def widen(self, u: np.ndarray) -> np.ndarray:
+        """Return the weights for variables; shape (K,)."""
+        return (u / self.root)[self.variable]
+
+
+def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None = None) -> Ties:
+    """Find the weights that training on a batch cannot distinguish.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+    batch : SequenceBatch
+    groups : ndarray of shape (n_weights,), int, or None
+        Group ids; weights of different groups are not tied, because weights with different penalties must not be.
+        None means one group.
+
+    Returns
+    -------
+    Ties
+
+    Examples
+    --------
+    >>> from sklearn_hocrf._engine.structure.layout import LayoutBuilder, LayoutFrame
+    >>> from sklearn_hocrf._engine.structure.pairs import PairRule
+    >>> from sklearn_hocrf._engine.structure.patterns import count_patterns
+    >>> codes = np.array([0, 1, 1], dtype=np.int32)
+    >>> # attributes 0 and 1 at the first token
+    >>> batch = SequenceBatch([0, 3], [0, 3, 4, 5], [0, 1, 2, 3, 2], None, 4)
+    >>> frame = LayoutFrame.of(count_patterns(codes, batch.offsets, 2, 0).frequent(2))
+    >>> builder = LayoutBuilder(frame, PairRule(), fit_intercept=False)
+    >>> layout = builder.build(builder.count(batch, codes))
+    >>> ties = tie_weights(layout, batch)
+    >>> layout.n_weights, ties.layout.n_weights
+    (5, 4)
+    >>> ties.widen(ties.narrow([1.0, 3.0, 5.0, 5.0, 7.0])).round(9).tolist()
+    [2.0, 2.0, 5.0, 5.0, 7.0]
+    >>> tie_weights(layout, batch, np.array([0, 1, 0, 0, 0])).layout.n_weights
+    5
+    """
+    first = _representatives(layout, batch, groups)  # by rank
+    starts, n_pairs, n_weights = layout.pairs.starts, layout.n_pairs, layout.n_weights
+    rank = np.repeat(np.arange(len(first)), np.diff(starts))
+    kept = np.ones(n_weights, dtype=bool)
+    kept[:n_pairs] = (first == np.arange(len(first)))[rank]
+    same = np.arange(n_weights)  # the weight among those kept
+    same[:n_pairs] += (starts[first] - starts[:-1])[rank]
+    variable = (np.cumsum(kept) - 1)[same].astype(np.uint32)
+    return Ties(layout, np.flatnonzero(kept[:n_pairs]), variable, np.sqrt(np.bincount(variable)))
+
+
+def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None) -> np.ndarray:
+    """Return the first attribute of the same kind for each, both by rank.
+
+    Attributes are distinguished by sums of random numbers modulo 2**64: over their entries, of one for each token times
+    one for the value, and over their pairs, of one for each score column, times one for the group if there are several.
+    Two such sums agree by chance with a probability of about 1e-38.
+    """
+    rng = np.random.default_rng(0)
+    n_attributes, n_columns = len(layout.features.sort_key), layout.pairs.n_columns
+    sums = _random(rng, n_attributes)  # attributes that are not token attributes are all of a different kind
+    sums[: batch.n_attributes] = 0
+    for first, last in ranges_of_tokens(batch):
+        low, high = batch.indptr[first], batch.indptr[last]
+        values = np.ones(high - low, np.uint64) if batch.values is None else _mixed(batch.values[low:high])
+        sums[: batch.n_attributes] += token_entries(batch, first, last, values).T @ _random(rng, last - first)
+    if batch.dense is not None:  # measurements hardly ever agree at all tokens: checking would not pay
+        sums[batch.dense.attributes] = _random(rng, len(batch.dense.attributes))
+    starts = layout.pairs.starts
+    of_columns = _random(rng, n_columns)
+    n_pairs = int(starts[-1])
+    marks = np.ones(n_pairs, np.uint64) if groups is None else _marks(rng, groups[:n_pairs], starts)
+    columns = sparse.csr_array((marks, layout.pairs.columns, starts), shape=(len(starts) - 1, n_columns))
+    sums = sums[layout.attribute_of_rank] + columns @ of_columns
+    order = np.lexsort(sums.T)
+    differs = np.append(True, (np.diff(sums[order], axis=0) != 0).any(axis=1)) if len(order) else order
+    representative = np.empty(len(order), dtype=np.int64)
+    representative[order] = order[np.maximum.accumulate(np.where(differs, np.arange(len(order)), 0))]
+    return representative
+
+
+def _marks(rng: np.random.Generator, groups: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return an odd random number of 64 bits for each pair, by its group and its position among its attribute's pairs.
+
+    The position distinguishes two attributes that have one column twice (two of their features count them in the same
+    way), with the same groups in reverse order.
+    """
+    position = np.arange(len(groups)) - np.repeat(starts[:-1], np.diff(starts))
+    of_groups, of_positions = (_random(rng, n.max(initial=0) + 1)[:, 0] | np.uint64(1) for n in (groups, position))
+    return of_groups[groups] * of_positions[position]
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """Return odd numbers of 64 bits for numbers, by the finaliser of splitmix64.
+
+    Without mixing, round numbers, whose bits end in zeros, would make the bits of all products modulo 2**64 end in
+    zeros, too.
+    """
+    bits = values.view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31)) | np.uint64(1)
+
+
+def _random(rng: np.random.Generator, n: int) -> np.ndarray:
+    return rng.integers(0, 2**64, size=(n, 2), dtype=np.uint64)

@@ -39,7 +39,7 @@ class Objective:
     name : str
         The value of the parameter ``objective`` of the estimators.
     excludes : tuple of str
-        What the criterion does not go with: features and circumstances of ``_estimator/fit/compatibility.py``.
+        What the criterion does not go with: features and circumstances of ``_estimator/fit/parameters.py``.
     problem : Problem
         The data of a bound objective.
     is_convex : bool

@@ -16,9 +16,8 @@ from typing import Any, Never
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..._data._settings import check, is_integer, is_number
-from ._curvature import LBFGSMemory
-from .lbfgs import LBFGSMinimizer
+from ..._data.checks import check, is_integer, is_number
+from .lbfgs import LBFGSMemory, LBFGSMinimizer
 from .solvers import STOPPED, Minimizer, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
 
 _SAMPLE = 1000  # sequences on which step sizes are tried

@@ -1,28 +1,41 @@
-"""The state of a fitted model: everything that is saved, and everything that predictions depend on."""
+"""The state of a fitted model, and the door to it: everything that is saved, and everything that predictions depend on.
+
+:class:`FittedModel` is how estimators and the rest of the package ask a fitted estimator; :class:`OneCall` answers for
+one sequence without a batch.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
+from collections.abc import Sequence
+from itertools import repeat
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from ..._data.arrays import freeze
+from ..._data.batch import SequenceBatch
+from ..._data.messages import warn_user
+from ..._data.segments import NO_LIMIT, Mask
 from ..._engine.inference.candidates import LevelZero
-from ..._engine.inference.families import LATTICE, Family, recursion_of
-from ..._engine.inference.model import Model
+from ..._engine.inference.chain import OneSequence
+from ..._engine.inference.families import LATTICE, SEGMENTS, Family, recursion_of
+from ..._engine.inference.model import LabelledBatch, Model
+from ..._engine.inference.posterior import Evidence, Posterior
 from ..._engine.structure.layout import WeightLayout
+from ..._engine.structure.segment_ages import MOST_AGES, what_needs_lengths
 from ..._engine.structure.segment_layout import SegmentLayout
-from ..._engine.training.pruning import checked_level_zero
+from ..._engine.training.problem import checked_level_zero
 from ..._engine.training.stochastic import TrainingState
-from ..._reading._token_targets import TokenTargets
-from ..._reading.inputs import FeatureSpace
-from ..._reading.targets import SegmentTargets
+from ..._reading.inputs import FeatureSpace, check_sequence_weight, read_sequences
+from ..._reading.targets import SegmentTargets, TokenTargets
 from ..labels.kinds import class_of_layouts
-from ..labels.patterns import pattern_labels
-from ..labels.tags import SegmentTags
-from .one_call import OneCall
+from ..labels.patterns import SegmentTags, pattern_labels
+from .query import Query
 
 MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
@@ -194,3 +207,218 @@ def _numbers(array: Any, what: str, length: int | None = None) -> np.ndarray:
     if array.ndim != 1 or array.dtype.kind not in "iuf" or length not in (None, len(array)):
         raise ValueError(f"{what} must be {'some' if length is None else length} real numbers, got {array.shape}")
     return freeze(array, np.float64)
+
+
+class FittedModel:
+    """A fitted estimator in its current state, which a later fit does not change.
+
+    Parameters
+    ----------
+    estimator : HighOrderCRF or HighOrderSemiCRF
+        Fitted.
+
+    Attributes
+    ----------
+    estimator : HighOrderCRF or HighOrderSemiCRF
+        A shallow copy of the estimator, for its parameters and fitted attributes.
+    state : FittedState
+        The result of fit: layout, weights, features and the rest.
+    targets : TokenTargets or SegmentTargets
+        Those of the state.
+    labels : ndarray of shape (L,)
+        The labels of the patterns.
+    labels_segments : bool
+        Whether labellings are segmentations.
+
+    Raises
+    ------
+    sklearn.exceptions.NotFittedError
+        If the estimator is not fitted.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = snapshot = estimator.__copy__()  # before the test: another thread may fit the estimator
+        if not hasattr(snapshot, "_state"):
+            check_is_fitted(snapshot)  # raises the error
+        self.state: FittedState = snapshot._state
+        self.targets: Any = self.state.targets
+        self.labels = self.targets.labels
+        self.family: Family = estimator._family
+        self.labels_segments = self.family is SEGMENTS
+        self.name = type(estimator).__name__
+        self.n_jobs: int | None = self.estimator.n_jobs
+
+    @classmethod
+    def inside(cls, estimator: Any) -> Self:
+        """Return the model at the end of a fitted pipeline, search or other meta-estimator."""
+        from ..._sklearn.layers import model_inside  # imports scikit-learn's pipelines
+
+        check_is_fitted(estimator)
+        return cls(model_inside(estimator))
+
+    @classmethod
+    def and_input(cls, estimator: Any, X: Any) -> tuple[Self, Any]:
+        """Return the model, and its input for X."""
+        from ..._sklearn.layers import model_and_input
+
+        check_is_fitted(estimator)
+        model, X = model_and_input(estimator, X)
+        return cls(model), X
+
+    @property
+    def scheme(self) -> str:
+        """The form in which labels give segments."""
+        return self.estimator.scheme_
+
+    # --- data ---------------------------------------------------------------------------------------------------------
+
+    def read(self, X: Any) -> tuple[SequenceBatch, str]:
+        """Return X as a batch, and its form."""
+        return read_sequences(self.estimator, X)
+
+    def ask(self, X: Any, known: Any = None) -> Query:
+        """Return the posterior of X, given the constraints and known labels, and the form of answers."""
+        batch, form = self.read(X)
+        return Query(self.given(batch, form, known), self.targets, form)
+
+    def read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str = "raise") -> Any:
+        """Return labels of a batch as a labelling; unknown labels are an error, or with "ignore" coded as -1."""
+        known = self.targets.read_known(y, batch, form, self.name, "y", unknown)
+        if not known.is_complete:
+            raise ValueError(
+                "y has missing labels, but the accuracy needs the label of each token; log_likelihood and "
+                "metrics.log_likelihood_scorer do not"
+            )
+        return self.targets.labelling_of(known)
+
+    def read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
+        """Return sequences with their labels, some of which may be missing; ``unknown`` as for :meth:`read_truth`."""
+        query = self.ask(X)
+        return query.labelled(self.targets.read_known(y, query.posterior.batch, query.form, self.name, "y", unknown))
+
+    def count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
+        """Return the weighted number of correctly predicted tokens, and of all tokens."""
+        batch, form = self.read(X)
+        truth = self.read_truth(y, batch, form, unknown="ignore")
+        weight = check_sequence_weight(sample_weight, len(batch))
+        token_weight = np.ones(batch.n_tokens) if weight is None else np.repeat(weight, batch.lengths)
+        if not token_weight.any():
+            return 0.0, 0.0
+        decoded = self.given(batch, form).decode()
+        return float(token_weight @ self.targets.are_right(decoded, truth)), float(token_weight.sum())
+
+    def mask_of(self, known: Any, batch: SequenceBatch, what: str, form: str = "sequences") -> Mask:
+        """Return the mask of the labellings that agree with ``known``, called ``what`` in messages."""
+        return self.targets.read_known(known, batch, form, self.name, what).mask
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def model(self) -> Model:
+        """Return the model that computes probabilities and best labellings."""
+        return self.state.model(self.family)
+
+    def given(self, batch: SequenceBatch, form: str = "sequences", known: Any = None) -> Posterior:
+        """Return the posterior of a batch, given the constraints and known labels."""
+        if self.labels_segments:
+            warn_of_unlimited_lengths(self.state.layout, batch)
+        evidence = None if known is None else Evidence(self.mask_of(known, batch, "known", form))
+        borders = self.state.borders
+        mask = None if borders is None else Mask.of_borders(batch.offsets, borders)
+        return self.model().given(batch, mask, self.n_jobs, evidence)
+
+    def divided_by(self, temperature: float) -> Any:
+        """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
+        state, divided = self.state, copy.copy(self.estimator)
+        total = float(state.temperature * temperature)
+        # the state of partial_fit belongs to the old weights
+        state = state._replace(weights=state.weights / temperature, temperature=total, stream=None)
+        state.checked(type(self.targets)).set_on(divided)
+        return divided
+
+
+def warn_of_unlimited_lengths(layout: Any, batch: SequenceBatch, *others: str) -> None:
+    """Warn if segments have no limit, sequences are long, and ``others`` or features need all candidate segments."""
+    longest = int(batch.lengths.max(initial=0))
+    if longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
+        return
+    if found := [*what_needs_lengths(layout), *others]:
+        warn_user(
+            f"segment_length=inf is slow with {', '.join(found)}: time and memory grow with the tokens times the "
+            f"longest sequence, {longest:,} tokens, instead of the tokens alone"
+        )
+
+
+class OneCall:
+    """What a fitted state needs for one sequence, made at the first call with one; in no copy and no file.
+
+    Parameters
+    ----------
+    state : FittedState
+    family : Family
+    """
+
+    def __init__(self, state: Any, family: Family) -> None:
+        self.weights, self.features = state.weights, state.features
+        self.as_lists, labels = state.targets.as_lists, getattr(state.targets, "labels", np.empty(0))
+        self.labels: Any = labels.astype(object).tolist() if self.as_lists else labels
+        self.code_of = {label: code for code, label in enumerate(self.labels)} if self.as_lists else {}
+        model = state.model(family)
+        is_kept = state.tables is not None and state.tables.model is model
+        self.search = OneSequence.of(model, state.borders) if is_kept else None
+
+    def ask(self, question: str, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
+        """Return an answer of :class:`OneSequence` about the only sequence of X; None where a batch is needed."""
+        found = None if self.search is None else self._attributes(X, steps)
+        return None if found is None else getattr(self.search, question)(*found, *arguments)
+
+    def predict(self, X: Any, steps: Sequence = ()) -> list | None:
+        """Return the labels of the only sequence of X in a list; None where they need a batch."""
+        codes = self.ask("decode", X, steps=steps)
+        if codes is None:
+            return None
+        return [[*map(self.labels.__getitem__, codes.tolist())] if self.as_lists else self.labels[codes]]
+
+    def marginals(self, X: Any) -> list[np.ndarray] | None:
+        """Return the probabilities of labels in the only sequence of X, in a list; None where they need a batch."""
+        sums = self.ask("marginals", X)
+        return None if sums is None else [sums[1]]
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray | None:
+        """Return the log-likelihood of the only sequence of X, whose labels must be texts in a list; likewise."""
+        if type(y) is not list or len(y) != 1 or type(y[0]) is not list or set(map(type, y[0])) != {str}:
+            return None
+        codes = [*map(self.code_of.get, y[0], repeat(-1))]
+        log_likelihood = None if min(codes) < 0 else self.ask("log_likelihood", X, codes)
+        return None if log_likelihood is None else np.array([log_likelihood])
+
+    def _attributes(self, X: Any, steps: Sequence = ()) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return the attributes of the sequence and the ranges of its tokens; None where X must be read as a batch."""
+        if steps:
+            read = getattr(steps[0], "__token_ids__", None) if len(steps) == 1 and type(X) is list else None
+            read_ids = read and read(X[0])
+            return read_ids[1:3] if read_ids and read_ids[0] is self.features.names else None
+        if type(X) is list:
+            vocabulary = self.features.vocabulary
+            return None if vocabulary is None else vocabulary.ids_of(X[0])
+        is_alike = X.attribute_names is self.features.names and X.n_attributes == self.features.n_features
+        is_plain = X.values is None and X.dense is None and X.blocks is None and self.features.kinds is None
+        return (X.indices, X.indptr) if is_alike and is_plain else None
+
+
+def one_call(estimator: Any, X: Any) -> OneCall | None:
+    """Return what answers for X, a list or a batch of one sequence; None if a batch is needed."""
+    if not (type(X) is list or type(X) is SequenceBatch) or len(X) != 1:
+        return None
+    state = getattr(estimator, "__dict__", {}).get("_state")  # once: another thread may fit
+    if state is None or state.tables is None:
+        return None
+    one = state.tables.one
+    if one is None or one.weights is not state.weights:  # states may be copied with other weights
+        one = state.tables.one = OneCall(state, estimator._family)
+    return one
+
+
+def predict_one(estimator: Any, X: Any, steps: Sequence = ()) -> list | None:
+    """Return the labels of X, a list or a batch of one sequence, after some transformers; None if a batch is needed."""
+    one = one_call(estimator, X)
+    return None if one is None else one.predict(X, steps)

@@ -1,18 +1,32 @@
-"""Predictions of fitted models, in the shape of X: labels, their probabilities, accuracy and likelihood."""
+"""Methods of fitted models, in the shape of X: labels, probabilities, best labellings, samples, segments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, overload
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._data.batch import Sequences
-from ..labels.patterns import pattern_codes
-from .fitted_model import FittedModel
-from .one_call import one_call, predict_one
-from .query import labels_of_query
+from ..._data.checks import check_choice
+from ..._data.tagger import Labelling
+from ..._reading.schemes import segment_lists
+from ..labels.patterns import SEGMENT_SCHEMES, SegmentTags, pattern_codes, scheme_of, segment_tables
+from .fitted import FittedModel, one_call, predict_one
+from .query import (
+    check_level,
+    check_nbest,
+    check_samples,
+    check_threshold,
+    entropy_of,
+    labels_of_query,
+    nbest,
+    samples,
+    segments_of_codes,
+    segments_of_query,
+    tags_of_labels,
+)
 
 
 class PredictionsMixin:
@@ -321,3 +335,294 @@ class PredictionsMixin:
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")
         labelled = fitted.read_labelled(X, y, unknown="raise" if unknown == "raise" else "ignore")
         return labelled.log_likelihood(fitted.model())
+
+
+class AnswersMixin:
+    """Methods that return several labellings of a sequence, or the uncertainty of labellings."""
+
+    def predict_nbest(
+        self,
+        X: Any,
+        n: int = 10,
+        *,
+        known: Any = None,
+        accept: Callable[[Any], bool] | None = None,
+        max_candidates: int = 1000,
+    ) -> list[list[Labelling]]:
+        """Return the n most probable labellings of each sequence, best first.
+
+        They are exact and all different. The first is the result of :meth:`predict`. A sequence is uncertain if the
+        first two log probabilities are close:
+
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> crf = HighOrderCRF(max_order=2).fit(X, y)
+        >>> [
+        ...     round(best.log_probability - second.log_probability, 2)
+        ...     for best, second in crf.predict_nbest(X, 2)
+        ... ]
+        [1.36, 0.99]
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        n : int, default=10
+            Number of labellings; fewer for a sequence that has fewer.
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
+        accept : callable or None, default=None
+            Which labellings to accept: called with ``labels``, as returned by :meth:`predict`, it returns a bool. For
+            instance, ``lambda labels: labels.count("B-TITLE") <= 1``. The n best accepted labellings are returned.
+        max_candidates : int, default=1000
+            Maximum number of labellings of a sequence to check with ``accept``.
+
+        Returns
+        -------
+        candidates : list of lists of Labelling
+            Named tuples ``(labels, score, log_probability)``; ``score`` is the logarithm of the potential, and
+            ``log_probability`` is given ``known``.
+
+        Raises
+        ------
+        ValueError
+            For n < 1, and for sequences without any labelling.
+
+        Warns
+        -----
+        UserWarning
+            If fewer than n of the ``max_candidates`` best labellings of a sequence are accepted.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]], [["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"], ["NOUN"]]
+        >>> crf = HighOrderCRF(max_order=2).fit(X, y)
+        >>> for labels, score, log_probability in crf.predict_nbest(X, 2)[1]:
+        ...     print(labels, round(score, 2), round(log_probability, 2))
+        ['DET', 'NOUN'] 2.32 -0.97
+        ['NOUN', 'NOUN'] 1.42 -1.87
+        """
+        check_nbest(n, accept, max_candidates)
+        return nbest(FittedModel(self).ask(X, known), n, accept, max_candidates)
+
+    def sample(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        *,
+        known: Any = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> list[list[Any]]:
+        """Draw labellings of each sequence from their exact distribution.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        n_samples : int, default=1
+            Number of independent labellings of each sequence.
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
+        random_state : int, RandomState instance or None, default=None
+            An int gives the same samples in each call, for any ``n_jobs``.
+
+        Returns
+        -------
+        samples : list of lists
+            ``n_samples`` labellings for each sequence, each as returned by :meth:`predict`.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> crf = HighOrderCRF(max_order=2).fit(X, y)
+        >>> samples = crf.sample(X[1:], 100_000, random_state=0)[0]
+        >>> round(samples.count(["DET", "NOUN"]) / 100_000, 2)
+        0.35
+        >>> float(crf.log_likelihood(X[1:], y[1:]).round(2)[0])  # exp(-1.05) = 0.35
+        -1.05
+        """
+        seed = check_samples(n_samples, random_state)
+        return samples(FittedModel(self).ask(X, known), n_samples, seed)
+
+    @overload
+    def entropy(self, X: Any, *, level: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
+    @overload
+    def entropy(self, X: Sequences, *, level: Literal["token"], known: Any = None) -> list[np.ndarray]: ...
+    @overload
+    def entropy(self, X: Any, *, level: str, known: Any = None) -> Any: ...
+    def entropy(self, X: Any, *, level: str = "sequence", known: Any = None) -> Any:
+        """Return the entropy of the labels: how uncertain the model is, in nats.
+
+        It is computed without differences of large numbers, is never negative, and is 0 if one labelling is certain.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        level : {"sequence", "token"}, default="sequence"
+            Whether to return one entropy per sequence (of the whole labelling) or one per token.
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        entropy : ndarray of shape (n_sequences,), or as :meth:`predict_marginals` without the last axis
+            For tokens, the entropy of ``classes_``.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> crf = HighOrderCRF(max_order=2).fit(X, y)
+        >>> crf.entropy(X).round(2)
+        array([2.72, 1.91])
+        >>> crf.entropy(X, level="token")[1].round(2)
+        array([0.96, 0.96])
+        """
+        check_level(level)
+        return entropy_of(FittedModel(self).ask(X, known), level)
+
+
+class TagSegmentsMixin:
+    """Segments of :class:`~sklearn_hocrf.HighOrderCRF`."""
+
+    @overload
+    def predict_segments(
+        self,
+        X: Any,
+        *,
+        threshold: None = None,
+        scheme: str = "auto",
+        known: Any = None,
+        with_probability: Literal[False] = False,
+    ) -> list[list[tuple[int, int, Any]]]: ...
+    @overload
+    def predict_segments(
+        self, X: Any, *, threshold: float, scheme: str = "auto", known: Any = None, with_probability: bool = False
+    ) -> list[np.ndarray]: ...
+    @overload
+    def predict_segments(
+        self,
+        X: Any,
+        *,
+        threshold: float | None = None,
+        scheme: str = "auto",
+        known: Any = None,
+        with_probability: Literal[True],
+    ) -> list[np.ndarray]: ...
+    @overload
+    def predict_segments(
+        self,
+        X: Any,
+        *,
+        threshold: float | None = None,
+        scheme: str = "auto",
+        known: Any = None,
+        with_probability: bool = False,
+    ) -> list: ...
+    def predict_segments(
+        self,
+        X: Any,
+        *,
+        threshold: float | None = None,
+        scheme: str = "auto",
+        known: Any = None,
+        with_probability: bool = False,
+    ) -> list:
+        """Return the segments of the best labelling, or all segments whose probability reaches a threshold.
+
+        The probability of a segment is the total probability of the labellings in which it occurs with exactly this
+        start, stop and label; it is exact at any order. Tags are read as
+        :func:`~sklearn_hocrf.text.extract_segments` reads them: an I-PER after an O also begins a segment.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            As in :meth:`predict`.
+        threshold : float or None, default=None
+            None returns the segments that the labels of :meth:`predict` encode. A number in [0, 1] returns all segments
+            that are at least as probable, with their probabilities. Up to 0.5 they may overlap: a low threshold finds
+            more of the true segments than the best labelling has.
+        scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
+            How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that
+            ``constraints`` name, otherwise the scheme of ``classes_`` if all look like tags, and else "runs".
+        known : list of label sequences, or array-like, default=None
+            As in :meth:`predict`.
+            Probabilities are conditional on the labelling agreeing with it.
+        with_probability : bool, default=False
+            Whether to include the probabilities of the segments of the best labelling. With a threshold, they are
+            always included.
+
+        Returns
+        -------
+        segments : list of lists of (int, int, label), or list of structured arrays of shape (n_segments,)
+            (start, stop, label) of each segment in order, with ``stop`` excluded. With probabilities, arrays with the
+            fields ``start`` and ``stop`` (int64), ``label`` and ``probability`` (float64), sorted by start, stop and
+            label; pass their ``tolist()`` to json, which does not support numpy numbers.
+
+        Raises
+        ------
+        ValueError
+            If the threshold is not in [0, 1], or if a label is not a tag of the scheme.
+
+        Notes
+        -----
+        For other probabilities of segments, use :meth:`log_likelihood`, which accepts partial labels: the
+        probability that tokens 3 and 4 are in some segment of a label, for instance, is the probability of the labels
+        ``[None, None, None, {"B-PER", "I-PER"}, "I-PER", None]``.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+        >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+        >>> crf = HighOrderCRF(constraints="bio").fit(X, y)
+        >>> crf.predict_segments(X)
+        [[(0, 2, 'PER'), (3, 4, 'PER')], [(1, 2, 'PER')]]
+        >>> crf.predict_segments(X, with_probability=True)[1]["probability"].round(2)
+        array([0.68])
+
+        All segments with a probability of at least 0.2:
+
+        >>> for start, stop, label, probability in crf.predict_segments(X, threshold=0.2)[
+        ...     0
+        ... ].tolist():
+        ...     print(start, stop, label, round(probability, 2))
+        0 1 PER 0.24
+        0 2 PER 0.51
+        3 4 PER 0.66
+        """
+        check_threshold(threshold)
+        fitted = FittedModel(self)
+        tags = _tag_table(fitted, scheme)
+        one = one_call(fitted.estimator, X) if threshold is None and known is None else None
+        if one is not None and (codes := one.ask("decode", X)) is not None:
+            offsets = np.array([0, len(codes)])
+            segments = segments_of_codes(codes, offsets, tags)
+            if not with_probability:
+                return segment_lists(segments, offsets, tags.names.tolist())
+            probability = one.ask("segment_probabilities", X, segments, tags.tags)
+            if probability is not None:
+                return segment_tables(offsets, segments, probability, tags.names)
+        return segments_of_query(fitted.ask(X, known), tags, threshold, with_probability)
+
+    @property
+    def scheme_(self) -> str:
+        """How labels encode segments: the scheme of the constraints, or guessed from the labels."""
+        fitted: Any = self
+        return scheme_of(fitted._state.trained_with.get("constraints"), fitted.classes_)
+
+
+def _tag_table(fitted: FittedModel, scheme: str) -> SegmentTags:
+    """Return the labels of a fitted model as tags of segments."""
+    check_choice("scheme", scheme, SEGMENT_SCHEMES)
+    tables: Any = fitted.state.tables
+    if scheme not in tables.tags:
+        tables.tags[scheme] = tags_of_labels(fitted.labels, scheme, fitted.state.trained_with.get("constraints"))
+    return tables.tags[scheme]

@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from ..._data._settings import check, is_integer, is_number
 from ..._data.arrays import offsets_of
-from ..._data.masks import Mask, both
+from ..._data.checks import check, is_integer, is_number
 from ..._data.messages import warn_user
-from ..._data.segments import Segments
+from ..._data.segments import Mask, Segments, both
 from ..._data.tagger import Labelling
-from ..._engine.inference.answers import BestLabellings
-from ..._engine.inference.labelled import LabelledBatch
+from ..._engine.inference.model import LabelledBatch
+from ..._engine.inference.posterior import BestLabellings
 from ..._reading.schemes import mixed_tags, segment_lists, segments_of_tags
-from ..labels.tags import SegmentTags, read_segment_tags, scheme_of, segment_tables
+from ..labels.patterns import SegmentTags, read_segment_tags, scheme_of, segment_tables
 
 
 class Query(NamedTuple):

@@ -11,32 +11,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..._data.masks import Mask, both
 from ..._data.messages import unwarned, warn_user
+from ..._data.segments import Mask, both
 from ..._engine.inference.families import CHAIN, SEGMENTS, Family, recursion_of
 from ..._engine.inference.posterior import Evidence
-from ..._engine.structure.label_sets import SetSequences
 from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
-from ..._engine.structure.pairs import PairRule
+from ..._engine.structure.pairs import PairRule, SetSequences
 from ..._engine.structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
 from ..._engine.training.penalties import Penalty
-from ..._engine.training.problem import Problem
-from ..._engine.training.pruning import prune, prune_held_out
+from ..._engine.training.problem import Problem, prune, prune_held_out
 from ..._engine.training.solvers import SolverReport
 from ..._reading.inputs import TrainingSequences, read_training_sequences, refuse_no_tokens, sequences_like
 from ..._sklearn.names import check_declared
-from ..answers.fitted import FittedState
-from ..answers.fitted_model import FittedModel, warn_of_unlimited_lengths
-from ..labels.constraints import LabelRuns, compile_constraints, refuse_breaches, without_forbidden_patterns
+from ..answers.fitted import FittedModel, FittedState, warn_of_unlimited_lengths
+from ..labels.constraints import (
+    LabelRuns,
+    compile_constraints,
+    compile_label_parts,
+    refuse_breaches,
+    without_forbidden_patterns,
+)
 from ..labels.kinds import layout_builder, possible_patterns
-from ..labels.label_parts import compile_label_parts
-from ..labels.patterns import ObservedPatterns, select_patterns
-from ..labels.tags import history_of_labels
-from .callbacks import FitTasks
-from .compatibility import refuse
-from .parameters import check_parameters
+from ..labels.patterns import ObservedPatterns, history_of_labels, select_patterns
+from .parameters import check_parameters, refuse
 from .penalties import Prior, resolve_feature_orders
-from .progress import lines_of
+from .progress import FitTasks, lines_of
 from .training import Training, TrainingData, choose_training, last_weights, warn_not_converged, with_targets
 
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning

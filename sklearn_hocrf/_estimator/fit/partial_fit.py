@@ -18,12 +18,10 @@ from ..._engine.training.solvers import one_blas_thread
 from ..._engine.training.stochastic import TrainingState
 from ..._reading.inputs import read_training_sequences
 from ..._sklearn.names import available_if, fit_context
-from ..answers.fitted import FittedState
-from ..answers.fitted_model import FittedModel
+from ..answers.fitted import FittedModel, FittedState
 from ..labels.constraints import Rules
-from .compatibility import is_stochastic
 from .fit_steps import FitSteps
-from .parameters import check_patterns
+from .parameters import check_patterns, is_stochastic
 from .training import TrainingData, warn_not_converged
 
 

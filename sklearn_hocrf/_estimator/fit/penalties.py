@@ -11,9 +11,8 @@ from ..._data.checks import short
 from ..._data.messages import warn_user
 from ..._engine.structure.layout import WeightLayout
 from ..._engine.training.penalties import Penalty
-from ..labels.tags import names_in_patterns
-from .compatibility import has_l1
-from .parameters import is_order
+from ..labels.patterns import names_in_patterns
+from .parameters import has_l1, is_order
 
 _KINDS = ("features", "patterns")
 

@@ -24,9 +24,9 @@ from ..._engine.training.solvers import Minimizer, Solver, SolverReport, one_bla
 from ..._engine.training.stochastic import SGD
 from ..._reading.attributes import extend_vocabulary, sort_vocabulary
 from ..._reading.inputs import FeatureSpace, TrainingSequences
-from ..answers.fitted_model import FittedModel
+from ..answers.fitted import FittedModel
 from ..labels.patterns import pattern_labels
-from .compatibility import refuse
+from .parameters import refuse
 from .penalties import Prior
 from .progress import STARTING, TRAINING, ProgressLines, lines_of
 
