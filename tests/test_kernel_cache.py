@@ -5,7 +5,9 @@ share (``test_architecture`` sees to it that they do).
 """
 
 import importlib.util
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -206,6 +208,84 @@ def test_full_disk_leaves_no_index_of_stale_code(toy):
     assert f"{numba.config.CACHE_DIR} cannot be written, or has no room" in warned
     assert call_anew(toy) == (4, 0, [])
     assert call_anew(toy) == (4, 1, [])
+
+
+SHIP = """
+import json, os, llvmlite, toy
+from pathlib import Path
+from llvmlite.binding import get_process_triple
+assert toy.second(1) == 4
+target = {"triple": get_process_triple(), "cpu": "x86-64", "features": os.environ["NUMBA_CPU_FEATURES"]}
+(folder,) = Path("cache").iterdir()
+(folder / "target.json").write_text(json.dumps(target | {"llvmlite": llvmlite.__version__}))
+"""
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    """A folder with the kernels of the toy, compiled for the oldest processors of this kind."""
+    if platform.machine() != "x86_64" or not sys.platform.startswith("linux"):
+        pytest.skip("kernels are shipped for Linux on x86-64 alone")
+    folder = tmp_path_factory.mktemp("shipped")
+    (folder / "toy.py").write_text(TOY)
+    target = {"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": "+64bit,+cmov,+sse,+sse2"}
+    run(SHIP, folder, NUMBA_CACHE_DIR=str(folder / "cache"), **target)
+    (kernels,) = (folder / "cache").iterdir()
+    (kernels / "__init__.py").touch()
+    return kernels
+
+
+@pytest.fixture
+def companion(toy, shipped, tmp_path, monkeypatch):
+    """The folder of the distribution of shipped kernels, where Python finds it."""
+    folder = shutil.copytree(shipped, tmp_path / "companion" / "sklearn_hocrf_kernels")
+    monkeypatch.syspath_prepend(folder.parent)
+    monkeypatch.syspath_prepend(toy.parent)  # kernels name their module
+    return folder
+
+
+def change_target(folder, **changes):
+    path = folder / "target.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_shipped_kernels_are_not_compiled(toy, companion, tmp_path):
+    assert call_anew(toy) == (4, 1, [])
+    assert not list((tmp_path / "cache").rglob("*.nb?"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder, _: change_target(folder, features="+64bit,+sse2,+a-feature-of-no-processor"),
+        lambda folder, _: change_target(folder, llvmlite="0.1"),
+        lambda folder, _: change_target(folder, cpu="x86-64-v4"),
+        lambda folder, _: (folder / "target.json").write_text("{"),
+        lambda folder, _: [path.write_bytes(path.read_bytes()[:-9]) for path in folder.glob("*.nbc")],
+        lambda folder, _: [path.write_bytes(b"") for path in folder.glob("*.nbi")],
+        lambda folder, _: folder.chmod(0o777),
+        lambda folder, patch: patch.setenv("SKLEARN_HOCRF_NATIVE_KERNELS", "1"),
+        lambda folder, _: (folder.parents[1] / "toy.py").write_text(TOY + "# another version of the package"),
+    ],
+    ids=["feature", "llvmlite", "processor", "target", "data", "index", "rights", "native", "version"],
+)
+def test_other_shipped_kernels_are_compiled(toy, companion, tmp_path, monkeypatch, change):
+    """Above all a feature that the host lacks: code for it would end the process."""
+    assert call_anew(toy) == (4, 1, [])
+    change(companion, monkeypatch)
+    assert call_anew(toy)[:2] == (4, 0)
+    assert list((tmp_path / "cache").rglob("*.nbc"))
+    assert call_anew(toy)[:2] == (4, 1)  # from the user's folder
+
+
+@pytest.mark.parametrize("name", ["FunctionCache", "NullCache"])
+def test_numba_whose_internals_have_changed(toy, monkeypatch, name):
+    monkeypatch.delattr(f"numba.core.caching.{name}")
+    for n_hits in 0, 1:
+        answer, found, (warned,) = call_anew(toy)
+        assert (answer, found) == (4, n_hits)
+        assert f"does not know numba {numba.__version__}" in warned
+        assert name in warned
 
 
 @pytest.mark.slow  # compiles anew

@@ -1,4 +1,4 @@
-"""The decorator of all kernels: numba's ``njit`` with a disk cache that may fail.
+"""The decorator of all kernels: numba's ``njit`` with a disk cache that may fail, and with kernels that were shipped.
 
 A cache only saves time. Numba's own cache raises an error if no folder is writable, if the disk is full or if a cache
 file is damaged; here the kernel is compiled again instead, and one warning explains how to set a folder. Numba's cache
@@ -9,11 +9,18 @@ or a notebook, a message reports that kernels are being compiled, because that t
 Numba keys the disk cache of a kernel on the time of the kernel's own file: machine code of called kernels in other
 files would become stale. Here the key is the text of all these files, which must be imported by ``from .file import
 name``; copies of a checkout therefore share a cache.
+
+The optional distribution ``sklearn_hocrf_kernels`` contains kernels that were compiled for a processor that most hosts
+include (see ``_shipped``). They are used where the folders of the cache lack a kernel; the environment variable
+SKLEARN_HOCRF_NATIVE_KERNELS=1 prefers kernels that are compiled for the host.
+
+All of this needs names that numba does not document. If one is absent, numba's own cache takes the place of this one.
 """
 
 import functools
-import gc
 import hashlib
+import importlib.util
+import json
 import math
 import os
 import re
@@ -21,13 +28,24 @@ import stat
 import sys
 import time
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
+import llvmlite
 import numba
-from llvmlite.binding import add_symbol
-from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
-from numba.core.runtime import _nrt_python
+from llvmlite.binding import add_symbol, get_host_cpu_features
+
+try:
+    from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+    from numba.core.runtime import _nrt_python
+
+    _IMPL = FunctionCache._impl_class
+    _LOCATORS = list(_IMPL._locator_classes)  # in numba's order
+    _MISSING = ""
+except (ImportError, AttributeError) as error:  # of a numba that is not known yet
+    FunctionCache = IndexDataCacheFile = NullCache = _IMPL = object
+    _nrt_python, _LOCATORS, _MISSING = None, [], str(error)
 
 _RUNTIME = {"Allocate", "Free", "MemInfo_alloc", "MemInfo_alloc_aligned", "MemInfo_call_dtor"}  # of what kernels need
 _RUNTIME |= {"adapt_ndarray_from_python", "adapt_ndarray_to_python_acqref"}
@@ -42,28 +60,17 @@ def njit(*, cache, **options):
     def decorate(function):
         inner = function.__name__.startswith("_") or function.__module__.rpartition(".")[2].startswith("_")
         kernel = numba.njit(no_cpython_wrapper=inner, no_cfunc_wrapper=True, **options)(function)
-        if cache:
+        if cache and (_MISSING or not hasattr(kernel, "_cache")):
+            _warn(
+                f"sklearn_hocrf does not know numba {numba.__version__} ({_MISSING or 'no _cache'}), so numba's own "
+                "cache of compiled kernels is used: update sklearn_hocrf, or install an older numba"
+            )
+            kernel.enable_caching()
+        elif cache:
             kernel._cache = _Cache(function)
-            kernel._compiler.compile = _collector_paused()(kernel._compiler.compile)
         return kernel
 
     return decorate
-
-
-@contextmanager
-def _collector_paused():
-    """Return a context without Python's collector of garbage, which takes a tenth of a compilation.
-
-    It runs each time numba has made some thousand objects, most of which stay, and looks through all objects of all
-    imported libraries. Numba's compiler lock is held.
-    """
-    is_on = gc.isenabled()  # not where one kernel compiles another one
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_on:
-            gc.enable()
 
 
 # ---- places
@@ -91,11 +98,10 @@ class _Place:
 
 
 def _impl_of(locator):
-    place = type("Place", (_Place, locator), {})
-    return type("Impl", (FunctionCache._impl_class,), {"_locator_classes": [place]})
+    return type("Impl", (_IMPL,), {"_locator_classes": [locator]})
 
 
-_IMPLS = [_impl_of(locator) for locator in FunctionCache._impl_class._locator_classes]  # in numba's order
+_IMPLS = [_impl_of(type("Place", (_Place, locator), {})) for locator in _LOCATORS]
 
 
 @functools.cache
@@ -200,6 +206,72 @@ class _Files(FunctionCache):
         return load(sig, target_context)
 
 
+# ---- kernels that were shipped
+
+
+class _Target(NamedTuple):
+    """The processor that shipped kernels were compiled for; numba asks the code generator for its name."""
+
+    folder: str
+    triple: str
+    cpu: str
+    features: str
+
+    def magic_tuple(self):
+        return self.triple, self.cpu, self.features
+
+
+class _ShippedPlace:
+    """The place of the shipped versions of one kernel, as numba describes places."""
+
+    is_writable = False
+
+    def __init__(self, folder, function):
+        self._folder, self._line = folder, function.__code__.co_firstlineno
+
+    def from_function(self, function, path):
+        return self
+
+    def get_cache_path(self):
+        return self._folder
+
+    def get_disambiguator(self):
+        return str(self._line)
+
+    def get_source_stamp(self):  # the stamp of _Files takes its place
+        return None
+
+
+@functools.cache
+def _shipped():
+    """Return the target of shipped kernels if this host runs them, or None.
+
+    A processor without one of the target's features would end the process with an illegal instruction. Numba writes its
+    own version and Python's into its files; that of llvmlite is compared here.
+    """
+    found = importlib.util.find_spec("sklearn_hocrf_kernels")
+    if found is None or found.origin is None or os.environ.get("SKLEARN_HOCRF_NATIVE_KERNELS", "0") not in ("", "0"):
+        return None
+    folder = os.path.dirname(found.origin)
+    with open(os.path.join(folder, "target.json"), encoding="utf-8") as file:
+        target = json.load(file)
+    host, features = get_host_cpu_features(), target["features"].split(",")
+    if not all(host.get(name.removeprefix("+")) for name in features) or target["llvmlite"] != llvmlite.__version__:
+        return None
+    return None if _danger(folder, False) else _Target(folder, target["triple"], target["cpu"], target["features"])
+
+
+class _ShippedFiles(_Files):
+    """Shipped versions of one kernel, which are found by their target instead of by the host's processor."""
+
+    def __init__(self, function, target):
+        super().__init__(function, _impl_of(_ShippedPlace(target.folder, function)))
+        self._target = target
+
+    def _index_key(self, sig, codegen):
+        return super()._index_key(sig, self._target)
+
+
 class _Cache(NullCache):
     """The cache of one kernel; a failed read leads to compilation, a failed write is ignored."""
 
@@ -216,6 +288,11 @@ class _Cache(NullCache):
                 kernel = files.load_overload(sig, target_context)
                 if kernel is not None:
                     return kernel
+        with suppress(Exception):
+            target = _shipped()
+            kernel = target and _ShippedFiles(self._function, target).load_overload(sig, target_context)
+            if kernel is not None:
+                return kernel
         waiting.begin()
         return None
 
