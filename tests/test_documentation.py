@@ -147,7 +147,7 @@ def test_links_of_readme_to_the_site_lead_somewhere():
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#]+)", readme) + re.findall(r'src(?:set)?="([^"]+)"', readme):
         raw = link.removeprefix("https://raw.githubusercontent.com/sklearn-hocrf/sklearn-hocrf/main/")
-        path = re.sub(r"https://sklearn-hocrf.github.io/sklearn-hocrf/(.+)\.html", r"docs/\1.md", raw)
+        path = re.sub(r"https://sklearn-hocrf.github.io/sklearn-hocrf/stable/(.+)\.html", r"docs/\1.md", raw)
         assert path.startswith("http") or (CHECKOUT / path).exists(), link
 
 
