@@ -1,7 +1,8 @@
 """Sphinx configuration: ``pip install -e ".[docs]"``, then ``sphinx-build -W --keep-going docs docs/_build/html``.
 
 Nothing is executed: notebooks come with their stored outputs, examples of the guide run as doctests of the test suite.
-With the environment variable DOCS_OFFLINE set, links to the pages of other libraries are left out.
+With the environment variable DOCS_OFFLINE set, links to the pages of other libraries are left out. DOCS_VERSION is the
+folder of the published site (``.ci/site``): "dev", or the minor version of a release.
 """
 
 import base64
@@ -35,7 +36,7 @@ extensions = [
     "sphinx_design",
     "sphinx_copybutton",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "paper"]
 templates_path, html_static_path, html_css_files = ["_templates"], ["_static"], ["custom.css"]
 nitpicky = True
 offline = bool(os.environ.get("DOCS_OFFLINE"))
@@ -52,8 +53,10 @@ intersphinx_mapping = {} if offline else {name: (url, None) for name, url in lib
 nitpick_ignore_regex = [("py:.*", rf"re|({'|'.join(libraries)})\..*")]  # names of other libraries come and go
 
 html_theme, html_title = "pydata_sphinx_theme", f"sklearn_hocrf {release}"
-REPOSITORY = "https://github.com/sklearn-hocrf/sklearn-hocrf"
-html_baseurl, html_favicon = "https://sklearn-hocrf.github.io/sklearn-hocrf/", "_static/favicon.svg"
+REPOSITORY, SITE = "https://github.com/sklearn-hocrf/sklearn-hocrf", "https://sklearn-hocrf.github.io/sklearn-hocrf"
+FOLDER = os.environ.get("DOCS_VERSION", "")
+SOURCES = "main" if FOLDER in ("", "dev") else f"v{release}"
+html_baseurl, html_favicon = f"{SITE}/stable/", "_static/favicon.svg"  # search engines show one version of each page
 html_context = {"github_user": "sklearn-hocrf", "github_repo": "sklearn-hocrf", "github_version": "main"}
 html_context["doc_path"], html_context["default_mode"] = "docs", "auto"  # light or dark as the reader's system
 html_theme_options = {
@@ -66,6 +69,13 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+if FOLDER:
+    html_theme_options |= {
+        "switcher": {"json_url": f"{SITE}/switcher.json", "version_match": FOLDER},
+        "check_switcher": False,  # .ci/site writes the file after the pages
+        "show_version_warning_banner": True,
+        "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
+    }
 html_sidebars: dict[str, list] = {page: [] for page in ("start", "results", "demo", "404")}  # pages without neighbours
 html_copy_source, html_show_sourcelink = False, False
 autodoc_typehints, autodoc_member_order = "none", "bysource"
@@ -137,7 +147,7 @@ def source_link(domain, info):
     if PACKAGE not in path.parents:
         return None
     place = path.relative_to(PACKAGE.parent).as_posix()
-    return f"{REPOSITORY}/blob/main/{place}#L{first}-L{first + len(lines) - 1}"
+    return f"{REPOSITORY}/blob/{SOURCES}/{place}#L{first}-L{first + len(lines) - 1}"
 
 
 linkcode_resolve = source_link

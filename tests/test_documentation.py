@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from internals import GUIDE
 from sklearn.utils.fixes import parse_version
 from test_architecture import MAY_IMPORT
 
+from sklearn_hocrf import __version__
 from sklearn_hocrf._estimator.pipeline import SequencePipeline
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -143,11 +145,23 @@ def test_gains_of_order_two():
     assert f"{np.median(few):.2f} and {np.median(every):.2f}. For" in table
 
 
+def test_what_archives_and_conda_are_told_is_what_the_package_says():
+    """The conda recipe has the version and the dependencies of the package; the archive, the title of the citation."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    recipe = (CHECKOUT / ".ci" / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    assert f'version: "{__version__}"' in recipe
+    needed = [f"python {project['requires-python']}", *(name.replace(">=", " >=") for name in project["dependencies"])]
+    assert re.findall("- (.+)", recipe.partition("  run:\n")[2].partition("\n\n")[0]) == needed
+    assert [f"{name} = {what}" for name, what in project["scripts"].items()] == re.findall(r"- (\w+ = .+)", recipe)
+    archive = json.loads((CHECKOUT / ".zenodo.json").read_text(encoding="utf-8"))
+    assert f'title: "{archive["title"]}"' in (CHECKOUT / "CITATION.cff").read_text(encoding="utf-8")
+
+
 def test_links_of_readme_to_the_site_lead_somewhere():
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#]+)", readme) + re.findall(r'src(?:set)?="([^"]+)"', readme):
         raw = link.removeprefix("https://raw.githubusercontent.com/sklearn-hocrf/sklearn-hocrf/main/")
-        path = re.sub(r"https://sklearn-hocrf.github.io/sklearn-hocrf/(.+)\.html", r"docs/\1.md", raw)
+        path = re.sub(r"https://sklearn-hocrf.github.io/sklearn-hocrf/stable/(.+)\.html", r"docs/\1.md", raw)
         assert path.startswith("http") or (CHECKOUT / path).exists(), link
 
 

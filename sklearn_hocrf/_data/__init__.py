@@ -4,4 +4,4 @@ numpy and scipy.sparse alone, and no labels of users. The version is here for th
 """
 
 __version__ = "0.1.0"
-SITE = "https://sklearn-hocrf.github.io/sklearn-hocrf"
+SITE = "https://sklearn-hocrf.github.io/sklearn-hocrf/stable"
