@@ -69,7 +69,7 @@ from sklearn_hocrf._solvers import (
     zero_of_slope,
 )
 from sklearn_hocrf._solvers._common import Point, reached_tolerance
-from sklearn_hocrf._solvers._stochastic import _run_epoch
+from sklearn_hocrf._solvers._stochastic import _first_state, _run_epoch
 from sklearn_hocrf._structure.automaton import build_automaton
 from sklearn_hocrf._structure.label_parts import LabelParts
 from sklearn_hocrf._structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
