@@ -90,7 +90,7 @@ from sklearn_hocrf._engine.training.solvers import (
     shortest_subgradient,
     zero_of_slope,
 )
-from sklearn_hocrf._engine.training.stochastic import SGD, SGDMinimizer, _run_epoch
+from sklearn_hocrf._engine.training.stochastic import SGD, SGDMinimizer, _first_state, _run_epoch
 from sklearn_hocrf._estimator import base
 from sklearn_hocrf._estimator.answers import fitted as fitted_model
 from sklearn_hocrf._estimator.answers import query

@@ -15,11 +15,14 @@ from internals import (
     SEGMENTS,
     SGD,
     LBFGSMinimizer,
+    Mask,
     NegativeLogLikelihood,
     Objective,
     Penalty,
     Problem,
+    Schedule,
     SequenceBatch,
+    _first_state,
     _run_epoch,
     observed_patterns,
     shortest_subgradient,
@@ -217,6 +220,107 @@ def test_proximal_step_of_some_weights(name):
     np.testing.assert_array_equal(penalty.prox(x[chosen], step[chosen], chosen), penalty.prox(x, step)[chosen])
 
 
+# ------------------------------------------------------------------------------------------------------ compiled steps
+
+
+class Unknown(Penalty):
+    """The same penalty by a method of its own, which kernels do not know."""
+
+    def prox(self, x, step, chosen=slice(None)):
+        return super().prox(x, step, chosen)
+
+
+def train(objective, penalty, start, batch_size, n_epochs=3):
+    """Return the state after some epochs, and the sequences that kernels left to Python."""
+    state, left = _first_state(start.copy(), 0.3, np.random.RandomState(0)), []
+    minibatches = objective.minibatches
+
+    def noted(*arguments):
+        for minibatch in minibatches(*arguments):
+            left.extend(minibatch.sequences.tolist())
+            yield minibatch
+
+    objective.minibatches = noted
+    try:
+        for _ in range(n_epochs):
+            _run_epoch(objective, batch_size, penalty, state, 2 * objective.n_sequences)
+    finally:
+        del objective.minibatches
+    return state, left
+
+
+def assert_same_steps(objective, start, penalty=(0.7, 0.0), batch_size=3):
+    """Compare compiled steps with those that Python takes; return the sequences that were left to Python."""
+    state, left = train(objective, Penalty(*penalty), start, batch_size)
+    plain, every = train(objective, Unknown(*penalty), start, batch_size)
+    assert sorted(every) == np.repeat(np.arange(objective.n_sequences), 3).tolist()
+    for name in "w", "sums", "squares":
+        expected = getattr(plain, name)
+        scale = max(1.0, np.abs(expected).max(initial=0.0))
+        np.testing.assert_allclose(getattr(state, name), expected, rtol=1e-7, atol=1e-9 * scale)
+    np.testing.assert_array_equal(state.w == 0, plain.w == 0)
+    assert (state.n_seen, state.mass) == (plain.n_seen, plain.mass)
+    return set(left)
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 100])
+@pytest.mark.parametrize("strength", [0.0, 0.4, "each"])
+@pytest.mark.parametrize("precision", [0.7, "each"])
+def test_compiled_steps_are_those_of_python(precision, strength, batch_size):
+    objective, w = some_objective("chain")
+    rng = np.random.default_rng(0)
+    each = [rng.uniform(0, 2, len(w)) * (rng.random(len(w)) < 0.7) for _ in range(2)]
+    penalty = [part if given == "each" else given for part, given in zip(each, (precision, strength), strict=True)]
+    assert assert_same_steps(objective, w, penalty, batch_size) == set()
+
+
+@settings(max_examples=30)
+@given(cases(), st.integers(1, 4), st.sampled_from([0.0, 0.2]))
+def test_compiled_steps_of_chains(case, batch_size, strength):
+    objective, w = chain_objective(case)
+    assert assert_same_steps(objective, w, (0.5, strength), batch_size) == set()
+
+
+def test_what_kernels_cannot_represent_is_left_to_python():
+    objective, w = some_objective("chain")
+    assert len(assert_same_steps(objective, 1e3 * w, batch_size=1)) > 3
+
+
+def test_minibatches_with_missing_labels_or_large_tables_are_left_to_python():
+    objective, w = some_objective("chain")
+    problem = objective.problem
+    truth, starts = problem.truth.copy(), problem.batch.offsets[[2, 7]]
+    known = Mask.free(len(truth), 6)
+    known.allowed[np.arange(6) != truth[:, None]] = False
+    known.allowed[starts], truth[starts] = True, -1
+    partial = Problem(CHAIN, problem.layout, problem.batch, truth, known=known)
+    assert assert_same_steps(NegativeLogLikelihood().bind(partial), w, batch_size=1) == {2, 7}
+    size = 16 * 10 * problem.plan.row_size  # a block of sequences of ten tokens
+    cut = Problem(CHAIN, problem.layout, problem.batch, problem.truth, schedule=Schedule(cut_size=size))
+    assert assert_same_steps(NegativeLogLikelihood().bind(cut), w, batch_size=1) == {3, 6, 11}
+
+
+def test_compiled_steps_obey_masks():
+    objective, w = some_objective("chain")
+    problem = objective.problem
+    support = Mask.free(problem.batch.n_tokens, 6)
+    support.allowed[np.random.default_rng(1).random(support.allowed.shape) < 0.4] = False
+    support.allowed[np.arange(len(problem.truth)), problem.truth] = True
+    masked = Problem(CHAIN, problem.layout, problem.batch, problem.truth, support=support)
+    assert assert_same_steps(NegativeLogLikelihood().bind(masked), w) == set()
+
+
+@pytest.mark.parametrize("kind", ["chain", "segments"])
+def test_steps_that_overflow_leave_no_trace(kind):
+    """The same tables serve all trials of a step size, the failing ones among them."""
+    objective, w = some_objective(kind)
+    before = train(objective, Penalty(0.7), w, 3)[0]
+    far = _first_state(np.full(len(w), -1e308), 1.0, np.random.RandomState(0))
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="sequence"):
+        _run_epoch(objective, 3, Penalty(0.0), far, 12)
+    np.testing.assert_array_equal(train(objective, Penalty(0.7), w, 3)[0].w, before.w)
+
+
 # ------------------------------------------------------------------------------------------------------------- solvers
 
 
@@ -239,7 +343,7 @@ class LogisticLoss(Objective):
         part.signed, part.order, part.n_sequences = self.signed[sequences], None, len(sequences)
         return part
 
-    def minibatches(self, batch_size, rng):
+    def minibatches(self, batch_size, rng, course=None):
         order = rng.permutation(self.n_sequences) if self.order is None else self.order
         starts = range(0, len(order), batch_size)
         return (MinibatchOfRows(self.part(order[start : start + batch_size])) for start in starts)
@@ -413,7 +517,7 @@ def test_calibrated_step_is_the_best_of_its_neighbours():
     def after_one_pass(step):
         tried = deepcopy(state)
         tried.step = step
-        _run_epoch(objective.minibatches(8, tried.rng), penalty, tried, 300)
+        _run_epoch(objective, 8, penalty, tried, 300)
         return objective.value(tried.w) + penalty.value(tried.w)
 
     best, less, more = (after_one_pass(factor * state.step) for factor in (1.0, 0.5, 2.0))
@@ -463,6 +567,21 @@ def test_validation_sequences_choose_the_epoch():
     longer = sgd(tol=0, max_iter=60, random_state=0, step_size=0.3).solve(train, Penalty(1e-3), np.zeros(200))
     assert held_out.value(report.w) < held_out.value(longer.w)
     assert train.value(longer.w) < train.value(report.w)
+
+
+def test_late_minibatches_are_larger_where_many_remain():
+    sizes = []
+
+    class Noted(LogisticLoss):
+        def minibatches(self, batch_size, rng, course=None):
+            sizes.append(batch_size)
+            return super().minibatches(batch_size, rng)
+
+    objective = Noted(np.empty((0, 1)), np.empty(0))
+    objective.signed, objective.n_sequences = rows(500).signed, 500
+    for batch_size in 1, 8:
+        sgd(tol=0, max_iter=9, batch_size=batch_size, step_size=0.1).solve(objective, Penalty(0.5), np.zeros(25))
+    assert sizes == [1] * 4 + [2] * 5 + [8] * 9
 
 
 def test_passes_are_counted():

@@ -47,7 +47,7 @@ class _ChainBasePass(BasePass):
         self._forbid_labels(tile, scores)
         return scores
 
-    def _scratch(self, tile: Tile) -> chain.ChainScratch:
+    def scratch(self, tile: Tile) -> chain.ChainScratch:
         """Return the arguments of the kernels for one position."""
         network, automaton = self.arc_layout.compiled.network, self.arc_layout.automaton
         n_values = automaton.n_states + len(network.starts) - 1
@@ -84,7 +84,8 @@ class ChainPass(_ChainBasePass, MarginalPass):
         alpha[0] = 1.0
         return self._with_derivatives(alpha)
 
-    def _tile_tables(self, tile: Tile) -> chain.ChainTables:
+    def tables(self, tile: Tile) -> chain.ChainTables:
+        """Return the tables of a tile."""
         n_states, n_blocks = self.arc_layout.automaton.n_states, len(tile.length)
         return chain.ChainTables(
             self._pass_table("chain", tile, self.n_columns) if self.is_wide else self.chain_scores(tile),
@@ -97,10 +98,10 @@ class ChainPass(_ChainBasePass, MarginalPass):
         self, tile: Tile, carry: np.ndarray, log_scale: np.ndarray, suspect: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Run the forward pass of a tile and return the last alpha of its last block, and 1 / its total."""
-        scores, tables, lane_kind = self._score(tile), self._tile_tables(tile), self._lane_kind(tile, self.is_wide)
+        scores, tables, lane_kind = self._score(tile), self.tables(tile), self._lane_kind(tile, self.is_wide)
         if self.is_wide:
             self._widen(scores, tables.scores)
-        chain.forward(lane_kind, self.weighted_arcs, tile, self._scratch(tile), tables, carry, log_scale, suspect)
+        chain.forward(lane_kind, self.weighted_arcs, tile, self.scratch(tile), tables, carry, log_scale, suspect)
         return tables.alpha[-len(carry) :], tables.inverse_scale[-1]
 
     def _largest_score(self, tile: Tile) -> float:
@@ -141,8 +142,8 @@ class ChainPass(_ChainBasePass, MarginalPass):
         self._forward_tile(tile, carry, *map(self._with_derivatives, again))
 
     def _backward_tile(self, tile: Tile, weight: np.ndarray, beta: np.ndarray, arcs: np.ndarray) -> chain.ChainTables:
-        tables, lane_kind = self._tile_tables(tile), self._lane_kind(tile, self.is_wide)
-        structure = self.weighted_arcs, tile, self._scratch(tile), tables
+        tables, lane_kind = self.tables(tile), self._lane_kind(tile, self.is_wide)
+        structure = self.weighted_arcs, tile, self.scratch(tile), tables
         chain.backward(lane_kind, *structure, self._with_derivatives(weight), beta, arcs)
         if self.is_wide:
             self.chain_scores(tile)[:] = _vectors.narrowed(tables.scores)
@@ -200,7 +201,7 @@ class ChainDecodePass(_ChainBasePass, DecodePass):
         beta = self._table("alpha", tile, n_states, n_blocks)
         beta.reshape(-1, n_states, self._columns(tile))[tile.rows[1:] + np.arange(n_blocks)] = carry
         tables = scores, varying_log, beta
-        chain.backward_max(self._lane_kind(tile), self.weighted_arcs, tile, self._scratch(tile), *tables)
+        chain.backward_max(self._lane_kind(tile), self.weighted_arcs, tile, self.scratch(tile), *tables)
         return tables
 
 

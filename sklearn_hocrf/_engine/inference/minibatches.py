@@ -13,15 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..._data.arrays import allocator, freeze
+from ..._data.arrays import allocator, cached_property, freeze, freeze_all
 from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens
 from ..._data.segment_features import segment_features
 from ..._data.segments import Labelling, Segments
+from ..kernels import descent
 from ..kernels import lists as minibatches
+from ..kernels._vectors import LANES
+from ..kernels.token_scores import label_sums
 from ..structure.layout import WeightLayout
 from ..structure.pairs import endings
-from ..structure.weighted_arcs import arcs_of_labels
+from ..structure.weighted_arcs import arcs_of_labels, bias_of_arc
 from .model import Model
+from .schedule import Tile
 
 _POOL = 32  # minibatches whose sequences are sorted by length before they are cut
 
@@ -78,17 +82,25 @@ class Minibatches(metaclass=ABCMeta):
         partial: PartlyLabelled | None = None,
     ) -> None:
         self._model_class, self.layout, self.sequence_weight = model_class, plan.layout, sequence_weight
-        self._plan, self._partial = plan.without_dense_table(), partial
+        self._whole_plan, self._partial = plan, partial
         if partial is not None:
             self._agreeing, self._less = partial.plan.without_dense_table(), -sequence_weight
         self._truth_arcs = self._arcs_of(truth)
         self._no_table = np.zeros((0, self.layout.dense_table().shape[1]))
         n_pairs, first_bias = self.layout.n_pairs, self.layout.first_bias
         self._biases = np.arange(first_bias, self.layout.n_weights)
-        self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs, dtype=np.int64)
-        self._gradient, self._log_z = np.zeros(first_bias), np.zeros(plan.n_sequences)
-        features = self._plan.token_features
-        self._entries_of_tokens = features.pair, _stops(plan.batch, features), features.indptr[plan.offsets]
+        self._seen, self._touched = np.zeros(n_pairs, dtype=np.bool_), np.empty(n_pairs + 1, dtype=np.int64)
+        self._derivatives, self._log_z = np.zeros(self.layout.n_weights), np.zeros(plan.n_sequences)
+        self._gradient = self._derivatives[:first_bias]
+
+    @cached_property
+    def _plan(self) -> Any:
+        return self._whole_plan.without_dense_table()
+
+    @cached_property
+    def _entries_of_tokens(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        plan, features = self._plan, self._plan.token_features
+        return features.pair, _stops(plan.batch, features), features.indptr[plan.offsets]
 
     @abstractmethod
     def _arcs_of(self, truth: Any) -> _Entries:
@@ -129,20 +141,21 @@ class Minibatches(metaclass=ABCMeta):
         """
         model = self._model_class(self.layout, w, self._no_table)
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
-        arcs, lengths = model.on(plan).add_expectations(sequences, weight, gradient, self._log_z)
-        plan.add_length_counts(lengths, gradient)
-        value = float(weight[sequences] @ self._log_z[sequences])
-        if self._partial is not None:
-            is_partial = self._partial.is_partial[sequences]
-            value -= self._subtract_partial(model, sequences[is_partial], arcs)
-            sequences = sequences[~is_partial]
-        score = minibatches.subtract_entries(
-            *self._truth_arcs, sequences, weight, model.weighted_arcs.arc_score, arcs
-        ) + self._subtract_truth(model, sequences)
         pairs = touched[: len(touched) - len(self._biases)]
-        derivatives = np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
-        gradient[pairs] = 0.0
-        return value - score, derivatives
+        try:
+            arcs, lengths = model.on(plan).add_expectations(sequences, weight, gradient, self._log_z)
+            plan.add_length_counts(lengths, gradient)
+            value = float(weight[sequences] @ self._log_z[sequences])
+            if self._partial is not None:
+                is_partial = self._partial.is_partial[sequences]
+                value -= self._subtract_partial(model, sequences[is_partial], arcs)
+                sequences = sequences[~is_partial]
+            score = minibatches.subtract_entries(
+                *self._truth_arcs, sequences, weight, model.weighted_arcs.arc_score, arcs
+            ) + self._subtract_truth(model, sequences)
+            return value - score, np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
+        finally:  # after an overflow, too: the search for a step size goes on
+            gradient[pairs] = 0.0
 
     def _subtract_partial(self, model: Model, sequences: np.ndarray, arcs: np.ndarray) -> float:
         """Subtract the expected counts of sequences given their known labels, and return the sum of their log Z."""
@@ -153,6 +166,20 @@ class Minibatches(metaclass=ABCMeta):
         self._plan.add_length_counts(counts[1], self._gradient)
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
+    def descend(self, batches: list[np.ndarray], course: descent.Course) -> int:
+        """Take the steps of the first minibatches, as far as kernels can, and return their number, which may be 0.
+
+        Only chains have such kernels.
+
+        Parameters
+        ----------
+        batches : list of ndarray of int64
+            The sequences of each minibatch, by length.
+        course : Course
+            The weights; in and out.
+        """
+        return 0
+
     @abstractmethod
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
         """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
@@ -161,23 +188,65 @@ class Minibatches(metaclass=ABCMeta):
 class ChainMinibatches(Minibatches):
     """Minibatches of sequences with one label per token."""
 
+    def descend(self, batches: list[np.ndarray], course: descent.Course) -> int:
+        plan, schedule = self._whole_plan, self._whole_plan.schedule
+        if self.layout.parts.n_parts or not self.layout.slots_are_distinct:  # with many labels, Python hardly counts
+            return 0
+        sequences, tiles = plan.tiles_of(batches)
+        is_left = tiles.rows[:, -1] * LANES * plan.row_size > min(schedule.cut_size, schedule.single_sequence_size)
+        if self._partial is not None:
+            is_left |= (self._partial.is_partial[sequences] & (sequences >= 0)).any(axis=(1, 2))
+        n_taken = int(np.append(is_left, True).argmax())
+        if not n_taken:
+            return 0
+        sizes, longest = (sequences >= 0).sum(axis=(1, 2))[:n_taken], tiles.rows[:n_taken, -1]
+        weight = np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
+        structure, arcs, scratch = self._of_steps
+        read = freeze_all((course.w, scratch.dense), np.float64)  # the same memory, as kernels expect what they read
+        posterior = self._model_class(self.layout, read[0], read[1]).on(plan)
+        with plan.workspace() as workspace:
+            passes = posterior.pass_class(workspace, posterior, self._log_z)
+            largest = Tile(*(table[longest.argmax()] for table in tiles))
+            memory = passes.tables(largest), passes.scratch(largest), *read
+            return descent.descend(sizes, tiles, weight, structure, arcs, memory, scratch, course)
+
+    @cached_property
+    def _of_steps(self) -> tuple:
+        """What all compiled steps share: labels and structure, and memory that they overwrite."""
+        layout, plan, automaton = self.layout, self._whole_plan, self.layout.automaton
+        allowed = np.empty((0, automaton.n_labels)) if plan.mask is None else plan.mask.allowed
+        labels = freeze(self._truth_arcs.ids, np.int32), freeze(allowed, np.bool_)
+        own = bias_of_arc(layout)
+        own[own >= 0] += layout.first_bias
+        own[layout.compiled.forbidden_arcs] = descent.FORBIDDEN
+        order, own = freeze_all((np.argsort(automaton.arc_length, kind="stable"), own), np.int32, np.int64)
+        scores, weights, none = np.full(len(own), -np.inf), np.zeros(len(own)), np.zeros(len(own))  # if forbidden
+        arcs = descent.ArcWeights(scores, weights, order, automaton.arc_suffix, own)
+        names = "arc_score", "arc_weight", "arc_score_derivative", "arc_weight_derivative"
+        read = freeze_all((scores, weights, none, none), np.float64)
+        weighted_arcs = layout.arc_structure._replace(**dict(zip(names, read, strict=True)))
+        structure = *labels, plan.token_features, layout.pairs, layout.arc_columns, layout.dense_slots, weighted_arcs
+        touched = self._touched.view(np.uint32).reshape(-1, 2)
+        dense = layout.dense_table(), layout.dense_table()
+        return structure, arcs, descent.Scratch(touched, self._seen, self._derivatives, *dense)
+
     def _arcs_of(self, truth: np.ndarray) -> _Entries:
-        offsets = self._plan.offsets
+        offsets = self._whole_plan.offsets
         codes = np.maximum(truth, 0)  # sequences with missing labels are not used
         return _Entries(offsets, arcs_of_labels(self.layout.automaton, offsets, codes), np.empty(0))
 
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
-        return minibatches.subtract_labels(
-            self._plan.token_features,
-            self.layout.pairs,
-            self._plan.offsets,
-            sequences,
-            self.sequence_weight,
-            self._truth_arcs.ids,
-            self.layout.arc_columns,
-            model.pair_weights,
-            self._gradient,
-        )
+        plan, layout, weight, score = self._plan, self.layout, self.sequence_weight, 0.0
+        row_indptr, rows, indptr, ranges, *entries = plan.token_features
+        for sequence in sequences:
+            first, stop = plan.offsets[sequence : sequence + 2]
+            cuts = row_indptr[first : stop + 1], rows, indptr[first : stop + 1], ranges[first:stop]
+            features, scores = TokenFeatures(*cuts, *entries), np.zeros(stop - first)
+            labels = features, layout.pairs, self._truth_arcs.ids[first:stop], layout.arc_columns
+            label_sums(*labels, model.pair_weights, False, scores)
+            label_sums(*labels, np.full(stop - first, -weight[sequence]), True, self._gradient)
+            score += weight[sequence] * scores.sum()
+        return score
 
 
 class SegmentMinibatches(Minibatches):

@@ -406,6 +406,30 @@ class Plan(SharedWork, metaclass=ABCMeta):
             tiles.append(Tile(*freeze_all(tables, np.int64)))
         return Task(sequences, tiles)
 
+    def tiles_of(self, batches: list[np.ndarray]) -> tuple[np.ndarray, Tile]:
+        """Return the tiles of m minibatches, of B blocks each: the last ones may be empty.
+
+        Parameters
+        ----------
+        batches : list of ndarray of int64
+            The sequences of each minibatch, by length.
+
+        Returns
+        -------
+        sequences : ndarray of shape (m, B, LANES)
+            -1 for an empty lane.
+        tiles : Tile
+            Arrays with an axis of minibatches before the others.
+        """
+        n_blocks = -(-max(map(len, batches)) // LANES)
+        sequences = np.full((len(batches), n_blocks, LANES), -1)
+        for lanes, batch in zip(sequences, batches, strict=True):
+            lanes.reshape(-1)[: len(batch)] = batch[::-1]  # longest first
+        first, length = (np.where(sequences < 0, 0, table[sequences]) for table in (self.offsets[:-1], self.lengths))
+        rows = np.zeros((len(batches), n_blocks + 1), np.int64)
+        np.cumsum(length[:, :, 0], axis=1, out=rows[:, 1:])
+        return sequences, Tile(*freeze_all((rows, first, length, length - 1), np.int64))
+
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
         """Add the contributions of segment lengths to the counts of pairs; chains have none."""
 

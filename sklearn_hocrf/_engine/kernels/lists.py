@@ -5,7 +5,7 @@ They make the gradient of a minibatch, equation (28) of docs/develop/theory.md.
 Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its features. An entry gives the range of the
 pairs of its feature: ``first .. stop``. No dense table is used.
 
-Shapes: n sequences of the batch, N tokens, K pairs, A arcs, C score columns.
+Shapes: n sequences of the batch, K pairs.
 
 Ids of the attributes of tokens, sorted.
 
@@ -13,8 +13,6 @@ Vectors whose numbers have 16 bits: integers, in units that each block has for i
 
 Products and sums are those of BLAS, in double precision, without a copy in double precision.
 """
-
-import numpy as np
 
 from ._jit import njit
 
@@ -35,33 +33,6 @@ def find_pairs(first, stop, starts, sequences, seen, pair_ids, count):
                     pair_ids[count] = pair
                     count += 1
     return count
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def subtract_labels(features, pairs, offsets, sequences, sequence_weight, arcs, arc_columns, weights, gradient):
-    """Subtract the pairs that occur with the labels of some sequences, and return the sum of their weights.
-
-    arcs : (N,)   that the labels use        weights : (K,)        gradient : (K,)   in and out
-    All are weighted by ``sequence_weight`` (n,).
-    """
-    active = np.zeros(pairs.n_columns, dtype=np.bool_)
-    score = 0.0
-    for sequence in sequences:
-        for token in range(offsets[sequence], offsets[sequence + 1]):
-            first_column, last_column = arc_columns.starts[arcs[token]], arc_columns.starts[arcs[token] + 1]
-            for item in range(first_column, last_column):
-                active[arc_columns.columns[item]] = True
-            for entry in range(features.indptr[token], features.indptr[token + 1]):
-                value = features.values[entry] if len(features.values) else 1.0
-                first = np.int64(features.pair[entry])
-                stop = first + 1 if entry < features.ranges[token] else np.int64(features.other[entry])
-                for pair in range(first, stop):
-                    if active[pairs.columns[pair]]:
-                        score += value * weights[pair] * sequence_weight[sequence]
-                        gradient[pair] -= value * sequence_weight[sequence]
-            for item in range(first_column, last_column):
-                active[arc_columns.columns[item]] = False
-    return score
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

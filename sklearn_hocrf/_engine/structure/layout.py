@@ -462,7 +462,7 @@ class WeightLayout(ArcLayout):
             return layout.pair_feature.astype(np.int64) * n_rows + layout.pair_pattern
 
         old = keys(self)
-        new = np.setdiff1d(keys(other), old)
+        new = np.setdiff1d(keys(other), old, assume_unique=True)
         if not len(new) and other.n_features == self.n_features:
             return self, None
         sort_key = np.array(other.features.sort_key, dtype=np.int64) + len(self.pairs.starts)

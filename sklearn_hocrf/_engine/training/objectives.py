@@ -11,6 +11,8 @@ import numpy as np
 from ..inference.minibatches import Minibatches, shuffled_minibatches
 from .problem import Problem
 
+_MOST_STEPS = 128  # of a call: Python handles an interrupt (Ctrl-C) between calls
+
 
 class Minibatch(NamedTuple):
     """A few sequences, and the negative log-likelihood of their labels.   M weights touched."""
@@ -131,8 +133,10 @@ class NegativeLogLikelihood(Objective):
         """Return the objective of some sequences only; ``sequences`` is an array of indices."""
         return self.bind(self.problem.part(sequences))
 
-    def minibatches(self, batch_size: int, rng: np.random.RandomState) -> Iterator[Minibatch]:
+    def minibatches(self, batch_size: int, rng: np.random.RandomState, course: Any = None) -> Iterator[Minibatch]:
         """Yield all sequences, in random order and at most ``batch_size`` at a time.
+
+        With a course, kernels take the steps that they can, and only the other minibatches are yielded.
 
         Parameters
         ----------
@@ -140,10 +144,17 @@ class NegativeLogLikelihood(Objective):
             Largest number of sequences.
         rng : numpy.random.RandomState
             Draws the order.
+        course : Course or None
+            The weights during an epoch, as :class:`SGD` moves them; in and out.
         """
         source = self.problem.minibatches
-        for sequences in shuffled_minibatches(self.problem.batch.lengths, batch_size, rng):
-            yield Minibatch(source, sequences, source.weights(sequences))
+        batches = shuffled_minibatches(self.problem.batch.lengths, batch_size, rng)
+        first = 0
+        while first < len(batches):
+            n_done = 0 if course is None else source.descend(batches[first : first + _MOST_STEPS], course)
+            if not n_done:
+                yield Minibatch(source, batches[first], source.weights(batches[first]))
+            first += max(n_done, 1)
 
     def _value(self, log_z, w, agreeing=0.0):
         # rounding errors of huge scores may be larger than the difference

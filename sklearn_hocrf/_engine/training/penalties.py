@@ -96,6 +96,11 @@ class Penalty:
             x = np.sign(x) * np.maximum(np.abs(x) - step * _of(self.strength, chosen), 0.0)
         return x / (1.0 + step * _of(self.precision, chosen))
 
+    @property
+    def of_compiled_steps(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Precision and strength, if ``prox`` is a function of these alone that kernels compute; else None."""
+        return (self.precision, self.strength) if type(self).prox is Penalty.prox else None
+
     def gap(self, gradient: np.ndarray) -> float:
         """Return an upper bound on a convex objective plus this penalty, minus its minimum.
 

@@ -17,15 +17,17 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._data.checks import check, is_integer, is_number
+from ..kernels.descent import SMALLEST_ROOT, Course
 from .lbfgs import LBFGSMemory, LBFGSMinimizer
 from .solvers import STOPPED, Minimizer, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
 
 _SAMPLE = 1000  # sequences on which step sizes are tried
 _FIRST_TRIED = 0.1
 _MOST_TRIED = 100
+_EPOCHS_OF_SIZE, _MOST_GROWTH = 4, 4  # minibatches double after so many epochs, up to so many times their size,
+_LEAST_STEPS = 250  # if so many remain
 _FAR = 0.05  # distance from the minimum, relative to the value, above which there is a warning
 _PROBE = 100  # most iterations to determine it if the bound does not; for chunking, that is 0.01 to 0.3 at 0.003
-_SMALLEST_ROOT = 1e-8  # of a sum of squared gradients
 _REMEDY = "give a smaller step_size, or rescale numeric features, sample weights or the penalty"
 _REMEDY_OF_FLAT = "Use solver='lbfgs', or rescale numeric features or sample weights"
 _OF_WEIGHTS = ("w", "sums", "squares")
@@ -194,7 +196,7 @@ class SGDMinimizer(Minimizer):
             return report if held_out is None else watch.of_best_epoch(report)
 
         while not stopped and len(history) <= self.max_iter and watch.n_since < self.settings.n_iter_no_change:
-            w, value = self._checked_epoch(train, penalty, state, n_train)
+            w, value = self._checked_epoch(train, penalty, state, n_train, n_before=len(history) - 1)
             n_visited += 2 * n_train + n_held_out
             if held_out is None:
                 watch.sees(w, value)
@@ -233,17 +235,21 @@ class SGDMinimizer(Minimizer):
         message = f"the function hardly decreases any more, but can decrease by {gain / abs(value):.1%} or more"
         return report._replace(message=message, remedy=_REMEDY_OF_FLAT)
 
-    def _checked_epoch(self, objective, penalty, state, n_sequences, share=1.0):
-        """Train for one epoch, and return the weights and their value.
+    def _checked_epoch(self, objective, penalty, state, n_sequences, share=1.0, n_before=0):
+        """Train for one epoch, after ``n_before`` others, and return the weights and their value.
+
+        Late epochs gain as much from fewer, longer steps, which take less time, as long as there are many.
 
         Raises
         ------
         ValueError
             If numbers overflow.
         """
+        most = objective.n_sequences // (_LEAST_STEPS * self.settings.batch_size)
+        batch_size = self.settings.batch_size * max(1, min(2 ** (n_before // _EPOCHS_OF_SIZE), _MOST_GROWTH, most))
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                _run_epoch(objective.minibatches(self.settings.batch_size, state.rng), penalty, state, n_sequences)
+                _run_epoch(objective, batch_size, penalty, state, n_sequences)
                 return state.w.copy(), _total(objective, penalty, state.w, share)
         except ValueError as error:
             if _REMEDY in str(error):
@@ -321,7 +327,7 @@ class SGDMinimizer(Minimizer):
         def after_one_pass(step):
             tried = deepcopy(_first_state(w0, step, own))  # in the same order each time
             try:
-                _run_epoch(sample.minibatches(self.settings.batch_size, tried.rng), penalty, tried, n_sequences)
+                _run_epoch(sample, self.settings.batch_size, penalty, tried, n_sequences)
                 return _total(sample, penalty, tried.w, n_sample / n_sequences)
             except ValueError:  # scores exceed the range of floating point numbers
                 return np.inf
@@ -338,14 +344,20 @@ def _first_state(w0, step, rng) -> TrainingState:
     return state
 
 
-def _run_epoch(minibatches, penalty, state, n_sequences):
-    """Take the steps of some minibatches, and change the state; ``n_sequences`` sequences share the penalty."""
+def _run_epoch(objective, batch_size, penalty, state, n_sequences):
+    """Take the steps of the minibatches of an epoch, and change the state; ``n_sequences`` sequences share the penalty.
+
+    Kernels take the steps that they can.
+    """
     w, sums, squares = state.w, state.sums, state.squares
+    mass, course = np.array([state.mass]), None
+    if penalty.of_compiled_steps is not None:
+        course = Course(w, sums, squares, mass, *penalty.of_compiled_steps, float(state.step), float(n_sequences))
 
     def leader(chosen, stiffness):
-        return penalty.prox(-sums[chosen] / stiffness, state.mass / stiffness, chosen)
+        return penalty.prox(-sums[chosen] / stiffness, mass / stiffness, chosen)
 
-    for minibatch in minibatches:
+    for minibatch in objective.minibatches(batch_size, state.rng, course):
         touched = minibatch.weights
         before = squares[touched]
         stiffness = _stiffness(before, state.step)
@@ -355,14 +367,14 @@ def _run_epoch(minibatches, penalty, state, n_sequences):
         after = before + gradient**2
         squares[touched] = after
         sums[touched] += gradient - (_stiffness(after, state.step) - stiffness) * centres
-        state.mass += minibatch.n_sequences / n_sequences
-        state.n_seen += minibatch.n_sequences
+        mass += minibatch.n_sequences / n_sequences
+    state.n_seen, state.mass = state.n_seen + objective.n_sequences, float(mass[0])
     w[:] = leader(slice(None), _stiffness(squares, state.step))
 
 
 def _stiffness(squares, step):
     """Return the inverse of the step sizes of weights without a penalty."""
-    return (np.sqrt(squares) + _SMALLEST_ROOT) / step
+    return (np.sqrt(squares) + SMALLEST_ROOT) / step
 
 
 class _Watch:

@@ -1,0 +1,224 @@
+"""Epochs of stochastic gradient descent over chains, compiled as a whole: passes over a few sequences, and their step.
+
+A step reads and moves the weights that its sequences touch, the minimisers of
+
+    sums w + stiffness w^2 / 2 + mass (precision w^2 / 2 + strength |w|),        stiffness = (sqrt(squares) + r) / step
+
+where r is SMALLEST_ROOT. A gradient g adds g^2 to the squares, and g minus the increase of the stiffness times w to the
+sums. Sequences run side by side, as in all inference; those that scaled passes cannot represent are left to the caller.
+Equations are those of docs/develop/theory.md.
+
+Shapes: N tokens, L labels, A arcs, C score columns, K weights (pairs, then biases), B blocks of LANES sequences, H
+dense features with rows of D cells.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import njit
+from ._vectors import FOLDED, LANES
+from .chain import ChainTables, LocalTile, backward, forward
+from .masks import forbid_labels
+from .token_scores import add_expectations, score_rows
+
+SMALLEST_ROOT = 1e-8  # of a sum of squared gradients
+LARGEST_SCORE = 300.0  # of an arc: its exponential needs no shift
+FORBIDDEN = -2
+
+
+class Course(NamedTuple):
+    """The weights during an epoch, and what steps depend on."""
+
+    w: np.ndarray  # (K,)
+    sums: np.ndarray  # (K,)   of gradients, less the pull to old weights
+    squares: np.ndarray  # (K,)   sums of squared gradients
+    mass: np.ndarray  # (1,)   shares of the penalty so far
+    precision: np.ndarray  # (K,), or (1,) if all are equal
+    strength: np.ndarray  # (K,) or (1,)
+    step: float
+    n_sequences: float  # that share the penalty
+
+
+class ArcWeights(NamedTuple):
+    """The scores of arcs, to which the weighted arcs refer, and how they depend on weights."""
+
+    scores: np.ndarray  # (A,)   -inf for forbidden ones, in and out
+    weights: np.ndarray  # (A,)   exponentials of the scores
+    by_length: np.ndarray  # (A,) int32   shortest first
+    suffix: np.ndarray  # (A,) int32
+    weight_id: np.ndarray  # (A,) int64   of the arc's own weight, or -1, or FORBIDDEN
+
+
+class Scratch(NamedTuple):
+    """Memory that steps overwrite."""
+
+    touched: np.ndarray  # (n_pairs + 1, 2) uint32   ranges of weights
+    is_touched: np.ndarray  # (n_pairs,) bool   at the first pair of each range; False between steps
+    gradient: np.ndarray  # (K,)   0 between steps
+    dense: np.ndarray  # (H, D)   weights of the dense features, and their gradient
+    dense_gradient: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _touch(features, starts, tile, scratch):
+    """List the ranges of the pairs of a tile's features, each once, and that of the biases; return their number."""
+    touched, is_touched, count = scratch.touched, scratch.is_touched, 0
+    row_indptr, rows, indptr, ranges, pair_of, other, _ = features
+    for block in range(len(tile.length)):
+        for lane in range(LANES):
+            first_token = tile.first_token[block, lane]
+            stop_token = first_token + tile.length[block, lane]
+            for entry in range(row_indptr[first_token], row_indptr[stop_token]):
+                row = np.int64(rows[entry])
+                first = starts[row]
+                if not is_touched[first]:
+                    is_touched[first] = True
+                    touched[count, 0], touched[count, 1] = first, starts[row + 1]
+                    count += 1
+            for token in range(first_token, stop_token):
+                for entry in range(indptr[token], indptr[token + 1]):
+                    first = np.int64(pair_of[entry])
+                    if not is_touched[first]:
+                        is_touched[first] = True
+                        touched[count, 0] = first
+                        touched[count, 1] = first + 1 if entry < ranges[token] else other[entry]
+                        count += 1
+    for index in range(count):
+        is_touched[touched[index, 0]] = False
+    touched[count, 0], touched[count, 1] = len(is_touched), len(scratch.gradient)
+    return count + 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _read_weights(course, slots, scratch, n_touched):
+    """Set the touched weights to the minimisers."""
+    w, sums, squares, of_penalty, precision, strength, step, _ = (
+        course  # once, not for each range: references are counted
+    )
+    touched, table, n_slots = scratch.touched, scratch.dense.reshape(-1), len(slots)
+    mass, rate, precisions_differ, strengths_differ = of_penalty[0], 1.0 / step, len(precision) > 1, len(strength) > 1
+    same_precision = 0.0 if precisions_differ else mass * precision[0]
+    same_strength = 0.0 if strengths_differ else mass * strength[0]
+    for index in range(n_touched):
+        first, stop = np.int64(touched[index, 0]), np.int64(touched[index, 1])
+        for i in range(first, stop):
+            stiffness = (np.sqrt(squares[i]) + SMALLEST_ROOT) * rate
+            stiffness += mass * precision[i] if precisions_differ else same_precision
+            free = mass * strength[i] if strengths_differ else same_strength
+            w[i] = (min(max(sums[i], -free), free) - sums[i]) / stiffness
+        if first < n_slots:
+            for i in range(first, stop):
+                table[slots[i]] = w[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weigh_arcs(arcs, w):
+    """Write scores and weights of the arcs, and return whether exp is safe."""
+    scores, weights, by_length, suffix, weight_id = arcs
+    safe = True
+    for arc in by_length:
+        if weight_id[arc] != FORBIDDEN:
+            score = w[weight_id[arc]] if weight_id[arc] >= 0 else 0.0
+            if suffix[arc] >= 0:
+                score += scores[suffix[arc]]
+            scores[arc], weights[arc] = score, np.exp(score)
+            safe = safe and (abs(score) <= LARGEST_SCORE or score == -np.inf)
+    return safe
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _subtract_truth(arcs, arc_columns, tile, weight, marginals, counts):
+    """Subtract the counts of the labels from marginals of columns (R * C, LANES), and counts of arcs (A, FOLDED).
+
+    arcs : (N,)   that the labels use
+    """
+    n_columns = len(marginals) // tile.rows[-1]
+    for block in range(len(tile.length)):
+        for lane in range(LANES):
+            for position in range(tile.length[block, lane]):  # (28)
+                arc = arcs[tile.first_token[block, lane] + position]
+                counts[arc, 0] -= weight[block, lane]
+                row = (tile.rows[block] + position) * n_columns
+                for item in range(arc_columns.starts[arc], arc_columns.starts[arc + 1]):
+                    marginals[row + arc_columns.columns[item], lane] -= 1.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _move(course, slots, scratch, n_touched):
+    """Add the gradient of the touched weights to the sums, and clear it."""
+    w, sums, squares, rate = course.w, course.sums, course.squares, 1.0 / course.step
+    touched, gradient, table = scratch.touched, scratch.gradient, scratch.dense_gradient.reshape(-1)
+    for index in range(n_touched):
+        first, stop = np.int64(touched[index, 0]), np.int64(touched[index, 1])
+        if first < len(slots):
+            for i in range(first, stop):
+                gradient[i] = table[slots[i]]
+                table[slots[i]] = 0.0
+        for i in range(first, stop):
+            before = squares[i]
+            after = before + gradient[i] * gradient[i]
+            sums[i] += gradient[i] - (np.sqrt(after) - np.sqrt(before)) * rate * w[i]
+            squares[i], gradient[i] = after, 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _count_biases(arcs, counts, gradient):
+    """Add the counts of arcs, (A, FOLDED), to the gradient of the biases, whose patterns are suffixes of arcs."""
+    _, _, by_length, suffix, weight_id = arcs
+    for arc in by_length[::-1]:
+        count = counts[arc].sum()
+        if suffix[arc] >= 0:
+            counts[suffix[arc], 0] += count
+        if weight_id[arc] >= 0:
+            gradient[weight_id[arc]] += count
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def descend(sizes, tiles, weight, structure, arcs, memory, scratch, course):
+    """Take the steps of m minibatches, in their order, and return their number: all, or fewer if passes fail.
+
+    sizes : (m,) int64   numbers of sequences
+    tiles : ``LocalTile``, and weight : (m, B, LANES)   of the sequences; with an axis of minibatches, and maybe more of
+        them
+    structure : arcs of the labels (N,), allowed labels (N, L) or (0, L), features, pairs, columns of arcs, cells of the
+        first pairs in the dense table, and weighted arcs, which look at ``arcs``
+    memory : tables and scratch of the largest tile; weights and dense weights, as kernels that read them expect them
+    course : in and out
+    """
+    truth, allowed, features, pairs, arc_columns, slots, weighted_arcs = structure
+    large, passes, w, dense = memory
+    n_columns, n_varying, n_states = pairs.n_columns, len(weighted_arcs.varying_arc), len(weighted_arcs.fail)
+    n_blocks, n_lanes = tiles.length.shape[1:]  # not LANES: numba compiles kernels anew for a constant
+    counts = np.empty((len(arcs.scores), FOLDED))
+    for batch in range(len(sizes)):
+        tile = LocalTile(tiles.rows[batch], tiles.first_token[batch], tiles.length[batch], tiles.last[batch])
+        n_rows = tile.rows[-1]
+        if n_rows > 0:
+            tables = ChainTables(
+                large.scores[: n_rows * n_columns],
+                large.varying[: n_rows * n_varying],
+                large.alpha[: (n_rows + n_blocks) * n_states],
+                large.inverse_scale[:n_rows],
+            )
+            n_touched = _touch(features, pairs.starts, tile, scratch)
+            _read_weights(course, slots, scratch, n_touched)
+            is_safe = _weigh_arcs(arcs, course.w)
+            score_rows(features, pairs, w, w, dense, tile, tables.scores)
+            if len(allowed):
+                forbid_labels(tile, n_columns, allowed, tables.scores)
+            suspect, carry = np.zeros((n_blocks, n_lanes)), np.zeros((n_states, n_lanes))
+            carry[0] = 1.0
+            forward(n_lanes, weighted_arcs, tile, passes, tables, carry, np.zeros((n_blocks, n_lanes)), suspect)
+            if not is_safe or suspect.any():
+                return batch
+            carry[:], counts[:] = 1.0, 0.0
+            backward(n_lanes, weighted_arcs, tile, passes, tables, weight[batch], carry, counts)
+            _subtract_truth(truth, arc_columns, tile, weight[batch], tables.scores, counts)
+            add_expectations(
+                features, pairs, tile, tables.scores, weight[batch], scratch.gradient, scratch.dense_gradient
+            )
+            _count_biases(arcs, counts, scratch.gradient)
+            _move(course, slots, scratch, n_touched)
+        course.mass[0] += sizes[batch] / course.n_sequences
+    return len(sizes)
