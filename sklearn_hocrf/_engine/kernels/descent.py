@@ -19,7 +19,7 @@ import numpy as np
 from ._jit import njit
 from ._vectors import FOLDED, LANES
 from .chain import ChainTables, LocalTile, backward, forward
-from .masks import forbid_labels
+from .segment_scores import forbid_labels
 from .token_scores import add_expectations, score_rows
 
 SMALLEST_ROOT = 1e-8  # of a sum of squared gradients
