@@ -212,7 +212,7 @@ class TrainingData(NamedTuple):
             )
         return self._replace(runs=runs, counted=counted)
 
-    def _runs(self, targets) -> TrainingData | None:
+    def _runs(self, targets: Any) -> TrainingData | None:
         """Return the longest runs of what targets know, as separate sequences; None if they know nothing."""
         starts, stops = targets.known_runs(self.batch.offsets)
         if not len(starts):
