@@ -1,8 +1,9 @@
 """Fetch the public data of the notebooks, tests and benchmarks: python notebooks/fetch_data.py FOLDER [SET ...]
 
 Without sets, all that have an address in data_sources.tsv. A file is written only if the SHA-256 of its uncompressed
-content is the one given there; files that exist are only checked. usaddress needs its package: pip install
-usaddress==0.5.16. docs/guide/data.md has the sources and the licences. Set SKLEARN_HOCRF_DATA to FOLDER afterwards.
+content is the one given there; files that exist are only checked. Two sets need packages that convert them: usaddress
+(pip install usaddress==0.5.16) and hexameter (pip install MQDQParser==0.6.2 "ipython<9"). docs/guide/data.md has
+the sources and the licences. Set SKLEARN_HOCRF_DATA to FOLDER afterwards.
 """
 
 import gzip
@@ -30,20 +31,51 @@ def labelled_addresses(xml):
     return "".join(json.dumps({"text": text, **row}, ensure_ascii=False) + "\n" for text, row in rows.items()).encode()
 
 
+def scanned_lines(xml):
+    """Return the syllables of scanned verses, whether each begins a word, and their lengths: JSON lines.
+
+    The XML of Pedecerto marks the length of each syllable of a word; MQDQParser divides the word into as many. "SY" is
+    a last syllable that is elided, "PE" a first one.
+    """
+    from bs4 import BeautifulSoup
+    from mqdq.rhyme import _syllabify_word  # the public functions also elide, and mark what is long
+
+    rows = []
+    for line in BeautifulSoup(xml, "xml").find_all("line", pattern=lambda pattern: pattern != "corrupt"):
+        row = {"syllables": [], "word_start": [], "labels": []}
+        for word in line("word"):
+            syllables = [syllable.lower() for syllable in _syllabify_word(word).syls]
+            lengths = ["short" if mark in "bc" else "long" for mark in word["sy"][1::2]]
+            before, after = ([["elision"], []][word.get("mf") != kind] for kind in ("PE", "SY"))
+            row["syllables"] += syllables
+            row["word_start"] += [int(t == 0) for t in range(len(syllables))]
+            row["labels"] += before + lengths + after
+        rows.append(json.dumps(row) + "\n")
+    return "".join(rows).encode()
+
+
 def forms_and_tags(conllu):
     """Return form, part of speech and features of the words of a CoNLL-U file."""
     rows = [line.split("\t") for line in conllu.decode().splitlines() if not line.startswith("#")]
     return ("\n".join("\t".join(row[1:6:2]) for row in rows if row[0].isdigit() or not row[0]) + "\n").encode()
 
 
+CONVERTERS = {
+    "gz": gzip.decompress,
+    "conllu": forms_and_tags,
+    "labeled.xml": labelled_addresses,
+    "VERG-aene.xml": scanned_lines,
+}
+
+
 def fetched(name, address):
     """Return the uncompressed content of a file from its address."""
     with urllib.request.urlopen(address, timeout=60) as response:
         content = response.read()
-    kind = address.rpartition(".")[2]
+    source, kind = address.rpartition("/")[2], address.rpartition(".")[2]
     if kind == "zip":
         return zipfile.ZipFile(io.BytesIO(content)).read(name.removesuffix(".gz"))
-    convert = {"gz": gzip.decompress, "xml": labelled_addresses, "conllu": forms_and_tags}.get(kind, bytes)
+    convert = CONVERTERS.get(source) or CONVERTERS.get(kind, bytes)
     return convert(content)
 
 

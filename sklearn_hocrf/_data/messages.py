@@ -82,8 +82,10 @@ def warn_unless_saved(function: Any, what: str) -> None:
         )
 
 
-def loads_again(thing: Any) -> bool:
+def loads_again(thing: Any, *holders: Any) -> bool:
     """Return whether a function, or an object that holds some, loads from a file of skops, which writes names.
+
+    ``holders`` are the objects that hold the thing; objects may hold themselves.
 
     Examples
     --------
@@ -102,7 +104,11 @@ def loads_again(thing: Any) -> bool:
     owner = thing.__self__ if is_bound else thing
     if isinstance(owner, type) or not (is_bound or callable(thing)):
         return not is_bound  # a method of a class; or no function
-    return loads_again(type(owner)) and all(map(loads_again, getattr(owner, "__dict__", {}).values()))
+    if any(owner is holder for holder in holders):
+        return True
+    return loads_again(type(owner)) and all(
+        loads_again(part, owner, *holders) for part in getattr(owner, "__dict__", {}).values()
+    )
 
 
 _JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoji depend on them

@@ -528,7 +528,7 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.messages import scheme_of_labels
+    >>> from sklearn_hocrf._reading.schemes import scheme_of_labels
     >>> [
     ...     scheme_of_labels(labels)
     ...     for labels in (["O", "B-X"], ["O", "I-X"], ["O"], ["noun"])

@@ -40,7 +40,7 @@ def to_float(value) -> float:
 
     Examples
     --------
-    >>> from sklearn_hocrf._data.checks import to_float
+    >>> from sklearn_hocrf._reading.values import to_float
     >>> to_float(-(10**400)), to_float(7)
     (-inf, 7.0)
     """
@@ -56,7 +56,7 @@ def is_missing(value) -> bool:
     Examples
     --------
     >>> import numpy as np
-    >>> from sklearn_hocrf._data.checks import is_missing
+    >>> from sklearn_hocrf._reading.values import is_missing
     >>> [
     ...     is_missing(value)
     ...     for value in (None, float("nan"), np.datetime64("NaT", "s"), "nan", 0)
@@ -108,7 +108,7 @@ def without_columns(data):
     Examples
     --------
     >>> import polars  # pip install polars
-    >>> from sklearn_hocrf._data.checks import without_columns
+    >>> from sklearn_hocrf._reading.values import without_columns
     >>> (
     ...     without_columns(polars.Series([["a", "b"]])),
     ...     without_columns([polars.Series([1, 2])]),

@@ -9,7 +9,7 @@ programs take turns. The settings are those of ``bench_chunking.py``. Needs what
 import time
 
 import numpy as np
-from bench_chunking import SETTINGS, Timed, TimedLBFGS, absent, load_chunks, load_kernels, scores, train_crfsuite
+from bench_chunking import SETTINGS, Moments, TimedLBFGS, absent, load_chunks, load_kernels, scores, train_crfsuite
 from common import fit_quietly, parse, skipped
 
 from sklearn_hocrf import HighOrderCRF
@@ -18,28 +18,36 @@ from sklearn_hocrf.training import SGD
 CALLS = 9  # of partial_fit for a pass over the data
 
 
-class TimedSGD(Timed, SGD):
-    pass
+STREAM = {"tol": 0, "random_state": 0}
 
 
-def course_of(chunks, solver, max_order=1):
+class TimedSGD(SGD):
+    """A solver that notes when each epoch ended, and what the objective was then."""
+
+    note = TimedLBFGS.note
+
+    def __init__(self, **settings):
+        super().__init__(callback=self.note, **settings)
+        self.moments, self.values = Moments(), []
+
+
+def course_of(chunks, solver, **settings):
     """Return the seconds at which each iteration of a training ended, with its calibration, and the objectives."""
     start = time.process_time()
-    fit_quietly(HighOrderCRF(**SETTINGS | {"max_order": max_order}, solver=solver), chunks.train, chunks.y_train)
+    fit_quietly(HighOrderCRF(**SETTINGS | settings, solver=solver), chunks.train, chunks.y_train)
     seconds = np.array([reading[0] for reading in solver.moments.readings])
     return seconds - max(start, seconds[0]), np.array(solver.values)
 
 
-def epoch_of(chunks, **settings):
+def epoch_of(chunks, max_order=1, **settings):
     """Return the median seconds of an epoch of SGD."""
-    max_order = settings.pop("max_order", 1)
-    solver = TimedSGD(max_iter=4, tol=0, random_state=0, step_size=0.4, **settings)
-    return float(np.median(np.diff(course_of(chunks, solver, max_order)[0][1:])))
+    solver = TimedSGD(step_size=0.4, **settings)
+    return float(np.median(np.diff(course_of(chunks, solver, max_order=max_order, max_iter=4, **STREAM)[0][1:])))
 
 
 def stream(chunks, n_passes):
     """Return the seconds of calls of ``partial_fit``, and F1 after them."""
-    crf = HighOrderCRF(**SETTINGS, solver=SGD(random_state=0, n_sequences=len(chunks.train)))
+    crf = HighOrderCRF(**SETTINGS, solver=SGD(n_sequences=len(chunks.train)), random_state=0)
     start, size = time.process_time(), -(-len(chunks.train) // CALLS)
     labels = sorted({label for labels in chunks.y_train for label in labels})
     for first in [*range(0, len(chunks.train), size)] * n_passes:
@@ -68,8 +76,8 @@ def main(arguments=None):
     print("ratios, medians:", *np.median([[s / peer for s in ours] for peer, *ours in found], axis=0).round(2))
     for n_passes in 1, 2:
         print("stream of {} calls: {:.2f} s, F1 {:.4f}".format(CALLS * n_passes, *stream(chunks, n_passes)))
-    lbfgs, sgd = TimedLBFGS(), TimedSGD(max_iter=2 if options.quick else options.epochs, tol=0, random_state=0)
-    courses = [course_of(chunks, solver) for solver in (lbfgs, sgd)]
+    epochs = 2 if options.quick else options.epochs
+    courses = [course_of(chunks, TimedLBFGS()), course_of(chunks, TimedSGD(), max_iter=epochs, **STREAM)]
     for above in 0.1, 0.03, 0.01, 0.003:
         reached = [np.flatnonzero(values <= courses[0][1][-1] * (1 + above)) for _, values in courses]
         ours = [

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import json
 import re
 from collections import Counter, defaultdict
 
@@ -9,7 +10,7 @@ import fetch_data
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from public_data import find_data, load_cora_references, load_ocr_letters, load_ud_chinese
+from public_data import find_data, load_cora_references, load_hexameters, load_ocr_letters, load_ud_chinese
 from sklearn.datasets import load_digits
 
 from sklearn_hocrf.datasets import (
@@ -204,6 +205,18 @@ def test_data_are_fetched_and_checked(tmp_path, monkeypatch):
     write(good, "changed", zipped=True)
     assert fetch_data.fetch(tmp_path, ["set"]) == 1
     assert gzip.decompress(good.read_bytes()) == b"changed"
+
+
+def test_a_source_without_converter_is_stored_as_it_is(tmp_path):
+    """XML is converted by the name of the file: each has a converter of its own."""
+    (tmp_path / "other.xml").write_text("<a/>")
+    assert fetch_data.fetched("set/other.xml.gz", (tmp_path / "other.xml").as_uri()) == b"<a/>"
+
+
+def test_hexameters(tmp_path):
+    line = {"syllables": ["ta", "lan", "ti"], "word_start": [1, 1, 0], "labels": ["elision", "long", "short"]}
+    path = write(tmp_path / "lines", json.dumps(line) + "\n", zipped=True)
+    assert load_hexameters(path) == ([[("ta", "1"), ("lan", "1"), ("ti", "0")]], [line["labels"]])
 
 
 def test_broken_files(tmp_path):

@@ -517,6 +517,14 @@ FUNCTIONS = {
 }
 
 
+def test_an_object_that_holds_its_own_method_is_looked_at_once():
+    holder = Written()
+    holder.itself, holder.method = holder, holder.first
+    assert loads_again(holder.first)
+    holder.other = str.isupper
+    assert not loads_again(holder.first)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_that_skops_cannot_load_are_told(name):
     """skops itself says which ones: it writes files of all of them."""

@@ -12,12 +12,11 @@ from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 NUMBERS = np.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0], [2.0, 1.0, 3.0], [1.0, 3.0, 2.0]])
 LABELS = np.array([[0, 1, 1], [1, 1, 0], [1, 0, 1], [0, 1, 1]])
 SEGMENTS = [[(0, 1, "p"), (1, 3, "q")]] * 4
-SHORT = {"max_iter": 2}
 MODELS = {
-    "crf": HighOrderCRF(**SHORT),
-    "semi-CRF": HighOrderSemiCRF(**SHORT),
-    "pipeline": make_pipeline(HighOrderCRF(**SHORT)),
-    "calibrated": CalibratedSequenceLabeler(HighOrderCRF(**SHORT), cv=2),
+    "crf": HighOrderCRF(max_iter=2),
+    "semi-CRF": HighOrderSemiCRF(max_iter=2),
+    "pipeline": make_pipeline(HighOrderCRF(max_iter=2)),
+    "calibrated": CalibratedSequenceLabeler(HighOrderCRF(max_iter=2), cv=2),
 }
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -68,7 +67,7 @@ def test_sequences_of_one_length(model, name):
 @pytest.mark.parametrize("name", [name for name in TABLES if name != "missing labels"])
 def test_one_sequence(name):
     X, y = (part[:1] for part in TABLES[name])
-    model = HighOrderCRF(**SHORT)
+    model = HighOrderCRF(max_iter=2)
     for cure in advised(refusal(model.fit, X, y), X=X):
         model.fit(cure, y)
     flat, labels = X[0], list(TABLES[name][1][0])
@@ -78,10 +77,10 @@ def test_one_sequence(name):
         model.fit(numbers, [labels])
         assert len(model.predict(numbers)[0]) == 3
         model.fit(codes, [labels])
-    table = HighOrderCRF(**SHORT).fit(NUMBERS, [0, 1, 1, 0])
+    table = HighOrderCRF(max_iter=2).fit(NUMBERS, [0, 1, 1, 0])
     *_, row = advised(refusal(table.predict, flat), X=flat)
     assert len(table.predict(row)) == 1
-    rows = HighOrderCRF(**SHORT).fit([NUMBERS], [[0, 1, 1, 0]])
+    rows = HighOrderCRF(max_iter=2).fit([NUMBERS], [[0, 1, 1, 0]])
     *_, token, _ = advised(refusal(rows.predict, flat), X=flat)
     assert len(rows.predict(token)[0]) == 1
 
@@ -91,23 +90,23 @@ METHODS = ("predict", "predict_marginals", "predict_segments", "predict_nbest")
 
 @pytest.mark.parametrize("method", METHODS)
 def test_predictions(method):
-    one = HighOrderCRF(**SHORT).fit(NUMBERS[:, :, None], LABELS)
+    one = HighOrderCRF(max_iter=2).fit(NUMBERS[:, :, None], LABELS)
     for X in NUMBERS, list(NUMBERS), NUMBERS[:1], [NUMBERS[0]], NUMBERS.astype(int), NUMBERS[0]:
         answers = [getattr(one, method)(cure) for cure in advised(refusal(getattr(one, method), X), X=X)[:1]]
         assert len(answers[0]) == (1 if np.ndim(X) == 1 else len(X))
-    three = HighOrderCRF(**SHORT).fit([NUMBERS], [[0, 1, 1, 0]])
+    three = HighOrderCRF(max_iter=2).fit([NUMBERS], [[0, 1, 1, 0]])
     (cure,) = advised(refusal(getattr(three, method), NUMBERS), X=NUMBERS)  # it is one sequence
     assert len(getattr(three, method)(cure)) == 1
     error = refusal(getattr(three, method), NUMBERS[:, :2])
     assert "X has 2 features, but HighOrderCRF is expecting 3" in str(error)
     assert not advised(error)
-    names = HighOrderCRF(**SHORT).fit([[["a"], ["b"]]], [[0, 1]])
+    names = HighOrderCRF(max_iter=2).fit([[["a"], ["b"]]], [[0, 1]])
     for X in NUMBERS, [NUMBERS], NUMBERS[:, :, None]:
         assert "fitted on attribute names: make X as for fit" in str(refusal(getattr(names, method), X))
 
 
 def test_labels_in_other_forms():
-    model = HighOrderCRF(**SHORT)
+    model = HighOrderCRF(max_iter=2)
     wrapped = advised(refusal(model.fit, NUMBERS, [[0, 1, 1, 0]]), X=NUMBERS)  # X is one sequence of rows
     model.fit(*wrapped, [[0, 1, 1, 0]])
     column = [[0], [1], [1], [0]]
@@ -120,7 +119,7 @@ def test_labels_in_other_forms():
 
 
 def test_segments_of_plain_numbers():
-    model = HighOrderSemiCRF(scheme="segments", **SHORT)
+    model = HighOrderSemiCRF(scheme="segments", max_iter=2)
     for cure in advised(refusal(model.fit, NUMBERS, SEGMENTS), X=NUMBERS):
         model.fit(cure, SEGMENTS)
 

@@ -226,9 +226,9 @@ class PredictionsMixin:
         pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to searches:
         scikit-learn's own, such as "f1_macro", cannot score sequences.
 
-        scikit-learn's ``scoring="accuracy"`` is not this score. It gives nan, or, if y has arrays of one length with
-        two numbers as labels (such as 0 and 1), silently the share of sequences that are entirely right. In searches,
-        pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
+        scikit-learn's ``scoring="accuracy"`` is not this score. It gives nan, or, if all sequences have one length and
+        the labels are two numbers (such as 0 and 1), silently the share of sequences that are entirely right. In
+        searches, pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
 
         Parameters
         ----------

@@ -13,7 +13,6 @@ share of lines without an error, F1 of each label, processor seconds of a fit, a
 python-crfsuite.
 """
 
-import json
 import os
 import tempfile
 import time
@@ -24,6 +23,7 @@ from itertools import product
 import numpy as np
 import protocol
 from protocol import part, print_table
+from public_data import load_hexameters
 from sklearn.model_selection import KFold
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline
@@ -152,10 +152,9 @@ def main(arguments=None):
     options = protocol.parse(__doc__, arguments, folds=5, keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
         return
-    lines = [json.loads(line) for line in protocol.read_lines(*FILE)]
-    y = [line["labels"] for line in lines]
-    pairs = [list(zip(line["syllables"], map(str, line["word_start"]), strict=True)) for line in lines]
-    dicts = [[of_syllable(line["syllables"], t) for t in range(len(line["labels"]))] for line in lines]
+    pairs, y = load_hexameters(protocol.data_file(*FILE))
+    lines = [[syllable for syllable, _ in line] for line in pairs]
+    dicts = [[of_syllable(syllables, t) for t in range(len(syllables))] for syllables in lines]
     data = {"the program's features": (dicts, dicts), "features by default": (attributes_of_tokens(pairs), pairs)}
     folds = list(KFold(5, shuffle=True, random_state=42).split(y))[: options.folds]
     rows = []
