@@ -75,7 +75,8 @@ def finder(folder, fault):
     source = path.read_text(encoding="utf-8")
     assert source.count(old) == 1, (name, old, source.count(old))
     path.write_text(source.replace(old, new), encoding="utf-8")
-    files = ["tests/" + re.sub(r"^\w+", r"\g<0>.py", test) for test in tests.split()]
+    modules = {path.stem: str(path) for path in (folder / "tests").rglob("test_*.py")}
+    files = [re.sub(r"^\w+", lambda match: modules[match[0]], test) for test in tests.split()]
     cache = Path(os.environ.get("NUMBA_CACHE_DIR", ""), kernels_of(ROOT))
     shutil.rmtree(folder / "kernels", ignore_errors=True)
     if cache.is_dir():  # kernels that are not changed need not be compiled

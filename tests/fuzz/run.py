@@ -3,7 +3,7 @@
 Each turn runs ``test_fuzz`` for one strategy with a seed of its own, in a process that may crash, hang or run out of
 memory: that is a finding like any other, and the next turn goes on with other cases. Printed are the outcomes of each
 turn, and the end of what a turn with a finding says. The exit status is 1 if there are findings. A turn is repeated by
-``FUZZ_SEED=... python -m pytest -s tests/test_fuzz.py -k STRATEGY``.
+``FUZZ_SEED=... python -m pytest -s tests/fuzz/test_fuzz.py -k STRATEGY``.
 """
 
 import argparse
@@ -20,7 +20,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[i]) for i in (1, 2)]
 
 from fuzz.strategies import STRATEGIES  # noqa: E402  (found only after the line above)
 
-TEST = str(Path(__file__).resolve().parents[1] / "test_fuzz.py")
+TEST = str(Path(__file__).resolve().with_name("test_fuzz.py"))
 MEMORY = 6 * 2**30  # bytes of address space
 
 

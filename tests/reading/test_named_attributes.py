@@ -30,7 +30,7 @@ LISTS = [[["w:in", "b"], ["w:the", "b", "b"]], [[]]]
 
 # ------------------------------------------------------------------------------------------------- docs/guide/inputs.md
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "inputs.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "inputs.md").read_text(encoding="utf-8")
 
 
 def rows_of_table(head):

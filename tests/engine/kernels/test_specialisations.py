@@ -10,7 +10,7 @@ import pytest
 
 import sklearn_hocrf
 
-PROGRAM = Path(__file__).with_name("all_kernels.py")  # of a fresh process: what other tests compile does not matter
+PROGRAM = Path(__file__).parents[2] / "all_kernels.py"  # of a fresh process: what other tests compile does not matter
 MOST_OF_A_KERNEL = (
     6  # lanes and single numbers, each plain and dual; wide numbers; as a part of kernels of whole epochs
 )

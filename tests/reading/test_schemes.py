@@ -228,7 +228,7 @@ def test_channels_are_where_a_token_has_the_tag(scheme, sequences):
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "guide" / "segments.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "guide" / "segments.md").read_text(encoding="utf-8")
 ROWS = re.findall(r'^\| "(\w+)".*?\| `(.+?)`(?:; `predict` returns "(\w+)")? \|$', PAGE, re.MULTILINE)
 
 

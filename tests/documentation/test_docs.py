@@ -10,7 +10,7 @@ import pytest
 
 import sklearn_hocrf
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 DOCS = CHECKOUT / "docs"
 BUILT = ("_build", "generated")
 PAGES = [path for path in sorted(DOCS.rglob("*.md")) if not set(BUILT) & set(path.parts)]

@@ -1,6 +1,6 @@
 """The model of the page "Try it", in a real browser: the labels and probabilities of ``Tagger``, to 1e-6.
 
-python tests/browser_demo.py     # needs chromium; usaddress in SKLEARN_HOCRF_DATA, or it says that it is absent
+python tests/data/browser_demo.py     # needs chromium; usaddress in SKLEARN_HOCRF_DATA, or it says that it is absent
 """
 
 import base64
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sklearn_hocrf.tagger import Tagger
 
-DEMO = Path(__file__).parents[1] / "docs" / "_static" / "demo"
+DEMO = Path(__file__).parents[2] / "docs" / "_static" / "demo"
 DATA = Path(os.environ.get("SKLEARN_HOCRF_DATA", "absent"), "usaddress", "train.jsonl.gz")
 SCRIPT = """
 const file = Uint8Array.from(atob(ADDRESSES), (character) => character.charCodeAt(0));

@@ -15,7 +15,7 @@ from scipy.stats import expon, loguniform
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, inspection, metrics, model_selection, tagger
 
-GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guide"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 NAMES = {"migration.md": ("sklearn-crfsuite, python-crfsuite", "seqeval"), "hmmlearn.md": ("hmmlearn",)}
 X, Y = [[["a"], ["b"]], [["b"]]], [["A", "B"], ["B"]]
 

@@ -18,7 +18,7 @@ from sklearn_hocrf.datasets import make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 BLOCKER = """if True:
     import sys
     class Blocker:

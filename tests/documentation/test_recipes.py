@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn_hocrf import text
 from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
 
-GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guide"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 PAGE = (GUIDE / "recipes.md").read_text(encoding="utf-8")
 TEXT = "Ann Lee lives in Oslo."
 SPANS = [(0, 7, "PER"), (17, 21, "LOC")]

@@ -1,4 +1,6 @@
-"""Change the golden files of the tagger, and load them: ``python tests/mutate_tagger.py [NUMBER] [SEED] [guarded]``.
+"""Change the golden files of the tagger, and load them.
+
+    python tests/data/mutate_tagger.py [NUMBER] [SEED] [guarded]
 
 Each changed file must be refused by a ValueError, or give answers: labels of the model, probabilities that are numbers.
 Prints, for each file, how many changed ones there were and how many were refused. With ``guarded``, each is at the end
@@ -21,7 +23,7 @@ import numpy as np
 from sklearn_hocrf._data import tagger as module
 from sklearn_hocrf.tagger import Tagger
 
-GOLDEN = Path(__file__).resolve().parent / "golden"
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 NUMBERS = [0, 1, 2, 3, 7, 63, 64, 255, 256, 4096, 65535, 65536, 2**31 - 1, 2**31, 2**32, 2**53, 2**53 + 1, 2**63, -1]
 TYPES = ["F32", "F64", "U8", "U16", "U32", "U64", "I64", "BF16", "BOOL", "O", ""]
 

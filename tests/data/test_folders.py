@@ -344,11 +344,12 @@ def assert_nothing_left(folder):
     assert os.listdir(folder.parent) == [folder.name]
 
 
+IMPORTED = os.pathsep.join(map(str, Path(__file__).parents[:2]))  # where processes find this module and ``internals``
 KILLED = """
 import os, shutil, signal, sys
 from pathlib import Path
 
-sys.path.insert(0, sys.argv[2])  # where Python does not look for it by itself under PYTHONSAFEPATH
+sys.path[:0] = sys.argv[2].split(os.pathsep)  # where Python does not look for it by itself under PYTHONSAFEPATH
 from tests_of_folders import SequenceBatch, assert_nothing_left, is_same, two_batches
 
 from sklearn_hocrf._data import folders
@@ -403,7 +404,7 @@ for is_first in (True, False):
 def test_a_writer_that_is_killed_leaves_a_whole_batch(folder):
     """At each of its file operations; the next writer removes what is left."""
     script = KILLED.replace("tests_of_folders", Path(__file__).stem)
-    command = [sys.executable, "-W", "ignore", "-c", script, str(folder), str(Path(__file__).parent)]
+    command = [sys.executable, "-W", "ignore", "-c", script, str(folder), IMPORTED]
     process = subprocess.run(command, capture_output=True, text=True)
     assert (process.stderr, process.stdout.splitlines()) == ("", ["none new True", "old new True"])
 
@@ -427,7 +428,7 @@ WRITER = """
 import os, sys
 from pathlib import Path
 
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2].split(os.pathsep)
 from tests_of_folders import two_batches
 
 os.fsync = lambda descriptor: None  # which is slow, and of no use here
@@ -443,7 +444,7 @@ def test_two_writers_and_a_reader(folder):
     batches, end = two_batches(), folder.with_name("batch.end")
     batches[0].save(folder)
     script = WRITER.replace("tests_of_folders", Path(__file__).stem)
-    command = [sys.executable, "-W", "ignore", "-c", script, str(folder), str(Path(__file__).parent)]
+    command = [sys.executable, "-W", "ignore", "-c", script, str(folder), IMPORTED]
     writers = [subprocess.Popen([*command, str(k)]) for k in (0, 1)]
     seen, latest = set(), time.monotonic() + 60
     try:

@@ -21,7 +21,7 @@ from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 sio = pytest.importorskip("skops.io", reason="skops is absent")
 
-GOLDEN = Path(__file__).with_name("golden")
+GOLDEN = Path(__file__).parents[1] / "golden"
 USERS = ["saved_models.ends_in_vowel", "saved_models.n_tokens"]
 NAMES = [*estimators(), "stream"]
 

@@ -989,7 +989,7 @@ def test_the_reader_for_browsers(tmp_path):
     if node is None:
         pytest.skip("node is absent")
     (tmp_path / "page.js").write_text(PAGE, encoding="utf-8")
-    demo = Path(__file__).parents[1] / "docs" / "_static" / "demo"
+    demo = Path(__file__).parents[2] / "docs" / "_static" / "demo"
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(2, constraints="bio", max_iter=9))
     export_tagger(model.fit(X_NAMES, Y_NAMES), tmp_path / "names.hocrf", compress=False)
     text = (demo / "addresses.js").read_text(encoding="utf-8").split('"')[1]

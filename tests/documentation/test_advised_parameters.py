@@ -15,7 +15,7 @@ from sklearn_hocrf.feature_extraction import (
     WindowFeatures,
 )
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "notebooks").glob("*.ipynb"))]
 PAGES += sorted((ROOT / "sklearn_hocrf").rglob("*.py"))
 NAME = re.compile(r"(?<![\w.])(?:param_)?([a-z]+(?:_[a-z]+)*__[a-z]+(?:_[a-z]+)*)\b(?!\.)")

@@ -1,14 +1,15 @@
 """A minute of fuzzing, with the same cases every time; ``tests/fuzz/run.py`` runs for as long as told.
 
-The strategies and what must be true of each case are in ``tests/fuzz``.
+The strategies and what must be true of each case are in this folder.
 """
 
 import os
 
 import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
 from fuzz.checks import judge
 from fuzz.strategies import STRATEGIES
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
 N_CASES = {"model": 60, "extractor": 100, "file": 150, "stream": 30, "routes": 40, "training": 25, "spoilt": 80}
 

@@ -125,7 +125,7 @@ def test_threads_give_the_same_bits():
         np.testing.assert_array_equal(a, b)
 
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "scores.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "scores.md"
 
 
 def test_the_page():

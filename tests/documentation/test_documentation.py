@@ -19,7 +19,7 @@ from test_architecture import MAY_IMPORT
 from sklearn_hocrf import __version__
 from sklearn_hocrf._estimator.pipeline import SequencePipeline
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+CHECKOUT = Path(__file__).resolve().parents[2]
 PAGE = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 THEORY = (CHECKOUT / "docs" / "develop" / "theory.md").read_text(encoding="utf-8")
 DESIGN = (CHECKOUT / "docs" / "develop" / "design.md").read_text(encoding="utf-8")
