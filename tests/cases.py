@@ -11,7 +11,7 @@ from unittest import mock
 import numpy as np
 import segment_oracle as so
 from hypothesis import strategies as st
-from internals import ChainModel, LayoutBuilder, LayoutFrame, MarginalPass, PairRule, fitting, given_patterns
+from internals import ChainModel, LayoutBuilder, LayoutFrame, MarginalPass, PairRule, fitting, given_patterns, minimise
 from segment_cases import (
     MODERATE,
     VALUES,
@@ -34,7 +34,7 @@ def given_penalty(penalty):
 
 def untied():
     """Return a context in which each weight is trained by itself, also where some must be equal."""
-    return mock.patch.object(fitting, "_WORTH_TYING", -1.0)
+    return mock.patch.object(minimise, "_WORTH_TYING", -1.0)
 
 
 def chain_case(model, feature_orders, rows, labels):
