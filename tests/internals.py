@@ -117,6 +117,7 @@ from sklearn_hocrf._shell.commands import main, tell_progress
 from sklearn_hocrf._shell.warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf._sklearn import names as _callbacks
 from sklearn_hocrf._sklearn.layers import model_inside
+from sklearn_hocrf._sklearn.names import Interval, Options
 from sklearn_hocrf.feature_extraction import _template_rows
 from sklearn_hocrf.feature_extraction._base import fingerprints, token_numbers
 from sklearn_hocrf.feature_extraction._columns import text_column

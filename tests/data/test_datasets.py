@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from public_data import find_data, load_cora_references, load_hexameters, load_ocr_letters, load_ud_chinese
+from refusals import refusals, refusals_of_files
 from sklearn.datasets import load_digits
 
 from sklearn_hocrf.datasets import (
@@ -309,3 +310,39 @@ def test_conllu(tmp_path):
     ):
         (tmp_path / "file").write_text("\n".join(other))
         assert len(load_conll(tmp_path / "file")[0][0]) == len(other)
+
+
+test_refusals = refusals(
+    (lambda params: make_markov_sequences(**params),
+     ("n_sequences", {"n_sequences": 0}),
+     ("length", {"length": 0}),
+     ("order", {"order": -1}),
+     ("n_labels", {"n_labels": 1}),
+     ("n_successors", {"n_successors": 6}),
+     ("n_features", {"n_features": 0}),
+     ("noise", {"noise": -0.1}),
+     ("1953125 contexts", {"order": 9})),
+    (lambda: make_digit_words(n_words=0), "n_words"),
+    (lambda: make_digit_words(min_length=5, max_length=4), "max_length"),
+    (lambda: make_digit_words(noise=-1), "noise"),
+    (lambda n_successors: make_digit_words(n_successors=n_successors),
+     ("n_successors == 11, must be <= 10", (11,)),
+     ("n_successors == 4, must be <= 3", (3, 4)),
+     ("n_successors == 0, must be >= 1", (2, 0)),
+     ("10000000 contexts", (2,) * 7)),
+)  # fmt: skip
+
+test_refusals_of_files = refusals_of_files(
+    (lambda columns, tmp_path: load_conll(write(tmp_path / "train", CHUNKS), columns=columns),
+     ("sequence of names", "word"),
+     ("train, line 1: expected 2 columns, found 3: 'Rates NNS B-NP'", ["word", "pos"]),
+     ("two columns have the same name", ["word", "word", "chunk"]),
+     ("no column is left", [None, None, "chunk"]),
+     ("not among the columns", [None, None, None])),
+    (lambda tmp_path: load_conll(write(tmp_path / "train", CHUNKS), target="chunk"),
+     r"target='chunk' is not among the columns \['0', '1', '2'\]"),
+    (lambda tmp_path: load_conll(
+         write(tmp_path / "ref.train", "A author\n\nCau author\n1992\n", crlf=True), ["word", "tag"]),
+     "ref.train, line 4: expected 2 columns, found 1: '1992'"),
+    given=["ref.train", "train"],
+)  # fmt: skip

@@ -9,6 +9,7 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals_of_files
 
 from sklearn_hocrf.datasets import load_conll
 
@@ -184,3 +185,16 @@ def test_mutated_files(tmp_path_factory, edits, zipped, encoding):
         for sequence, labels in zip(X, y, strict=True):
             assert len(sequence) == len(labels)
             assert not any({"\r", "\n", "\0"} & set(text) for token in sequence for text in token.values())
+
+
+test_refusals_of_files = refusals_of_files(
+    (lambda encoding, tmp_path: load_conll(write(tmp_path / "file", WORDS.encode()), encoding=encoding),
+     ("encoding", "utf-9", "", "hex", "rot13", "base64", "undefined", "a\x00b", "\ud800", "x" * 10 ** 6, None, 8,
+      b"utf-8")),
+    (lambda value, tmp_path: load_conll(write(tmp_path / "file", value)),
+     ("line 2: not utf-8 text", "a X\n的".encode()[:-1]),
+     ("line 1: .*(UTF-16|utf-8)", WORDS.encode("utf-16"), WORDS.encode("utf-16-le"), WORDS.encode("utf-16-be"))),
+    (lambda tmp_path: load_conll(write(tmp_path / "file", "a X\nb".encode("utf-16")[:-1]), encoding="utf-16"),
+     "line 2: not utf-16 text"),
+    given=["file"],
+)  # fmt: skip

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusals_of_files
 
 from sklearn_hocrf.datasets import dump_conll, load_conll
 from sklearn_hocrf.text import tokenize
@@ -81,3 +82,25 @@ def test_words_are_never_refused(tmp_path_factory, words):
     path = tmp_path_factory.getbasetemp() / "words"
     dump_conll(words, words, path)
     assert load_conll(path)[1] == words
+
+
+test_refusals_of_files = refusals_of_files(
+    (lambda args, tmp_path: dump_conll(*args, tmp_path / "file"),
+     ("sequence 0, position 0: the columns .* cannot be separated", ([["a b"]], [["X"]])),
+     ("sequence 1, position 1: the columns", ([["a"], ["b", ""]], [["X"], ["X", "Y"]])),
+     ("cannot be separated", ([["a\nb"]], [["X"]]), ([["a"]], [["X\tY"]])),
+     ("byte order", ([["\ufeffa"]], [["X"]])),
+     ("sequence 0, position 0: .*surrogates", ([["\ud800"]], [["X"]])),
+     (TypeError, "sequence 0, position 0: 1 .int. is not text", ([["a"]], [[1]])),
+     (TypeError, "position 0: the token None", ([[None]], [["X"]])),
+     (TypeError, "2 .int. is not text", ([[("a", 2)]], [["X"]])),
+     ("position 1: the token .* has 2 columns instead of 1", ([["a", ("a", "b")]], [["X", "Y"]])),
+     ("position 1: the token .* has no column 'a'", ([[{"a": "1"}, {"b": "1"}]], [["X", "Y"]])),
+     ("sequence 1 is empty", ([["a"], []], [["X"], []])),
+     ("sequence 0 has 1 tokens and 2 labels", ([["a"]], [["X", "Y"]])),
+     ("X has 1 sequences and y has 0", ([["a"]], [])),
+     ("at least one", ([], [])),
+     (TypeError, "sequence 0 of X must be a list", (["ab"], [["X", "Y"]])),
+     (TypeError, "sequence 0 of y must be a list", ([["a", "b"]], ["XY"]))),
+    (lambda tmp_path: dump_conll(X, Y, tmp_path / "file", separator=""), "separator"),
+)  # fmt: skip

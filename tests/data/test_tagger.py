@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutate_tagger import changed_contents, check_content, dumps, file_of, framed, parts_of
 from numpy.testing import assert_allclose
+from refusals import refusals_of_files
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_pipeline
@@ -1047,3 +1048,20 @@ def test_chunks(data_dir, tmp_path, max_order):
     assert exported.n_different_labels <= exported.n_tokens / 10_000
     skops = pytest.importorskip("skops.io", reason="skops is absent")
     assert exported.n_bytes < len(skops.dumps(model, compression=zipfile.ZIP_DEFLATED)) / 2
+
+
+test_refusals_of_files = refusals_of_files(
+    (lambda value, tmp_path: export_tagger(
+         value.fit([np.array([[1.0, 2.0]]), np.array([[0.5, 1.0]])], [["A"], ["B"]]), tmp_path / "model.hocrf"),
+     ("a tagger reads tokens", HighOrderCRF(), sklearn_pipeline(FunctionTransformer(), HighOrderCRF()))),
+    (lambda tmp_path: export_tagger(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(
+         [[{"w": "a", "v": np.ones(2)}], [{"w": "b", "v": np.zeros(2)}]], [["A"], ["B"]]), tmp_path / "m"),
+     "no fields of arrays"),
+    (lambda tmp_path: export_tagger(sklearn_pipeline(
+         SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", 1)]), HighOrderCRF()).fit(
+         [["a"], ["b"]], [["A"], ["B"]]), tmp_path / "m"),
+     "one transformer"),
+    (lambda tmp_path: export_tagger(
+         HighOrderCRF().fit([[["a"]], [["b"]]], [["A"], ["B"]]), tmp_path / "m", dtype="float16"),
+     "dtype"),
+)  # fmt: skip

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 
-from sklearn_hocrf import text
+from sklearn_hocrf import HighOrderCRF, text
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
@@ -121,3 +123,13 @@ def test_best_set_of_equal_sums():
     segments = [(0, 1, "A", 0.25), (0, 2, "A", 0.5), (1, 2, "A", 0.25), (2, 3, "A", 0.5), (2, 3, "B", 0.5)]
     assert BEST_SET["best_set"](np.array(segments, TYPES)) == [(0, 2, "A", 0.5), (2, 3, "A", 0.5)]
     assert BEST_SET["best_set"](np.array([], TYPES)) == []
+
+
+test_refusals = refusals(
+    (lambda: SequenceFeatureExtractor().fit([["Ann", float("nan")]]),
+     "the token nan is a float, .*; pandas.read_csv reads tokens such as NA as nan, unless keep_default_na=False$"),
+    (lambda: SequenceFeatureExtractor().fit([[float("nan"), "Ann"]]),
+     "the first token nan is a float; .*keep_default_na=False$"),
+    (lambda: HighOrderCRF().fit([[{"word": "Ann"}, {"word": float("nan")}]], [["A", "B"]]),
+     "^Input X contains NaN: sequence 0, position 1, attribute 'word' is nan; .*keep_default_na=False$"),
+)  # fmt: skip

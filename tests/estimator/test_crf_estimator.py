@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from internals import Minimizer, SequenceBatch
+from refusals import refusals
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
@@ -306,3 +307,29 @@ def test_log_likelihood_of_what_is_certain_is_not_positive():
     log_p = crf.log_likelihood(loud, crf.predict(loud))
     assert log_p.max() == 0
     np.testing.assert_allclose(log_p, 0, atol=1e-6)
+
+
+test_refusals = refusals(
+    (lambda: HighOrderCRF().fit([1e+200 * rows for rows in ROWS], Y, None),
+     "rescale numeric features, sample weights or the penalty"),
+    (lambda: HighOrderCRF().fit(ROWS, Y, [1e+300, 1, 1, 1]), "rescale numeric features, sample weights or the penalty"),
+    (lambda: HighOrderCRF(sigma_reg=1e-160).fit(ROWS, Y, None),
+     "rescale numeric features, sample weights or the penalty"),
+    (lambda params: HighOrderCRF(**params).fit(X, Y),
+     (r"pattern \('A', 'X'\) has the label 'X'", {"patterns": [("A", "X")]}),
+     ("one or more labels", {"patterns": [()]}),
+     ("tuple of one or more labels, got 'AN'", {"patterns": ["AN"]}),
+     (r"has the label \['N'\]", {"patterns": [("A", ["N"])]}),
+     ("patterns is a list_iterator, which can be read only once", {"patterns": iter([("A", "N")])}),
+     ("patterns must be", {"patterns": "seen"}),
+     ("1,?000,?000|million|patterns", {"patterns": "all", "max_order": 30}),
+     ("feature_order maps name prefixes", {"feature_order": {"a": -1}}, {"feature_order": {3: 1}},
+      {"feature_order": {"a": ()}}, {"feature_order": {"a": (0, -1)}}, {"feature_order": {"a": "1"}},
+      {"feature_order": {"a": 1.5}}, {"feature_order": {"a": [1]}}, {"feature_order": {"a": None}},
+      {"feature_order": {"a": True}}),
+     ("sigma_reg", {"sigma_reg": {}}, {"sigma_reg": {("features", 0): 1.0, ("patterns", 0): 1.0, None: 0.0}},
+      {"sigma_reg": {("features", 0): 1.0, ("patterns", 0): 1.0, None: None}})),
+    (lambda: HighOrderCRF(1, patterns=[("A", "N", "A")]).fit(X, Y),
+     r"pattern \('A', 'N', 'A'\) has order 2, but max_order is 1"),
+    (lambda: HighOrderCRF(feature_order={"a": 1}).fit(ROWS, Y), "selects features by name, but X has no feature names"),
+)  # fmt: skip

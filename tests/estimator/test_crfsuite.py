@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from refusals import refusals, refusals_of_files
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, make_pipeline
@@ -493,3 +495,13 @@ def test_messages_of_damaged_files(tmp_path, content, place, number, message):
     (tmp_path / "model").write_bytes(content[:place] + number + content[place + len(number) :])
     with pytest.raises(ValueError, match=message):
         HighOrderCRF.from_crfsuite(tmp_path / "model")
+
+
+test_refusals = refusals(
+    (lambda: HighOrderCRF.from_crfsuite(peer()), (NotFittedError, "not fitted")),
+    (HighOrderCRF.from_crfsuite, (TypeError, "path of a model file", None, 3, b"bytes", HighOrderCRF())),
+)  # fmt: skip
+
+test_refusals_of_files = refusals_of_files(
+    (lambda tmp_path: HighOrderCRF.from_crfsuite(tmp_path / "absent"), (FileNotFoundError, ".")),
+)  # fmt: skip

@@ -5,14 +5,26 @@ import time
 
 import numpy as np
 import pytest
+from refusals import refusals_of_files
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from test_crfsuite import LABELS, NAMES, draw, draw_names, draw_token, same_answers, train
 from test_tagger import load_addresses
 
-from sklearn_hocrf import HighOrderCRF, SequenceBatch, make_pipeline
+from sklearn_hocrf import (
+    Constraints,
+    HighOrderCRF,
+    HighOrderSemiCRF,
+    SequenceBatch,
+    StackedSequenceLabeler,
+    make_pipeline,
+)
 from sklearn_hocrf._data.crfsuite_files import _database, _encoded
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.tagger import Tagger, export_crfsuite
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -209,3 +221,47 @@ def test_sizes_beyond_those_of_the_format(tmp_path, monkeypatch):
         export_crfsuite(crf, path)
     assert len(before) <= int(str(error.value).split()[3]) <= len(before) + 3
     assert [found.read_bytes() for found in tmp_path.iterdir()] == [before]
+
+
+test_refusals_of_files = refusals_of_files(
+    (lambda tmp_path: export_crfsuite(HighOrderCRF(), tmp_path / "m"), (NotFittedError, "not fitted")),
+    (lambda tmp_path: export_crfsuite(fitted(HighOrderSemiCRF), tmp_path / "m"),
+     "a model of whole segments: use HighOrderCRF"),
+    (lambda params, tmp_path: export_crfsuite(fitted(**params), tmp_path / "m"),
+     ("a history of segments: use history='tokens' or export_tagger", {"history": "segments"}),
+     ("pruning: fit without it", {"pruning": 1}),
+     ("label_parts: fit without them, or use export_tagger", {"label_parts": lambda label: [label, "x"]}),
+     ("constraints: fit without them, or use export_tagger", {"constraints": Constraints(forbid=[("B", "B")])}),
+     ("features of two or more labels: use feature_order=0 or export_tagger", {"feature_order": 1}),
+     ("patterns of three or more labels: use max_order=1 or export_tagger", {"max_order": 2}),
+     ("the intercepts of labels: fit with fit_intercept=False, or name an attribute", {"fit_intercept": True})),
+    (lambda tmp_path: export_crfsuite(
+         HighOrderCRF(**PLAIN, constraints="bio").fit(X, [["O", "O"], ["B-X", "I-X", "O"]]), tmp_path / "m"),
+     "constraints: fit"),
+    (lambda tmp_path: export_crfsuite(fitted(fit_intercept=True), tmp_path / "m", bias=1), "the intercepts of labels"),
+    (lambda tmp_path: export_crfsuite(HighOrderCRF(**PLAIN).fit([np.eye(2)], [["A", "B"]]), tmp_path / "m"),
+     "attributes without names, as of arrays or hashed: fit on feature dicts or lists of names"),
+    (lambda tmp_path: export_crfsuite(
+         make_pipeline(SequenceFeatureExtractor(n_features=8), HighOrderCRF(**PLAIN)).fit([["a", "b"]], [["A", "B"]]),
+         tmp_path / "m"),
+     "attributes without names"),
+    (lambda value, tmp_path: export_crfsuite(named(["a", value]), tmp_path / "m"),
+     (r"attribute 1, 'b\\x00', has a null character", "b\x00"),
+     (r"attribute 1, '\\ud800', has half a surrogate pair", "\ud800"),
+     ("two attributes have the same name", "a"),
+     (TypeError, "the attributes in a CRFsuite file are str, but number 1 is 1", 1)),
+    (lambda value, tmp_path: export_crfsuite(named(["a", "b"], value), tmp_path / "m"),
+     (r"label 1, '\\udfff', has half a surrogate pair", [["A", "\udfff"], ["A", "A", "A"]]),
+     (TypeError, "the labels in a CRFsuite file are str, but number 0 is 0", [[0, 1], [1, 0, 1]])),
+    (lambda tmp_path: export_crfsuite(CalibratedSequenceLabeler(fitted(), cv=2).fit(X * 2, Y * 2), tmp_path / "m"),
+     (TypeError,
+      "cannot hold a CalibratedSequenceLabeler: export the HighOrderCRF or pipeline inside, or use export_tagger")),
+    (lambda tmp_path: export_crfsuite(
+         make_pipeline(ConformalSequenceLabeler(FrozenEstimator(fitted()), alpha=0.5).fit(X * 3, Y * 3)),
+         tmp_path / "m"),
+     (TypeError, "cannot hold a ConformalSequenceLabeler")),
+    (lambda tmp_path: export_crfsuite(
+         StackedSequenceLabeler(LogisticRegression(), cv=2).fit([np.eye(2)] * 2, [["A", "B"]] * 2), tmp_path / "m"),
+     (TypeError, "cannot hold a StackedSequenceLabeler")),
+    (lambda tmp_path: export_crfsuite(fitted(), tmp_path), (IsADirectoryError, "cannot be written")),
+)  # fmt: skip

@@ -6,8 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from refusals import refusals
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
@@ -187,3 +189,12 @@ def test_refused_uses(tagger):
             log_likelihood_scorer(tagger, data, labels, sample_weight=weight)
     with pytest.raises(ValueError, match="unknown must be"):
         tagger.log_likelihood(X, Y, unknown="ignore")
+
+
+test_refusals = refusals(
+    (lambda value: make_pipeline(*value, HighOrderCRF()).predict_marginals(DICTS),
+     (NotFittedError, ".", [], ["passthrough"], [SequenceFeatureExtractor()])),
+    (lambda: make_pipeline(GridSearchCV(HighOrderCRF().fit(SequenceFeatureExtractor().fit_transform(X), Y),
+         {"max_order": [1]}, cv=2)).predict_marginals(SequenceFeatureExtractor().fit_transform(X)),
+     (NotFittedError, ".")),
+)  # fmt: skip

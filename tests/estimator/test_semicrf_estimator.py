@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
+from refusals import refusals
 from registry import written
 from scipy import sparse
 from scipy.special import logsumexp
@@ -402,3 +403,50 @@ def test_scores_that_overflow_are_refused(estimator):
     for ask in (model.predict, model.predict_marginals, lambda X: model.log_likelihood(X, y)):
         with pytest.raises(ValueError, match="sequence 1: its scores are beyond floating point numbers"):
             ask(huge)
+
+
+test_refusals = refusals(
+    (lambda: HighOrderSemiCRF(scheme="segments", segment_length=1).fit(X, Y.get("segments", SEGMENTS)),
+     r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but segment_length allows 1 for the label 'P'"),
+    (lambda segment_length: HighOrderSemiCRF(scheme="runs", segment_length=segment_length).fit(
+         X, Y.get("runs", SEGMENTS)),
+     (r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens", {"P": 1, "O": 2}),
+     ("segment_length names the label 'Q', which the training data do not have", {"Q": 2}),
+     (r"segment_length maps labels to an integer >= 1, inf or a pair \(least, most\); got 'P': 0", {"P": 0}),
+     ("segment_length maps labels", {"P": 2.5}, {"P": None}, {"P": True}, {"P": "2"}, {"P": -np.inf}, {"P": np.nan})),
+    (lambda: HighOrderSemiCRF(scheme="bio", segment_length={"P": 1}).fit(X, Y.get("bio", SEGMENTS)),
+     r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
+    (lambda: HighOrderSemiCRF(scheme="bioes", segment_length={"O": 2}).fit(X, Y.get("bioes", SEGMENTS)),
+     r"segment_length\['O'\] is 2, but every O token is a segment of length 1"),
+    (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"]] * 3], [[(0, 1, "A"), (1, 3, "B")]]),
+     (r'y contains \(start, stop, label\): scheme="segments"\?', "runs", "bio", "bioes")),
+    (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"], ["b"]]], [["S", "O"]]).score(
+         [[["a"]] * 3], [[(0, 1, "A"), (1, 3, "B")]]),
+     ('scheme="segments"', "runs", "bioes")),
+    (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"]] * 2], [[(0, 1, "A"), (1, 2, "B")]]),
+     (r'y contains \(start, stop, label\): scheme="segments"\?', "runs", "bio", "bioes")),
+    (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"], ["b"]]], [["S", "O"]]).score(
+         [[["a"]] * 2], [[(0, 1, "A"), (1, 2, "B")]]),
+     ('scheme="segments"', "runs", "bioes")),
+    (lambda args: HighOrderSemiCRF(scheme="bio").fit([[["a"], ["b"]]], [["B-a", "O"]]).score(*args),
+     ('scheme="segments"', ([[["a"]] * 3], [[(0, 1, "A"), (1, 3, "B")]]),
+      ([[["a"]] * 2], [[(0, 1, "A"), (1, 2, "B")]]))),
+    (lambda: HighOrderSemiCRF(scheme="bio").fit(THREE, [["B-P"] * 3, ["O", "B-", "O"]]),
+     "'B-' of y .sequence 1, position 1. is not a tag of scheme='bio'"),
+    (lambda: HighOrderSemiCRF(scheme="bioes").fit(THREE, [["S-P"] * 3, ["O", "I-", "O"]]),
+     "'I-' of y .sequence 1, position 1. is not a tag of scheme='bioes'"),
+    (lambda: HighOrderSemiCRF(max_order=True).fit(X, Y["runs"]), "max_order must be an integer.*got True"),
+    (lambda: HighOrderSemiCRF(segment_length=True).fit(X, Y["runs"]), "segment_length must be an integer.*got True"),
+    (lambda: HighOrderSemiCRF(scheme="segments", segment_length=1).fit(X, SEGMENTS, sample_weight=[0, 1, 1, 1]),
+     r"segment \(0, 2, 'P'\) of sequence 2 of y has 2 tokens"),
+    (lambda value: HighOrderSemiCRF().fit(batch_with_blocks(), Y["runs"]).predict(value),
+     ("does not have the segment features that HighOrderSemiCRF was fitted on",
+      SequenceBatch.from_csr(sparse.csr_array(np.ones((2, 6))), [0, 2]), [np.ones((2, 6))], np.ones((1, 2, 6))),
+     ("X has attribute names|segment features", X)),
+    (lambda: HighOrderSemiCRF().fit([np.ones((len(labels), 6)) for labels in Y["runs"]], Y["runs"]).predict(
+         batch_with_blocks()),
+     "does not have the segment features"),
+    (lambda: HighOrderCRF().fit(batch_with_blocks(), Y["runs"]), "HighOrderCRF has no segments: use HighOrderSemiCRF"),
+    (lambda: HighOrderCRF().fit([np.ones((len(y), 6)) for y in Y["runs"]], Y["runs"]).predict(batch_with_blocks()),
+     "use HighOrderSemiCRF"),
+)  # fmt: skip

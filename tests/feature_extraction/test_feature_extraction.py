@@ -13,7 +13,9 @@ from fuzz.definitions import BEGIN, END, attributes_of_templates
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from internals import SequenceBatch, TokenColumn, _template_rows
+from refusals import refusals
 from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
@@ -618,3 +620,88 @@ def test_a_refused_fit_leaves_no_attribute(templates, functions):
     with pytest.raises(ValueError, match="column|field"):
         extractor.fit([["a"]])
     assert vars(extractor) == before
+
+
+test_refusals = refusals(
+    (lambda: SequenceFeatureExtractor(affixes=2).fit([[1.0, 2.0]]), "affixes=2, but no field of the tokens holds text"),
+    (lambda value: SequenceFeatureExtractor(None).fit(value),
+     (TypeError, "X must be a list of sequences of tokens, got str", "text"),
+     (TypeError, "got dict", {"a": 1}),
+     (TypeError, "got int", 3),
+     (r"wrap it: \[X\]", np.ones((3, 2))),
+     (r"sequence 0 is the text 'text'.*text.tokenize\(X\) .*list\(text\)", ["text"]),
+     ("X is a data frame.*group its rows into sequences", pd.DataFrame({"w": ["a"], "tag": ["O"]})),
+     (TypeError, "sequence 1 must be a list of tokens or a 2-D array, got dict", [["a"], {"a": 1}]),
+     ("sequence 0 has 3 dimensions", [np.ones((1, 1, 1))]),
+     ("no tokens", [], [[], []]),
+     (TypeError, "sequence 1, position 1: a token must be a str.*got None of type NoneType", [["a"], ["b", None]]),
+     (r"sequence 1, position 1: the token \('c',\) is a tuple", [["a"], ["b", ("c",)]]),
+     (r"sequence 1, position 1: the token \('c',\) has 1 columns", [[("a", "b")], [("a", "b"), ("c",)]]),
+     ("sequence 0, position 0: the token .* has no columns", [[()]]),
+     ("sequence 1, position 0: field 1 is 'b', of type str, but .* numbers", [[("a", 1)], [("a", "b")]]),
+     ("sequence 1, position 0: field 1 is 1, of type int, but .* texts", [[("a", "b")], [("a", 1)]]),
+     (TypeError, r"sequence 1, position 0: field 1 is \['c'\], of type list", [[("a", "b")], [("a", ["c"])]]),
+     ("sequence 0, position 1: field 'a' is nan", [[{"a": 1.0}, {"a": float("nan")}]]),
+     ("sequence 1, position 1: field 'x' is inf", [[1.0], [2.0, float("inf")]]),
+     (r"sequence 1, position 1: field 'x' is 1000*\.\.\.; numbers must be finite", [[1.0], [2.0, 10 ** 400]]),
+     ("sequence 0, position 1: field 'a' is 1000", [[{"a": None}, {"a": 10 ** 400}]]),
+     ("sequence 1, position 0: field 1 is nan", [np.ones((2, 2)), np.array([[1, np.nan]])]),
+     (r"sequence 2, position 0: the token \[1.0, 1.0, 1.0\] has 3 columns, but the first token has 2",
+      [np.ones((2, 2)), np.ones((0, 0)), np.ones((2, 3))]),
+     ("no raw token columns", SequenceBatch([0, 1], [0, 0], [], None, 0))),
+    (lambda: SequenceFeatureExtractor([((0, 0), (1, 0))]).fit([[(1e+200, 1e+200), (1.0, 2.0)]]),
+     "sequence 0, position 0: the product of the template .* is inf"),
+    (lambda params: SequenceFeatureExtractor(fields=["w", "p"], **params).fit(X_TUPLES),
+     (TypeError, "templates must be an iterable", {"templates": "w"}),
+     (TypeError, r"templates\[1\] = 'w' must be a tuple", {"templates": [("w", 0), "w"]}),
+     ("a template of CRF.* begins with U, B or .*, got 'w'", {"templates": ["w"]}),
+     (r"templates\[1\] is empty", {"templates": [(("w", 0),), ()]}),
+     (TypeError, r"templates\[0\].*'p' must be a \(field, offset\) pair", {"templates": [(("w", 0), "p")]}),
+     (TypeError, "the offset 0.5 must be an integer", {"templates": [(("w", 0.5),)]}),
+     (TypeError, "the offset True must be an integer", {"templates": [(("w", True),)]}),
+     ("the same .* pair twice", {"templates": [(("w", 0), ("w", 0))]}),
+     (r"templates\[1\] .* is there twice", {"templates": [("w", 0), (("w", 0),)]}),
+     (r"names the field 'q'; the tokens have the fields \['w', 'p'\]", {"templates": [("q", 0)]}),
+     ("names the field 'shape'", {"templates": [("shape", 0)]}),
+     (TypeError, "token_features must be 'auto', None, a list", {"token_features": "lower"}),
+     ("unknown token function 'louder'; use one of lower, .* suffixN", {"token_features": ["louder"]}),
+     ("unknown token function 'prefix0'", {"token_features": ["prefix0"]}),
+     (TypeError, "3 must be a callable or the name", {"token_features": [3]}),
+     ("must be a function, or a pair", {"token_features": [("w", "lower", 1)]}),
+     (r"'lower\(q\)' is for the field 'q'", {"token_features": [("q", "lower")]}),
+     ("two functions have the name 'lower'", {"token_features": ["lower", "lower"]}),
+     ("'p' is the name of a field", {"token_features": {"p": "lower"}}),
+     (TypeError, r"token feature 'f' of 'In' is \['In'\], of type list",
+      {"token_features": {"f": lambda text: [text]}}),
+     ("'f' of 'the' is 1, of type int", {"token_features": {"f": lambda t: 1 if t == "the" else t}})),
+    (lambda fields: SequenceFeatureExtractor(fields=fields).fit(X_TUPLES),
+     (TypeError, "fields must be a sequence of names", "wp"),
+     (r"fields has 1 names \('w',\), but the tokens have 2 columns", ["w"]),
+     ("fields must be different names", ["w", "w"])),
+    (lambda: SequenceFeatureExtractor(token_features=["lower"]).fit([[1.0]]),
+     r"no field holds text; specify the field of 'lower': \(field, 'lower'\)"),
+    (lambda: SequenceFeatureExtractor(fields=["q"]).fit([[{"w": w, "p": p} for w, p in s] for s in X_TUPLES]),
+     "fields names 'q', but no token has a value for it"),
+    (lambda: SequenceFeatureExtractor(fields=["q"]).fit(
+         SequenceFeatureExtractor().fit_transform([[{"w": w, "p": p} for w, p in s] for s in X_TUPLES])),
+     r"fields names 'q', but the SequenceBatch has the columns \['w', 'p'\]"),
+    (lambda: SequenceFeatureExtractor().transform(X_WORDS), (NotFittedError, ".")),
+    (lambda: SequenceFeatureExtractor().get_feature_names_out(), (NotFittedError, ".")),
+    (lambda value: SequenceFeatureExtractor().fit(X_TUPLES).transform(value),
+     (r"but those in fit had \[0, 1\]", X_WORDS, [[("a",)]], [[("a", "b", "c")]], [[{"a": "b"}]]),
+     ("field 1 held text in fit, but holds numbers now", [[("a", 1)]]),
+     ("field 0 held text in fit, but holds numbers now", [[(1, "a")]])),
+    (lambda: SequenceFeatureExtractor().fit([[("a", 1)]]).transform(X_TUPLES),
+     "field 1 held numbers in fit, but holds text now"),
+    (lambda value: SequenceFeatureExtractor().fit(value).transform([["in", "Oslo", "and", "Rome"], ["Oslo"]]),
+     (r"but those in fit had \['form', 'pos'\]",
+      [[{"form": word, "pos": "NN"} for word in sentence] for sentence in [["in", "Oslo", "and", "Rome"], ["Oslo"]]]),
+     (r"but those in fit had \['width'\]", [[{"width": 1.5}, {"width": 2.0}]])),
+    (lambda: SequenceFeatureExtractor([(("suffix3", 0),)]).fit([["the", "man"]]),
+     r"put it into token_features=\['suffix3'\]"),
+    (lambda: SequenceFeatureExtractor().fit(np.array([["the", "man"], ["a", "dog"]])), r"X\.tolist\(\)"),
+    (lambda: SequenceFeatureExtractor().fit("the man"), (TypeError, r"text\.split\(\)")),
+    (lambda: SequenceFeatureExtractor(token_features={"f": lambda text: 1 if text == "odd" else "even"}).fit(
+         X_WORDS).transform([["odd"]]),
+     "field 'f' held text in fit, but holds numbers now"),
+)  # fmt: skip

@@ -6,6 +6,7 @@ from fuzz.definitions import runs
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import segment_features
+from refusals import refusals
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -209,3 +210,16 @@ def test_folds_count_their_own_training_sequences():
     search = GridSearchCV(pipeline, {"segmentlogoddsencoder__smoothing": [1.0, 0.5]}, cv=KFold(3)).fit(X, y)
     assert search.cv_results_["mean_test_score"] == pytest.approx([np.log(5), np.log(4.5 / 0.5)])
     assert search.best_estimator_[-1].seen_ == pytest.approx([np.log(5.5 / 0.5)] * 6)
+
+
+test_refusals = refusals(
+    (lambda: SegmentLogOddsEncoder(field="p").fit(X, Y),
+     r"field names the field 'p', but the tokens have the fields \['w'\]"),
+    (lambda value: SegmentLogOddsEncoder().fit(X, value),
+     ("SegmentLogOddsEncoder requires y", None),
+     ("X has 6 sequences, y has 2", Y[:2]),
+     ("sequence 0 has 5 tokens in X, but 1 labels in y", [["P"], *Y[1:]])),
+    (lambda: SegmentLogOddsEncoder(scheme="bio").fit(X, Y), "'[PQ]' of y .* is not a tag"),
+    (lambda: SegmentLogOddsEncoder(scheme="segments").fit(X, [[(0, 2, "P"), (3, 5, "P")], *SEGMENTS[1:]]),
+     r"gap \[2, 3\)"),
+)  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from refusals import refusals
 from sklearn.base import clone
 from test_log_odds import candidates
 
@@ -231,3 +232,37 @@ def test_texts_of_different_fields():
     counts = [encoder.fit_partition([[{field: "a"}]], [["x"]]) for field in "vw"]
     with pytest.raises(ValueError, match="read from the fields 'v' and 'w'"):
         encoder.merge(*counts)
+
+
+test_refusals = refusals(
+    (lambda: SequenceFeatureExtractor().merge(
+         SequenceFeatureExtractor().fit_partition([["a"]]), SequenceFeatureExtractor().fit_partition([[1.0]])),
+     "'text' in one partition and 'number' in another"),
+    (lambda value: SequenceFeatureExtractor().merge(
+         SequenceFeatureExtractor().fit_partition([[("a",)]]), SequenceFeatureExtractor().fit_partition([[value]])),
+     ("text in one partition and numbers in another", (1.0,)),
+     (r"fields \[0\] in one partition", ("a", "b"))),
+    (lambda: SequenceFeatureExtractor().merge(
+         *[SequenceFeatureExtractor().fit_partition([[{"v": np.ones(n)}]]) for n in (2, 3)]),
+     "arrays of 2 numbers in one partition and arrays of 3"),
+    (lambda: SequenceFeatureExtractor().merge(SequenceFeatureExtractor().fit_partition([[{"p": "a", "w": "a"}]]),
+         SequenceFeatureExtractor().fit_partition([[{"w": "b"}]])),
+     "'lower' is for the field 'p' in one partition and for 'w' in another"),
+    (lambda: SequenceFeatureExtractor(token_features=None).finish(SequenceFeatureExtractor(token_features=None).merge(
+         SequenceFeatureExtractor(token_features=None).fit_partition([[{"w": "a", "p": "b"}]]),
+         SequenceFeatureExtractor(token_features=None).fit_partition([[{"w": "b"}]]))),
+     "was not counted in every partition.*give templates"),
+    (lambda: SequenceFeatureExtractor(token_features=None).finish(SequenceFeatureExtractor(token_features=None).merge(
+         SequenceFeatureExtractor(token_features=None).fit_partition([[], []]),
+         SequenceFeatureExtractor(token_features=None).fit_partition([]))),
+     "no tokens"),
+    (lambda: SegmentLogOddsEncoder().fit_partition([["a", "b"], ["a"]], [["x", "y"], ["x"]]),
+     "requires max_length when it is fitted by partitions"),
+    (lambda: SegmentFeatureExtractor((), functions=halves, scheme="bio").merge(
+         *[SegmentFeatureExtractor((), functions=halves, scheme="bio").fit_partition([x], [["B-x"]])
+         for x in [[{"w": "a", "p": "b"}], [{"w": "b"}]]]),
+     "functions of segments get the fields"),
+    (lambda: SegmentFeatureExtractor(length="capped").finish(
+         SegmentFeatureExtractor(length="capped").fit_partition([["a"]], [["x"]])),
+     "at least 2 distinct labels"),
+)  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 import skops.io
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 from sklearn.base import clone
 
 from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, make_pipeline
@@ -133,3 +134,25 @@ def test_one_that_is_loaded_is_the_same():
 def test_functions_that_cannot_be_pickled_are_told():
     with pytest.warns(UserWarning, match="'x' is a lambda"):
         SequenceFeatureExtractor([], {"x": phrase_marks(["a"], normalize=lambda text: text)}).fit([["a"]])
+
+
+test_refusals = refusals(
+    (phrase_marks,
+     (TypeError, "phrases must be an iterable of phrases, got 'New York'", "New York"),
+     (TypeError, "phrases must be an iterable of phrases", 3),
+     (r"phrases\[1\] has no words", ["a", " "]),
+     (TypeError, r"phrases\[1\] must be a text or a list of texts, got 3", ["a", 3]),
+     (TypeError, r"phrases\[0\] must be a text or a list of texts", [["a", None]])),
+    (lambda: phrase_marks(["a"], normalize="lower"), "normalize must be 'casefold', a function or None, got 'lower'"),
+    (lambda: SequenceFeatureExtractor([], {"x": ("w", phrase_marks(["a"]))}).fit([[("a", "b")]]),
+     "'x' is for the field 'w'; the tokens have the fields"),
+    (lambda: SequenceFeatureExtractor([], {"y": ("x", phrase_marks(["a"]))}).fit([[1.0, 2.0]]),
+     "the token feature 'y' marks phrases in texts, but its field holds numbers"),
+    (lambda: SequenceFeatureExtractor([], {"x": phrase_marks(["a"])}).fit([[{"w": "a", "x": "b"}]]),
+     "'x' is the name of a field"),
+    (lambda: SegmentFeatureExtractor((), functions=phrase_marks(["a"])).fit([[1.0, 2.0]], [["A", "B"]]),
+     "the tokens are numbers, but phrases are texts"),
+    (lambda: SegmentFeatureExtractor((), functions=[phrase_marks(["a"]), phrase_marks(["b"])]).fit(
+         [["a", "b"]], [["A", "B"]]),
+     "two functions have the name 'phrase_marks'"),
+)  # fmt: skip

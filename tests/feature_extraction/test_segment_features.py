@@ -22,7 +22,9 @@ from internals import (
     text_column,
     token_numbers,
 )
+from refusals import refusals
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from test_log_odds import candidates, values_of
 
 from sklearn_hocrf import HighOrderSemiCRF
@@ -529,3 +531,39 @@ def test_y_that_does_not_go_with_x(y, message):
     with pytest.raises(ValueError, match=message):
         SegmentFeatureExtractor(identity=True).fit(TOKENS, y)
     SegmentFeatureExtractor(begin=True).fit(TOKENS, y)  # nobody looks at it
+
+
+test_refusals = refusals(
+    (lambda: SegmentFeatureExtractor(begin=True).fit(TOKENS).transform(
+         SequenceFeatureExtractor([(0, 0), (1, 0), (0, -1)], bias=True).fit_transform(X)),
+     "X has the token feature '.*', but fit had '.*' instead"),
+    (lambda: SegmentFeatureExtractor(begin=True).fit(TOKENS).transform(WORDS), "X has 0 features, but had"),
+    (lambda: clone(SegmentFeatureExtractor(begin=True).fit(TOKENS)).transform(TOKENS), (NotFittedError, ".")),
+    (lambda params: SegmentFeatureExtractor(**params).fit(TOKENS),
+     ("'IB', which is not a tag n-gram. Use 'B' or", {"tags": {"IB": True}}),
+     ("'BE', which is not a tag", {"tags": {"BE": True}}),
+     ("3, which is not a tag", {"tags": {3: True}}),
+     ("'', which is not a tag", {"tags": {"": True}}),
+     ("'trigrams'", {"tags": "trigrams"}),
+     (TypeError, "tags must be None", {"tags": ["B"]}),
+     (TypeError, r"tags\['B'\] must be True, the beginning", {"tags": {"B": 1}}),
+     (TypeError, "begin must be True", {"begin": 1}),
+     (TypeError, "bag must be True", {"bag": (1,)}),
+     ("length must be None", {"length": ("gamma", "short")}),
+     ("same features twice", {"length": ("indicator", "capped")}, {"length": ("gamma", "gamma")}),
+     ("requires y", {"length": "indicator"}, {"identity": True}, {"functions": len}),
+     (r"identity names the field 'word', but the tokens have the fields \[0, 1\]", {"identity": "word"}),
+     (r"identity names the field \(1, 0\)", {"identity": (1, 0)}),
+     (TypeError, "functions must be", {"functions": "len"}),
+     (TypeError, r"functions\[0\] = 'len' must be callable: function\(tokens, starts", {"functions": ["len"]}),
+     ('max_length=3 has no effect without length: did you mean length="capped"', {"max_length": 3})),
+    (lambda value: SegmentFeatureExtractor(length="gamma").fit(value).transform([[1.0]]),
+     (r"fields \['x'\], but those in fit had \['w'\]", [["a"]],
+      SequenceBatch([0, 1], [0, 0], [], None, 0, None, {"w": np.ones(1)}))),
+    (lambda value: SegmentFeatureExtractor(length="gamma").fit([[("a", "b")]]).transform([[value]]),
+     (r"fields \[0\], but those in fit had \[0, 1\]", ("a",)),
+     ("field 1 held text in fit, but holds numbers now", ("a", 2))),
+    (lambda: SegmentFeatureExtractor(length="gamma").fit(TOKENS).transform(WORDS), "0 features, but had"),
+    (lambda: SegmentFeatureExtractor(length="gamma").fit([[["a", "b"], ["c"]]]),
+     "sequence 0, position 1.*templates='attributes'"),
+)  # fmt: skip

@@ -2,8 +2,10 @@
 
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from internals import COLORS, number, summed_reasons
+from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -224,3 +226,45 @@ def test_colors_are_those_of_the_classes(tagger):
     for display in displays:
         assert {label: display.colors[label] for label in expected} == expected
     assert SegmentsDisplay.from_predictions(X[1:2], y[1:2]).colors == {"LOC": COLORS[0], "ORG": COLORS[1]}
+
+
+test_refusals = refusals(
+    (lambda: SegmentsDisplay.from_predictions(X[:1], [[(0, 1, "A", 0.5), (1, 2, "A", "p")]]),
+     (TypeError, r"'p' \(sequence 0, position 1\) is not a number")),
+    (lambda: SegmentsDisplay(X[:1], [[(0, 1, "A", np.nan)]]), "nan .sequence 0, position 0. is not finite"),
+    (lambda value: SegmentsDisplay.from_predictions(value, [[]] * len(value), field="w"),
+     (r"field='w', but the token 'a' \(sequence 0, position 0\) has no fields", [["a"], [{"w": "b"}]]),
+     (r"the token \{'v': 'b'\} \(sequence 0, position 1\) has no field 'w'", [[{"w": "a"}, {"v": "b"}]]),
+     (r"the token \['a'\] \(sequence 0, position 0\) has no field 'w'", [[["a"]]])),
+    (lambda value: error_table(value, [[]] * len(value), [[]] * len(value), field="w"),
+     (r"field='w', but the token 'a' \(sequence 0, position 0\) has no fields", [["a"], [{"w": "b"}]]),
+     (r"the token \{'v': 'b'\} \(sequence 0, position 1\) has no field 'w'", [[{"w": "a"}, {"v": "b"}]]),
+     (r"the token \['a'\] \(sequence 0, position 0\) has no field 'w'", [[["a"]]])),
+    (lambda: SegmentsDisplay.from_predictions([[("a", "P"), ("b",)]], [[]] * len([[("a", "P"), ("b",)]]), field=1),
+     r"the token \('b',\) \(sequence 0, position 1\) has no field 1"),
+    (lambda: error_table(
+         [[("a", "P"), ("b",)]], [[]] * len([[("a", "P"), ("b",)]]), [[]] * len([[("a", "P"), ("b",)]]), field=1),
+     r"the token \('b',\) \(sequence 0, position 1\) has no field 1"),
+    (lambda: SegmentsDisplay.from_predictions([[{"w": "a"}]], [[]] * len([[{"w": "a"}]]), field=["w"]),
+     r"the token \{'w': 'a'\} \(sequence 0, position 0\) has no field \['w'\]"),
+    (lambda: error_table([[{"w": "a"}]], [[]] * len([[{"w": "a"}]]), [[]] * len([[{"w": "a"}]]), field=["w"]),
+     r"the token \{'w': 'a'\} \(sequence 0, position 0\) has no field \['w'\]"),
+    (lambda: SegmentsDisplay.from_predictions([[0.5]], [[]] * len([[0.5]]), field=0),
+     r"field=0, but the token 0\.5 \(sequence 0, position 0\) has no fields"),
+    (lambda: error_table([[0.5]], [[]] * len([[0.5]]), [[]] * len([[0.5]]), field=0),
+     r"field=0, but the token 0\.5 \(sequence 0, position 0\) has no fields"),
+    (lambda: SegmentsDisplay.from_predictions(SequenceFeatureExtractor().fit_transform(X), Y, field="nope"),
+     "field='nope' is not one of the batch's columns"),
+    (lambda value: SegmentsDisplay.from_predictions([["a"]], value),
+     (TypeError, "y_pred.*labels or segments", None, 3, "ab", [None], [3])),
+    (lambda args: SegmentsDisplay.from_predictions(*args, scheme="auto"),
+     ("overlap.*sequence 0", (X[:1], [[(0, 2, "A"), (1, 3, "B")]]), (X[:1], [[]], [[(0, 2, "A"), (1, 3, "B")]])),
+     ("sequence 0, position 0.*4 tokens", (X[:1], [[(0, 5, "A")]]), (X[:1], [[]], [[(0, 5, "A")]])),
+     ("X has 1 sequences, but y_pred has 0", (X[:1], [])),
+     ("X has 1 sequences, but y_true has 0", (X[:1], [[]], [])),
+     ("sequence 0 has 4 tokens in X, but 2 in y_pred", (X[:1], [["A", "B"]])),
+     ("sequence 0 has 4 tokens in X, but 2 in y_true", (X[:1], [[]], [["A", "B"]]))),
+    (lambda: SegmentsDisplay.from_predictions(X[:1], [[(2, 1, "A")]], scheme="segments"), "0 <= start < stop"),
+    (lambda: SegmentsDisplay.from_predictions(X[:1], [[]], [[(2, 1, "A")]], scheme="segments"), "0 <= start < stop"),
+    (lambda: SegmentsDisplay.from_predictions(X[:1], [[]], scheme="bie"), "scheme must be one of 'auto'"),
+)  # fmt: skip

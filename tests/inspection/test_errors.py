@@ -6,6 +6,7 @@ from collections import namedtuple
 import numpy as np
 import pytest
 from internals import Table
+from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -199,3 +200,12 @@ def test_cells_of_tables():
     assert lines[1].startswith("\\x1b[31mred")
     assert [line.split()[1] for line in lines[1:5]] == ["3", "2.5e+300", "1000000", "999999.000"]
     assert all(len(line) < 100 for line in lines)
+
+
+test_refusals = refusals(
+    (lambda: error_table([["a"]], [["A"]], [["A"], ["A"]]), "X has 1 sequences, but y_pred has 2"),
+    (lambda: error_table([["a"]], [["A", "A"]], [["A"]]), "sequence 0 has 1 tokens in X, but 2 in y_true"),
+    (lambda: error_table([["a"]], [["A"]], [[(0, 2, "A", 0.5)]]),
+     r"y_pred has the segment .* \(sequence 0, position 0\), beyond the 1 tokens of X"),
+    (lambda: error_table([["a"]], [["A"]], [["A"]], scheme="bie"), "scheme must be one of"),
+)  # fmt: skip

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from internals import template_of
+from refusals import refusals
 from registry import tags_of, written
 from test_known import labellings_of, random_chain, random_segments, random_words, with_random_weights
 
@@ -262,3 +263,36 @@ def test_templates_of_names():
     assert found == {"w:a=b": "w", "w:10:30": "w", "n": "n", "in:x:y": "in:x", "all:p:q": "all:p"}
     assert template_of("a\\=b[0]=c=d") == "a\\=b[0]"
     assert template_of("=x") == "=x"
+
+
+test_refusals = refusals(
+    (lambda params: explain(random_chain(np.random.default_rng(0)), [[["a"], ["b"], ["c"]], []], **params),
+     ("sequence=2 is out of range", {"sequence": 2}),
+     ("sequence=-1", {"sequence": -1}),
+     (TypeError, "must be an integer", {"sequence": 0.5}),
+     ("position=3 is out of range: there are 3", {"position": 3}),
+     ("'w' is not one of the classes", {"position": 1, "against": "w"}),
+     ("not one of the classes", {"position": 1, "against": ["x"]}),
+     ("1 label", {"against": ["x"]})),
+    (lambda against: explain(
+         random_segments(np.random.default_rng(0), "segments"), [[["a"]] * 4], 0, 3, against=against),
+     ("does not contain position 3", (0, 3, "x")),
+     ("segments have one of", (3, 4, "w")),
+     ("no labelling that the model allows", (0, 4, "x"))),
+    (lambda value: explain(
+         HighOrderSemiCRF(scheme="segments", segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]]),
+         [[["a"], ["b"]]], 0, value),
+     ("nothing to explain", None, 0)),
+    (lambda params: weights_table(random_chain(np.random.default_rng(0)), **params),
+     ("unknown label='w'", {"label": "w"}),
+     ("feature='w' matches none of the 4 features", {"feature": "w"}),
+     ("feature=9", {"feature": 9}),
+     (TypeError, "feature must be a name", {"feature": 0.5}),
+     ("orders 0 to 2", {"order": 3}, {"order": []}),
+     (TypeError, "order must be an integer.*1.0", {"order": 1.0}),
+     (TypeError, "order must be an integer.*True", {"order": True}),
+     (TypeError, "order must be an integer", {"order": [0, 1.0]}),
+     (TypeError, "order must be an integer.*'1'", {"order": "1"}),
+     ("top must be", {"top": 0}),
+     ("sign must be one of 'both'", {"sign": "-"})),
+)  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 import segment_oracle as so
 from internals import LanePosterior, query
 from mask_cases import all_families, as_segmentations, feasible, with_weights
+from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -255,3 +256,12 @@ def test_beside_crfpp(tmp_path):
         probabilities = [float(lines[0].split()[2]) for lines in theirs]
         assert [math.exp(c.log_probability) for c in found] == pytest.approx(probabilities, abs=2e-4)
         assert found[0].labels == [line.split()[-1] for line in theirs[0][1:]]
+
+
+test_refusals = refusals(
+    (lambda: model_of(0).predict_nbest(X, n=0), "n must be"),
+    (lambda: model_of(0).predict_nbest(X, n=2.5), "n must be"),
+    (lambda: model_of(0).predict_nbest(X, accept="x"), "accept must be"),
+    (lambda: model_of(0).sample(X, n_samples=0), "n_samples must be"),
+    (lambda: model_of(0).entropy(X, level="x"), "level must be"),
+)  # fmt: skip

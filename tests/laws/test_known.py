@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import segment_oracle
 import sklearn
+from refusals import refusals
 from registry import LETTERS, fits, written
 from sklearn.base import clone
 from sklearn.model_selection import KFold, cross_val_predict
@@ -13,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import _safe_indexing
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -177,3 +178,63 @@ def test_known_labels_of_folds(routing):
         alone = cross_val_predict(pipe, X, TAGS, cv=KFold(2), params={}).tolist()  # scikit-learn 1.6 routes no None
         assert found[2] == alone[2]
         assert not agree(KNOWN, alone)
+
+
+test_refusals = refusals(
+    *((lambda known, method=method: getattr(random_chain(np.random.default_rng(9)), method)(
+           [[["a"], ["b"], ["c"]]], known=known),
+       (r"known has an empty set \(sequence 0, position 1\)", [["x", set(), None]], [["x", frozenset(), None]]),
+       (r"unknown label 'other' of known \(sequence 0, position 1\)", [["x", "other", None]],
+        [["x", {"x", "other"}, None]]),
+       ("sequence 0 has 3 tokens in X, but 2 labels in known", [["x", None]]),
+       ("X has 1 sequences, known has 2", [["x", None, None], None]),
+       (TypeError, r"hashable, but \['x'\] \(sequence 0, position 1\) is a list", [[None, ["x"], None]]),
+       (r"known contains NaN \(sequence 0, position 2\)", [[None, None, float("nan")]]),
+       (r"known has the label -100 \(sequence 0, position 1\): is it Hugging", [[None, -100, None]]),
+       ("each token needs a label, or None if it is unknown", [[None, -100, None]]),
+       (TypeError, r"\(sequence 0, position 1\) is a list; use a set if the label is ", [[None, ["a", "b"], None]]),
+       (r"known has the label None \(sequence 0, position 1\)", [[None, {None, "x"}, None]]),
+       (TypeError, r"known is 'xyz' \(str\)", "xyz"),
+       (TypeError, r"known\[0\] \(sequence 0\) is 'xyz' \(str\)", ["xyz"]),
+       (TypeError, r"known is {'x'} \(set\), but must be a list of sequences of labels, or an array", {"x"}))
+      for method in ("predict", "predict_marginals", "predict_proba")),
+    (lambda: with_random_weights(HighOrderCRF(
+         constraints=Constraints(forbid=[("D", "D")], start=["D", "A"], end=["N", "V"]), max_iter=0).fit(
+         [[[word] for word in words] for words in SENTENCES], TAGS), np.random.default_rng(12)).predict(
+         [[[word] for word in words] for words in SENTENCES][:2], known=[None, ["D", "D", None]]),
+     "sequence 1: no labelling agrees with 'known' and the constraints; .* is 1$"),
+    (lambda: with_random_weights(HighOrderCRF(
+         constraints=Constraints(forbid=[("D", "D")], start=["D", "A"], end=["N", "V"]), max_iter=0).fit(
+         [[[word] for word in words] for words in SENTENCES], TAGS), np.random.default_rng(12)).predict_proba(
+         [[[word] for word in words] for words in SENTENCES][:2], known=[None, [{"N", "V"}, "D", "D"]]),
+     "sequence 1: no labelling agrees with 'known' and the constraints; .* is 0$"),
+    *((lambda known, method=method: getattr(random_segments(np.random.default_rng(10), "bio"), method)(
+           [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
+           known=[None, known]),
+       (r"unknown label 'z' of known \(sequence 1, position 1\)", [None, "I-z", None, None]),
+       (r"'X-x' of known \(sequence 1, position 1\) is not a tag of scheme='bio'", [None, "X-x", None, None]),
+       (r'known contains \(start, stop, label\): scheme="segments"\?', [(0, 1, "x")]),
+       (r"known has the set .* \(sequence 1, position 1\): segments of some", [None, {"I-x", "O"}, None, None]),
+       ("sequence 1: no labelling agrees with 'known'.*none left is 2$", ["B-y", "I-y", "I-y", None]),
+       ("sequence 1: no labelling agrees with 'known'.*none left is 3$", [None, None, "I-y", "I-y"]))
+      for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
+    *((lambda method=method: getattr(random_segments(np.random.default_rng(10), "bioes"), method)(
+           [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
+           known=[None, [None, {"B-x", "E-x"}, None, None]]),
+       r"known has the set .* \(sequence 1, position 1\): segments of")
+      for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
+    *((lambda method=method: getattr(random_segments(np.random.default_rng(10), "runs"), method)(
+           [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
+           known=[None, ["O", "O", None, None]]),
+       "sequence 1: no labelling agrees with 'known'.* left is 1$")
+      for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
+    *((lambda known, method=method: getattr(random_segments(np.random.default_rng(10), "segments"), method)(
+           [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
+           known=[None, known]),
+       ("sequence 1: no labelling agrees with 'known'.* none left is 2$", [(0, 3, "y")]),
+       (r"\(0, 2, 'x'\) and \(1, 3, 'y'\) of sequence 1 of known overlap", [(0, 2, "x"), (1, 3, "y")]),
+       (r"segment \(3, 5, 'x'\) of sequence 1 of known ends beyond its 4 tokens", [(3, 5, "x")]),
+       (r"unknown label 'z' of known \(sequence 1, position 0\)", [(3, 4, "z")]),
+       (r"known has the segment \(3, 3, 'x'\) \(sequence 1, position 0\), but 0 <= start", [(3, 3, "x")]))
+      for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
+)  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 from seqeval import metrics as seqeval_metrics
 from seqeval.scheme import BILOU, IOB1, IOB2, IOBES, Entities
 from sklearn.exceptions import UndefinedMetricWarning
@@ -567,5 +568,80 @@ def test_scorers_take_weights():
         assert scorer(crf, *more, sample_weight=np.append(weight, 0.0)) == pytest.approx(twice)
 
 
-# of refusals.txt
+# for refusals
 GOOD = [["A", "B"], ["A"]]
+
+
+test_refusals = refusals(
+    (lambda: metrics.token_accuracy_score([[]], [[]]), "no tokens"),
+    (lambda: metrics.sequence_accuracy_score([], []), "no sequences"),
+    (lambda: metrics.token_accuracy_score([["A"], []], [["A"], []], sample_weight=[0, 1]), "no tokens with a weight"),
+    (lambda args: metrics.randomization_test(*args),
+     ("10 sequences", (TRUE, SYSTEM_A, SYSTEM_B[1:], lambda true, predicted: 0.0)),
+     ("no sequences", ([], [], [], metrics.segment_f1_score)),
+     (TypeError, "metric must be a function", (TRUE, SYSTEM_A, SYSTEM_B, "f1")),
+     ("the metric is nan", (TRUE, SYSTEM_A, SYSTEM_B, lambda _, y: np.nan if y == SYSTEM_A else 1.0))),
+    (lambda: metrics.token_accuracy_score([["A"], ["B"]], [["A"], ["B"]], sample_weight=[1e+308, 1e+308]),
+     "is too large for a float"),
+    (lambda: metrics.segment_f1_score([[(0, 2 ** 70, "A")]], [[(0, 1, "A")]], scheme="segments"),
+     r"y_true has the segment .* \(sequence 0, position 0\), but no sequence has that"),
+    (lambda sample_weight: metrics.token_accuracy_score(
+         [["A"], ["B", "A"]], [["A"], ["B", "B"]], sample_weight=sample_weight),
+     (TypeError, r"one number per sequence, but sample_weight\[0\]", [[1.0], [1.0, 1.0]], ["1", "2"],
+      np.array(["1", "2"]))),
+    *((lambda value, function=function: function(GOOD, value),
+       ("sequence 1 has 1 tokens in y_true, but 2 in y_pred", [["A", "B"], ["A", "B"]]),
+       ("y_true has 2 sequences, but y_pred has 1", [["A", "B"]]),
+       (TypeError, r"y_pred\[0\] \(sequence 0\) is 'A' \(str\)", ["A", "B"]),
+       (TypeError, r"y_pred\[0\] \(sequence 0\)", np.array(["A", "B"])),
+       (TypeError, r"y_pred\[1\] \(sequence 1\) is 3 \(int\)", [["A", "B"], 3]),
+       (TypeError, r"y_pred\[1\] \(sequence 1\)", [["A", "B"], {"A"}]),
+       (TypeError, r"y_pred is 'AB' \(str\), but must be a list of sequences of labels", "AB"),
+       (TypeError, r"y_pred is None \(NoneType\), but must be a list of sequences of labels", None),
+       (r"y_pred\[1\] \(sequence 1\) has 2 dimensions", [["A", "B"], np.array([["A"]])]),
+       (TypeError, r"\['B'\] of y_pred \(sequence 0, position 1\) is a list", [["A", ["B"]], ["A"]]),
+       (TypeError, "must be sortable together", [["A", 1], ["A"]]),
+       (r"y_pred contains NaN \(sequence 1, position 0\)", [["A", "B"], [float("nan")]],
+        [np.array([1.0, 2.0]), np.array([np.nan])]))
+      for function in (metrics.token_accuracy_score, metrics.segment_f1_score)),
+    (lambda value: metrics.segment_f1_score([["O"], ["O", "O"]], [["O"], ["O", value]], scheme="bio"),
+     (r"'PER' of y_pred \(sequence 1, position 1\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', ",
+      "PER"),
+     (r"'E-PER' of y_pred \(sequence 1, position 1\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', ",
+      "E-PER"),
+     (r"'O-PER' of y_pred \(sequence 1, position 1\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', ",
+      "O-PER"),
+     (r"'BPER' of y_pred \(sequence 1, position 1\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', ",
+      "BPER"),
+     (r"'B-' of y_pred \(sequence 1, position 1\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', ", "B-"),
+     (r"3 of y_pred \(sequence 1, position 1\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', ", 3)),
+    (lambda: metrics.segment_f1_score([["O"], ["O", "O"]], [["O"], ["O", ""]], scheme="bioes"),
+     r"'' of y_pred \(sequence 1, position 1\) is not a tag of scheme='bioes', whose tags are 'O', 'B-label', "),
+    (lambda value: metrics.segment_f1_score([[], []], [[], [(0, 1, "A"), value]], scheme="segments"),
+     (TypeError, r"\(0, 2\) of y_pred \(sequence 1, position 1\) is not a segment", (0, 2)),
+     (TypeError, r"'ABC' of y_pred \(sequence 1, position 1\) is not a segment", "ABC"),
+     (TypeError, r"5 of y_pred \(sequence 1, position 1\) is not a segment", 5),
+     (TypeError, "start and stop must be integers", (0, 2.0, "A")),
+     ("0 <= start < stop", (2, 2, "A"), (-1, 2, "A")),
+     (r"the segment \(0, 1, 'A'\) twice \(sequence 1, position 1\)", (0, 1, "A")),
+     (TypeError, r"\['A'\] of y_pred \(sequence 1, position 1\) is a list", (0, 1, ["A"]))),
+    (lambda params: metrics.segment_precision_recall_fscore_support(GOOD, GOOD, **params),
+     ("average must be", {"average": "samples"}, {"average": ["micro"]}),
+     ("'zero_division' .* must be", {"zero_division": 2}, {"zero_division": "raise"}),
+     ("at least one label", {"labels": []}),
+     ("more than once", {"labels": ["A", "A"]}),
+     (TypeError, "labels must be a list", {"labels": "A"}),
+     (TypeError, "ignore must be a list", {"ignore": "A"}),
+     ("2 sequences", {"sample_weight": [1]}),
+     ("sequence 1 has -1", {"sample_weight": [1, -1]}),
+     ("at least one non-zero", {"sample_weight": [0, 0]}),
+     ("sequence 0 has inf", {"sample_weight": [np.inf, 1]}),
+     ("scheme must be one of", {"scheme": "iob"}),
+     (TypeError, "strict must be", {"strict": "yes"})),
+    (lambda params: metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, metrics.segment_f1_score, **params),
+     ("single number", {"average": None}),
+     (TypeError, "no sample_weight", {"sample_weight": [1] * 10}),
+     ("n_resamples", {"n_resamples": 0}, {"n_resamples": 9.5})),
+    (lambda: metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B, metrics.token_accuracy_score, scheme="bio"),
+     (TypeError, "accuracy_score has no parameter 'scheme'")),
+)  # fmt: skip

@@ -6,14 +6,17 @@ import warnings
 import numpy as np
 import pytest
 from internals import zero_of_slope
+from refusals import refusals
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.calibration import calibration_curve
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import brier_score_loss
-from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, PredefinedSplit
+from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
@@ -309,3 +312,36 @@ def test_outcomes_are_what_scikit_learn_takes(segmented):
     fraction, mean = calibration_curve(is_right, probability, n_bins=5)
     assert np.abs(fraction - mean).max() < 1
     assert 0 < brier_score_loss(is_right, probability) < 0.25
+
+
+test_refusals = refusals(
+    (lambda: CalibratedSequenceLabeler(WEAK).fit(X, None), "y to be passed"),
+    (lambda: CalibratedSequenceLabeler(WEAK).fit(X, Y[1:]), "inconsistent numbers"),
+    (lambda: CalibratedSequenceLabeler(FrozenEstimator(clone(WEAK).fit(X, Y))).fit(X[:1], Y[:1]),
+     "the data to calibrate on have 1 sequences"),
+    (lambda: CalibratedSequenceLabeler(WEAK).predict_marginals(X), (NotFittedError, "before using predict_marginals")),
+    (lambda value: CalibratedSequenceLabeler(value).fit(X, Y),
+     ("'estimator' parameter", KFold(2)),
+     (TypeError, "estimator must be a HighOrderCRF", Pipeline([])),
+     (NotFittedError, "HighOrderCRF", FrozenEstimator(WEAK))),
+    (lambda cv: CalibratedSequenceLabeler(WEAK, cv=cv).fit(X, Y),
+     ("held-out part of split 11 has 1 sequences", 13),
+     ("held-out part of split 0 has 1 sequences", LeaveOneOut()),
+     ("training part of split 0 has 1 sequences", [([0], range(24))]),
+     ("no splits", [])),
+    (lambda value: segment_outcomes([["a", "a", "b"], ["b"]], value),
+     ("y_true has 2 sequences, but y_pred has 1", [[]]),
+     (r"probability 1.5 of y_pred \(sequence 0, position 0\) is not in", [[(0, 1, "a", 1.5)], []]),
+     (r"probability -0.1 of y_pred \(sequence 1, position 0\) is not in", [[], [(0, 1, "a", -0.1)]]),
+     (r"nan \(sequence 0, position 0\) is not finite", [[(0, 1, "a", np.nan)], []]),
+     (TypeError, r"'1' \(sequence 0, position 0\) is not a number", [[(0, 1, "a", "1")], []]),
+     (TypeError, "is not a segment with a probability", [[(0, 1, "a")], []], [["aaa"], []]),
+     (r"\(0, 4, 'b'\) \(sequence 0, position 1\), beyond the 3 tokens of y_true",
+      [[(0, 1, "a", 0.5), (0, 4, "b", 0.5)], []]),
+     ("0 <= start < stop must hold", [[(1, 1, "a", 0.5)], []]),
+     (TypeError, "must be integers", [[(0.5, 1, "a", 0.5)], []]),
+     (r"twice \(sequence 0, position 1\)", [[(0, 1, "a", 0.5), (0, 1, "a", 0.25)], []]),
+     (TypeError, r"y_pred is 'ab' \(str\), but must be a list of sequences of segments", "ab"),
+     (TypeError, r"of y_pred \(sequence 0, position 0\) is not a segment with a probability",
+      [np.zeros(1, [("start", int), ("stop", int), ("label", "U1")]), []])),
+)  # fmt: skip

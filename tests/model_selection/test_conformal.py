@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 from scipy.stats import betabinom
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -310,3 +311,11 @@ def test_empty_sequences(drawn):
         [found] = conformal.predict_set([[]])
         assert len(found) == 0
         assert conformal.coverage([[]], [[]]).coverage == 1
+
+
+test_refusals = refusals(
+    (lambda: ConformalSequenceLabeler(fitted_on_rows(), strata="label").fit([], []),
+     "strata='label' is not for level='token'"),
+    (lambda: ConformalSequenceLabeler(fitted_on_rows(), strata=len, level="segment").fit([], []),
+     "strata=<built-in function len> is not for level='segment'"),
+)  # fmt: skip

@@ -20,15 +20,17 @@ from internals import (
     training_data,
     used_parts,
 )
+from refusals import refusals
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf.training import SGD
 
 EXACT = 1e-10
 
@@ -651,3 +653,34 @@ def test_scores_that_are_not_finite_are_refused():
     huge = [[{"w": 1e150, "v": -1e150 * t} for t in range(len(sequence))] for sequence in Y]
     with pytest.raises(ValueError, match="split 0 at sigma_reg=.* not finite: rescale"):
         PenaltySearchCV(HighOrderCRF(), cv=3).fit(huge, Y)
+
+
+test_refusals = refusals(
+    (lambda: PenaltySearchCV(HighOrderCRF()).fit(X, ["A"] * len(X)),
+     (TypeError, r"y\[0\] \(sequence 0\) is 'A' \(str\), but must be a sequence of labels")),
+    (lambda: PenaltySearchCV(HighOrderCRF()).predict(X), (NotFittedError, ".")),
+    (lambda: PenaltySearchCV(HighOrderCRF()).log_likelihood(X, Y), (NotFittedError, ".")),
+    (lambda params: PenaltySearchCV(HighOrderCRF(**params), cv=3).fit(X, Y),
+     ("PenaltySearchCV (cannot learn the penalties|needs).*sigma_reg", {"sigma_reg": np.inf},
+      {"sigma_reg": {("features", 0): np.inf, None: 1.0}}),
+     ("PenaltySearchCV (cannot learn the penalties|needs).*objective", {"objective": "local_feature_matching"}),
+     ("PenaltySearchCV (cannot learn the penalties|needs).*solver", {"solver": "sgd"}, {"solver": SGD()})),
+    (lambda estimator: PenaltySearchCV(estimator=estimator, cv=3).fit(X, Y),
+     (TypeError, "HighOrderCRF", Pipeline([("a", "passthrough"), ("b", "passthrough")])),
+     (TypeError, "estimator", Pipeline([])),
+     ("objective", HighOrderCRF(objective="foo")),
+     ("fit_intercept", HighOrderCRF(fit_intercept="no")),
+     ("tol", HighOrderCRF(tol=-1))),
+    (lambda params: PenaltySearchCV(estimator=HighOrderCRF(), **params).fit(X, Y),
+     ("bounds", {"cv": 3, "bounds": (1.0, 0.5)}, {"cv": 3, "bounds": (0.0, 1.0)}, {"cv": 3, "bounds": (1.0,)},
+      {"cv": 3, "bounds": (1e-160, 1e-155)}),
+     ("orders", {"cv": 3, "orders": []}, {"cv": 3, "orders": [1, -1]}),
+     ("penalty_groups", {"cv": 3, "penalty_groups": "orders"}, {"cv": 3, "penalty_groups": []},
+      {"cv": 3, "penalty_groups": [None, None]}, {"cv": 3, "penalty_groups": [("w", 0), "w_0", None]}),
+     ("patterns", {"cv": 3, "penalty_groups": [("features", 0)]}),
+     ("cv", {"cv": []}),
+     ("held-out part of split 0", {"cv": [([0, 1], [])]}),
+     ("split 0 of cv must have indices of sequences, or masks", {"cv": [([0, 1], [2.5])]}),
+     ("split 1 of cv has the index 99, but there are 18 sequences", {"cv": [([0, 1], [2]), ([0, 99], [2])]}),
+     ("split 0 of cv must have indices of sequences, or masks of 18", {"cv": [([True, False], [2])]})),
+)  # fmt: skip

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from refusals import refusals
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
@@ -19,12 +20,12 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline as sklearn_make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch, StackedSequenceLabeler, make_pipeline
 from sklearn_hocrf._sklearn.names import get_feature_names
@@ -562,3 +563,33 @@ def test_inside_and_around_other_tools(tmp_path):
     for n_jobs in 1, 2:
         again = StackedSequenceLabeler(LOGISTIC, HighOrderSemiCRF(), cv=3, n_jobs=n_jobs).fit(X, Y)
         np.testing.assert_array_equal(again.log_likelihood(X, Y), plain.log_likelihood(X, Y))
+
+
+test_refusals = refusals(
+    (lambda: StackedSequenceLabeler(FunctionTransformer()).fit(X, Y),
+     (TypeError, r"FunctionTransformer\(\) has no predict_proba or decision_function, which gives the scores")),
+    (lambda: StackedSequenceLabeler(LOGISTIC, LOGISTIC).fit(X, Y),
+     (TypeError, r"final_estimator must be a model of sequences, such as HighOrderCRF\(\), got LogisticRegression")),
+    (lambda: StackedSequenceLabeler(SVC(decision_function_shape="ovo"), cv=3).fit(
+         [[[0.0], [1.0], [2.0], [3.0]]] * 3, [[*"abcd"]] * 3),
+     "decision_function has 6 columns for 4 classes"),
+    (lambda params: StackedSequenceLabeler(LOGISTIC, **params).fit(X, Y),
+     (NotFittedError, "LogisticRegression", {"cv": "prefit"}),
+     ("each sequence must be in the test part of exactly one split", {"cv": ShuffleSplit(2)}),
+     ("passthrough has 'q', which is no feature of X", {"passthrough": ["q"]}),
+     ("passthrough has 3, which is no feature of X", {"passthrough": [3]}),
+     ("n_jobs.* must be an int.*[gG]ot 0", {"n_jobs": 0})),
+    (lambda args: StackedSequenceLabeler(LOGISTIC).fit(*args),
+     ("n_splits=5 greater than", (X[:3], Y[:3])),
+     ("^X has no tokens in sequences of positive weight", ([[], []], [[], []])),
+     ("requires y to be passed", (X, None)),
+     ("inconsistent numbers", (X, Y[1:])),
+     ("sequence 0 has 7 tokens in X, but 6 labels in y", (X, [Y[0][1:], *Y[1:]])),
+     ("NaN: sequence 17, position 0, feature 1 is nan", ([*X[:-1], X[-1] * [1, np.nan, 1]], Y)),
+     ("X has 2 features in sequence 17, but sequence 0 has 3", ([*X[:-1], X[-1][:, :2]], Y)),
+     (TypeError, r"sequence 0\) is the str 'ab'", (["ab", "ba"], [["a", "b"], ["b", "a"]]))),
+    (lambda: StackedSequenceLabeler(LOGISTIC).fit(X, Y, nothing=1), (TypeError, "nothing")),
+    (lambda value: StackedSequenceLabeler(LOGISTIC, cv=FOLDS).fit(X, Y).predict(value),
+     ("X has 2 features, but LogisticRegression is expecting 3", [X[0][:, :2]]),
+     ("X is a plain 2-D array, but HighOrderCRF was fitted on sequences", ROWS)),
+)  # fmt: skip

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import Vocabulary, read_attributes, sort_vocabulary
+from refusals import refusals
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf._data import tagger as _tagger
@@ -329,3 +330,31 @@ def test_tables_refuse_nothing_themselves(wrong):
     nested["a"] = nested
     with pytest.raises(ValueError, match="contains itself"):
         read_attributes([[nested]], vocabulary, grow=False)
+
+
+test_refusals = refusals(
+    (lambda value: SequenceFeatureExtractor("attributes").fit(value),
+     (TypeError, "sequence 0, position 0 .* SequenceFeatureExtractor", [["in"]]),
+     (TypeError, "X is the str", "in"),
+     (TypeError, "sequence 0, position 0", [[{"w": object()}]]),
+     ("sequence 0, position 0", [[{"w": np.inf}]]),
+     (TypeError, "rows of numbers", [np.ones((2, 2))], np.ones((2, 2))),
+     ("no tokens", [], [[]])),
+    (lambda: SequenceFeatureExtractor("attributes").fit(SequenceFeatureExtractor().fit_transform([["a", "b"]])),
+     (TypeError, "is already a SequenceBatch")),
+    (lambda value: SequenceFeatureExtractor("attributes").transform(value),
+     (NotFittedError, ".", [["in"]], "in", [[{"w": object()}]], [[{"w": np.inf}]], [np.ones((2, 2))], np.ones((2, 2)),
+      [], [[]])),
+    (lambda: SequenceFeatureExtractor("attributes").transform(SequenceFeatureExtractor().fit_transform([["a", "b"]])),
+     (NotFittedError, ".")),
+    (lambda value: SequenceFeatureExtractor(["U:%x[0,1]"]).fit(value),
+     (r"the tokens have the columns \[0\], but the templates read 2 columns", [[("a",)]]),
+     ("sequence 0, position 1: field 1 is 1", [[("a", "b"), ("a", 1)]]),
+     (TypeError, "templates of CRF.* read texts, but the field 1 holds numbers", [[("a", 2), ("a", 1)]]),
+     ("sequence 0, position 1: the field 1 is missing", [[("a", "b"), ("a", None)]]),
+     ("sequence 1 is the text 'ab'", [[("a", "b")], "ab"]),
+     (TypeError, "X must be a list of sequences", "ab")),
+    (lambda: SequenceFeatureExtractor(padding="wapiti").fit(X), "padding='wapiti' is for templates of CRF"),
+    (lambda: SequenceFeatureExtractor("names").fit(X),
+     (TypeError, "templates must be an iterable of .*, 'attributes' or None, got 'names'")),
+)  # fmt: skip

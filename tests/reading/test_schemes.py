@@ -19,6 +19,7 @@ from internals import (
     segment_features,
     token_labels,
 )
+from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.metrics import segment_f1_scorer, token_accuracy_score
@@ -252,3 +253,13 @@ def test_what_predict_returns(scheme, true, other):
         assert (token_accuracy_score(y, found) == 1) == (scheme == answer)
     if scheme not in ("runs", "segments"):
         assert HighOrderCRF(constraints=scheme, sigma_reg=30).fit(X, y).predict(X) == y
+
+
+test_refusals = refusals(
+    (lambda value: schemes.read_segment(value, "here", "y"),
+     (TypeError, r"'BIO' of y \(here\) is not a segment", "BIO"),
+     (TypeError, r"\(0, 1\) of y \(here\) is not a segment", (0, 1)),
+     (TypeError, "is not a segment", 3),
+     (TypeError, "start and stop must be integers", (0.0, 1, "X"), (False, 1, "X")),
+     ("0 <= start < stop must hold", (2, 2, "X"), (-1, 2, "X"))),
+)  # fmt: skip

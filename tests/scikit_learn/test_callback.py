@@ -15,6 +15,7 @@ import sklearn
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from internals import FitSteps, SGDMinimizer, _callbacks
+from refusals import refusals
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import make_scorer
@@ -649,3 +650,15 @@ def test_number_of_parameters(estimator, options):
     n_own = np.count_nonzero(crf.pattern_coef_) + np.count_nonzero(getattr(crf, "token_intercept_", 0))
     assert crf.n_parameters_ == crf.coef_.nnz + n_own
     assert pickle.loads(pickle.dumps(crf)).n_parameters_ == crf.n_parameters_
+
+
+test_refusals = refusals(
+    (lambda: EarlyStopping(X_DEV, Y_DEV[1:]), r"EarlyStopping: X has \d+ sequences, but y has \d+$"),
+    (lambda params: EarlyStopping(X_DEV, Y_DEV, **params),
+     ("patience must be an integer >= 1, got 0", {"patience": 0}),
+     ("patience must be", {"patience": 1.5}),
+     ("min_delta must be a finite number >= 0", {"min_delta": -1}),
+     ("min_delta must be", {"min_delta": np.nan}),
+     ("restore_best must be True or False", {"restore_best": "no"}),
+     ("scoring must be None, a str or a callable", {"scoring": ["accuracy"]})),
+)  # fmt: skip

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.inspection import permutation_importance
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -18,6 +21,8 @@ from sklearn.model_selection import (
     cross_val_score,
     train_test_split,
 )
+from sklearn.pipeline import make_union
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import resample
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline, metrics
@@ -203,3 +208,23 @@ def test_scores_of_single_labels_take_tables(pipe):
     arrays = [np.array(y) for y in Y]
     search = GridSearchCV(pipe, {"highordercrf__max_order": [0, 1]}, cv=2, scoring=TOKEN_ACCURACY)
     assert search.fit(X, arrays).best_score_ > 0.5
+
+
+test_refusals = refusals(
+    (lambda: (lambda batch: np.asarray(batch))(SequenceFeatureExtractor().fit_transform(X)),
+     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
+    (lambda: (lambda batch: np.hstack([batch, batch]))(SequenceFeatureExtractor().fit_transform(X)),
+     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
+    (lambda: (lambda batch: make_union(
+         SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", -1)])).fit_transform(X))(
+         SequenceFeatureExtractor().fit_transform(X)),
+     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
+    (lambda: (lambda batch: StandardScaler(with_mean=False).fit(batch))(SequenceFeatureExtractor().fit_transform(X)),
+     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
+    (lambda: (lambda batch: BaggingClassifier(HighOrderCRF(), 2).fit(batch, Y))(
+         SequenceFeatureExtractor().fit_transform(X)),
+     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
+    (lambda: (lambda batch: permutation_importance(HighOrderCRF().fit(batch, Y), batch, Y))(
+         SequenceFeatureExtractor().fit_transform(X)),
+     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
+)  # fmt: skip

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import pack_texts, unpack_texts
+from internals import TemplateVocabularies, pack_texts, unpack_texts
 from numpy.testing import assert_allclose, assert_array_equal
+from refusals import refusals
 from saved_models import TAGS, estimators, models
 from sklearn.exceptions import InconsistentVersionWarning
 
@@ -148,3 +149,38 @@ def test_there_are_files_of_this_version_or_earlier_ones():
     for version in VERSIONS:
         for kind in "crf", "semicrf":
             assert zipfile.is_zipfile(GOLDEN / f"{kind}-{version}.skops")
+
+
+test_refusals = refusals(
+    (lambda: sio.loads(sio.dumps(models()["a function of the user"][0]), trusted=TRUSTED_TYPES),
+     (Exception, "ends_in_vowel")),
+    (unpack_texts,
+     (".", (DATA, LENGTHS[:-1]), (DATA, LENGTHS + 1), (DATA, np.array([-1, 4], np.int32)),
+      (DATA, LENGTHS.astype(float)), (DATA, LENGTHS[:, None]), (DATA[:-2], LENGTHS), (DATA.astype(np.int32), LENGTHS),
+      (np.full(3, 255, np.uint8), LENGTHS), (DATA,), "né")),
+    (lambda: object.__new__(TemplateVocabularies).__setstate__({**vocabularies().__getstate__(),
+         "fields": (lambda fields: fields[:-1])(vocabularies().__getstate__()["fields"])}),
+     "."),
+    (lambda value: object.__new__(TemplateVocabularies).__setstate__(value),
+     (".", {**vocabularies().__getstate__(),
+      "fields": (lambda fields: [99, *fields[1:]])(vocabularies().__getstate__()["fields"])},
+      {**vocabularies().__getstate__(),
+      "templates": (lambda templates: templates[:1])(vocabularies().__getstate__()["templates"])},
+      {**vocabularies().__getstate__(),
+      "templates": (lambda templates: templates[::-1])(vocabularies().__getstate__()["templates"])},
+      {**vocabularies().__getstate__(),
+      "templates": (lambda templates: [templates[0], ((99, 0),)])(vocabularies().__getstate__()["templates"])},
+      {**vocabularies().__getstate__(), "n_labels": (lambda n: n[:-1])(vocabularies().__getstate__()["n_labels"])},
+      {**vocabularies().__getstate__(), "n_labels": (lambda n: n + 1)(vocabularies().__getstate__()["n_labels"])},
+      {**vocabularies().__getstate__(), "n_labels": (lambda n: n * 0 - 1)(vocabularies().__getstate__()["n_labels"])},
+      {**vocabularies().__getstate__(),
+      "labels": (lambda packed: (packed[0][::-1], packed[1]))(vocabularies().__getstate__()["labels"])},
+      {**vocabularies().__getstate__(), "n_codes": (lambda n: n + 1)(vocabularies().__getstate__()["n_codes"])},
+      {**vocabularies().__getstate__(), "n_codes": (lambda n: n[:1])(vocabularies().__getstate__()["n_codes"])},
+      {**vocabularies().__getstate__(), "n_codes": (lambda n: n[::-1])(vocabularies().__getstate__()["n_codes"])},
+      {**vocabularies().__getstate__(), "codes": (lambda codes: codes[::-1])(vocabularies().__getstate__()["codes"])},
+      {**vocabularies().__getstate__(), "codes": (lambda codes: codes - 1)(vocabularies().__getstate__()["codes"])},
+      {**vocabularies().__getstate__(),
+      "codes": (lambda codes: codes * 10 ** 6)(vocabularies().__getstate__()["codes"])},
+      {**vocabularies().__getstate__(), "codes": (lambda codes: codes * 1.0)(vocabularies().__getstate__()["codes"])})),
+)  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.scores import posterior, sequence_log_likelihood
@@ -150,3 +151,28 @@ def test_the_recipe_for_torch(capsys):
     assert torch.autograd.gradcheck(loss, tensors)
     likelihood = sequence_log_likelihood(scores, y, patterns, lengths)
     assert loss(*tensors).item() == pytest.approx(-likelihood.log_likelihood.sum())
+
+
+test_refusals = refusals(
+    (lambda args: sequence_log_likelihood(*args),
+     (r"scores must have the shape \(n_tokens, n_labels\), got \(2,\)", ([0.0, 1.0], [0], {}, None)),
+     (r"got nan in column 1 \(sequence 0, position 0\)", ([[0.0, np.nan]], [0], {}, None)),
+     (r"got inf in column 1 \(sequence 0, position 0\)", ([[0.0, np.inf]], [0], {}, None)),
+     ("label 2 at token 0, but labels are 0 to 1", ([[0.0, 1.0]], [2], {}, None)),
+     ("y must be 1 integers", ([[0.0, 1.0]], [0.0], {}, None), ([[0.0, 1.0]], [0, 1], {}, None)),
+     (r"pattern \(2,\) has the label 2, which the model does not have", ([[0.0, 1.0]], [0], {(2,): 1.0}, None)),
+     (r"a label pattern must be a tuple of one or more labels, got \(\)", ([[0.0, 1.0]], [0], {(): 1.0}, None)),
+     ("must be a finite number, or -inf for two or more labels", ([[0.0, 1.0]], [0], {(0,): -np.inf}, None)),
+     ("must be a finite number", ([[0.0, 1.0]], [0], {(0, 1): np.nan}, None)),
+     ("lengths must be numbers of tokens that sum to 1", ([[0.0, 1.0]], [0], {}, [2])),
+     ("sequence 0: its labels y are forbidden", ([[0.0, 1.0], [0.0, 1.0]], [0, 1], {(0, 1): -np.inf}, [2])),
+     ("sequence 1: its labels y are forbidden", ([[0.0, 1.0], [-np.inf, 1.0]], [0, 0], {}, [1, 1])),
+     (TypeError, "patterns must be a mapping", ([[0.0, 1.0]], [0], [(0, 1)]))),
+    (lambda: sequence_log_likelihood([[0.0, 1.0]], [0], {}, history="runs"), "history must be one of .*'runs'"),
+    (lambda: posterior([[0.0, 1.0]], {(0, 1, 1): 1.0}, history="segments"),
+     r"pattern \(0, 1, 1\) cannot occur with history='segments'"),
+    (lambda: sequence_log_likelihood([[0.0, 1.0]], [0], {}, sequence_weight=[1.0, 2.0]),
+     "sequence_weight must be 1 finite numbers"),
+    (lambda: posterior(np.zeros((3, 2)), {(a, b): -np.inf for a in (0, 1) for b in (0, 1)}, lengths=[1, 2]).predict(),
+     "sequence 1: the model forbids every labelling"),
+)  # fmt: skip

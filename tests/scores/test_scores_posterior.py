@@ -11,6 +11,7 @@ import pytest
 import segment_oracle as so
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refusals
 from registry import fits
 from scipy import sparse
 from test_tag_histories import labellings
@@ -333,3 +334,59 @@ def test_scores_are_copied_once_at_most(dtype):
         tracemalloc.stop()
         scores[::9, 3] = -np.inf
     assert found.predict_marginals()[0][0, 3] == 0
+
+
+test_refusals = refusals(
+    (posterior,
+     (r"scores must have the shape \(n_tokens, n_labels\), got \(2, 3, 4\); without padding: scores\[mask\], "
+      r"lengths=mask.sum\(1\)", np.zeros((2, 3, 4))),
+     (r"scores\[1\] \(sequence 1\) has the shape \(2, 4\)", [np.zeros((2, 3)), np.zeros((2, 4))]),
+     (TypeError, "scores must be numbers, got the type <U3", [["1.0", "2.0"]]),
+     (r"scores must be finite or -inf, got nan in column 0 \(sequence 1, position 1\)",
+      [np.zeros((2, 2)), np.array([[0.0, 1.0], [np.nan, 0.0]])]),
+     (r"got inf in column 1 \(sequence 1, position 1\)", [np.zeros((2, 2)), np.array([[0.0, 1.0], [0.0, np.inf]])]),
+     ("scores leave no label possible at sequence 0, position 1: all are -inf",
+      np.array([[0.0, 1.0], [-np.inf, -np.inf]]))),
+    (lambda: posterior([np.zeros((2, 3))], lengths=[2]), "lengths must be None, because scores is a list"),
+    (lambda params: posterior(np.zeros((3, 2)), **params),
+     ("lengths must be numbers of tokens that sum to 3, the rows of scores, not 2", {"lengths": [1, 1]}),
+     (r"lengths\[2\] is -1", {"lengths": [1, 3, -1]}),
+     ("lengths must be integers, a number of tokens for each sequence, got 3", {"lengths": 3}),
+     ("lengths must be integers", {"lengths": [1.5, 1.5]}),
+     (r"labels must be 2 distinct ones, one for each column of scores, got \['a'\]", {"labels": ["a"]}),
+     ("labels must be 2 distinct ones", {"labels": ["a", "a"]}),
+     (TypeError, "labels must be a list or an array of labels", {"labels": {0: "a", 1: "b"}}),
+     (TypeError, "labels: labels must be sortable together", {"labels": ["a", 1]}),
+     (r"""'PER' of the labels \(constraints="bio"\) is not a tag of scheme""",
+      {"labels": ["O", "PER"], "constraints": "bio"}),
+     (r"""'PER' of the labels \(scheme="bio"\) is not a tag of scheme""", {"labels": ["O", "PER"], "scheme": "bio"}),
+     ('history="segments" has segments of tags only with constraints="bio"',
+      {"labels": ["O", "B-PER"], "scheme": "bio", "history": "segments"}),
+     ("constraints must be one of 'bio'.* IOB2 'bio'", {"constraints": "iob2"}),
+     (r"constraints name labels that the model does not have: \[2\]", {"constraints": Constraints([(0, 2)])}),
+     ("scheme must be one of 'auto'", {"scheme": "tokens"}),
+     ("history must be one of 'tokens', 'segments'", {"history": "runs"})),
+    (lambda value: posterior(np.zeros((3, 2)), value),
+     (TypeError, "patterns must be a mapping", [(0, 1)]),
+     (r"pattern \('a', 1\) has the label 'a', which the model does not have", {("a", 1): 1.0}),
+     (r"the weight of \(0, 1\) must be a finite number", {(0, 1): None})),
+    (lambda: posterior(
+         np.zeros((3, 2)), {("O", "PER"): np.inf}, labels=["O", "B-PER"], constraints="bio", history="segments"),
+     r"the weight of \('O', 'PER'\) must be a finite number, or -inf for two or more labels"),
+    (lambda: posterior(np.zeros((3, 2))).predict_segments(threshold=2), "threshold must be a probability"),
+    (lambda: posterior(np.zeros((3, 2)), labels=["B-PER", "x"]).predict_segments(),
+     'scheme="auto": the label \'B-PER\' looks like a tag'),
+    (lambda: posterior(np.zeros((3, 2))).predict_nbest(0), "n must be an integer of at least 1"),
+    (lambda: posterior(np.zeros((3, 2))).sample(0), "n_samples must be an integer of at least 1"),
+    (lambda: posterior(np.zeros((3, 2))).entropy(level="segment"), "level must be 'sequence' or 'token'"),
+    (lambda: posterior(np.zeros((3, 2))).pattern_marginals([(0, 2)]), r"pattern \(0, 2\) has the label 2"),
+    (lambda: posterior(np.zeros((3, 2))).predict(known=[0, 1, 1]), "known must have the labels of 1 sequences, got 3"),
+    (lambda value: posterior(np.zeros((3, 2))).log_likelihood([value]),
+     ("sequence 0 has 3 tokens in scores, but 2 labels in y", [0, 1]),
+     (r"unknown label 2 of y \(sequence 0, position 2\): it is not one of the labels of the scores", [0, 1, 2])),
+    (lambda: posterior(np.zeros((3, 2)), labels=["O", "I-PER"], constraints="bio").predict(
+         known=[[None, "I-PER", None]]),
+     "sequence 0: no labelling agrees with 'known' and the constraints; the first position with none left is 1"),
+    (lambda: posterior(np.zeros((1, 2)), constraints=Constraints(end=[0], start=[1])).predict(),
+     "sequence 0: the model forbids every labelling"),
+)  # fmt: skip

@@ -16,9 +16,10 @@ from unittest import mock
 
 import pytest
 from internals import check_tags, main
+from refusals import refusals
 from sklearn.linear_model import LinearRegression
 
-from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
+from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline, metrics
 from sklearn_hocrf.datasets import load_conll, make_name_sentences
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.tagger import Tagger, export_tagger
@@ -131,7 +132,7 @@ def model_of_the_command():
 
 
 def refused(command, content=""):
-    """Raise a ValueError with the message of a command that is refused, for refusals.txt."""
+    """Raise a ValueError with the message of a command that is refused."""
     written = {"empty": b"\n\n", "single": b"a\n\nb\n", "narrow": b"a A\nb B\n", "iob1": b"a I-a\nb O\n"}
     written |= {"templates": b"B\nU:%t[0,0]\n", "wide": b"U:%x[0,1]\n", **model_of_the_command()}
     streams = {"stdin": io.TextIOWrapper(io.BytesIO(content.encode())), "stdout": io.TextIOWrapper(io.BytesIO())}
@@ -347,3 +348,41 @@ def test_long_lines_are_refused_in_little_memory(files, monkeypatch, capsys):
     assert (status, err) == (2, "hocrf tag: standard input, line 3: more than 1048576 characters\n")
     status, out, _ = tag(monkeypatch, capsys, "0" * (1 << 20) + "\n", files[2])
     assert status == 2  # one column, but a line
+
+
+test_refusals = refusals(
+    (lambda value: refused("tag model", value),
+     ("^hocrf tag: standard input, line 2: 1 columns, but the lines before have 2", "a\t1\nb\n"),
+     ("^hocrf tag: standard input, line 4: 1 columns, but the lines before have 2", "a\t1\n\n\nb\n"),
+     ("^hocrf tag: standard input, line 2: 1 columns, but the model reads 2", "\nb\n")),
+    (lambda value: refused(value, "a 1\n"),
+     ("^hocrf tag: .*absent.hocrf", "tag absent.hocrf"),
+     ("^hocrf tag: .*train", "tag train"),
+     ("^hocrf tag: .*No such file or directory: 'absent'", "tag model absent"),
+     ("^hocrf tag: --nbest must be at least 1, got 0$", "tag model --nbest 0")),
+    (refused,
+     ("narrow: 1 columns and the label, but the model reads 2 columns", "evaluate model narrow"),
+     ("^hocrf evaluate: .*empty", "evaluate model empty"),
+     ("single, line 1: one column, 'a', but the label is the last of two or more", "evaluate model single",
+      "fit single -o new"),
+     ("^hocrf fit: .*absent", "fit train -o new --templates absent"),
+     ("templates, line 2: %t", "fit train -o new --templates templates"),
+     ("the tokens have the columns .*, but the templates read 2", "fit narrow -o new --templates wide"),
+     ("^hocrf fit: .*empty", "fit empty -o new"),
+     ("train: The '--sigma' parameter of HighOrderCRF must be .*Got 0", "fit train -o new --sigma 0"),
+     ("train: The '--sigma' parameter of HighOrderCRF must be .*Got nan", "fit train -o new --sigma nan"),
+     ("train: The '--order' parameter of HighOrderCRF must be .*Got -1", "fit train -o new --order -1"),
+     ("argument --order: invalid int value: 'x'", "fit train -o new --order x"),
+     ("train: The '--l1' parameter of HighOrderCRF must be .*Got inf", "fit train -o new --l1 inf"),
+     (r"--constraints must be bio, bioes, .*, got bioe \(", "fit train -o new --constraints bioe"),
+     (r"^hocrf fit: train: 'B-...' \(sequence \d, position \d\) is forbidden by --constraints bioes; valid there: "
+      "'S-...'; the labels fit --constraints bio$", "fit train -o new --constraints bioes"),
+     (r"train: --constraints bmes: 'I-...' of y \(sequence \d, position \d\) is not a tag of scheme='bmes', whose "
+      "tags are 'O', 'B-label', .*; the labels fit --constraints bio$", "fit train -o new --constraints bmes"),
+     ("narrow: --constraints bio: 'A' .* is not a tag of scheme='bio', .*; correct the labels, or train without "
+      "--constraints$", "fit narrow -o new --constraints bio"),
+     (r"iob1: 'I-a' \(sequence 0, position 0\) is forbidden by --constraints bio; valid there: 'B-a'; the labels fit "
+      "--constraints iob1$", "fit iob1 -o new --constraints bio"),
+     ("^hocrf fit: train: --sigma=1e-200 is too small", "fit train -o new --sigma 1e-200")),
+    (lambda: metrics.nonsense, (AttributeError, "'sklearn_hocrf.metrics' has no attribute 'nonsense'$")),
+)  # fmt: skip

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import schemes
+from refusals import refusals
 
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.text import convert_tags, extract_segments, spans_from_tags, tags_from_spans, tokenize
+from sklearn_hocrf.text import TokenizedText, convert_tags, extract_segments, spans_from_tags, tags_from_spans, tokenize
 
 # letters of all widths: two UTF-16 units, a combining accent, right to left, a lone surrogate, spaces
 ALPHABET = "ab1_ .-\n\t\u00a0é\u0301中א\U0001f600\U0001d400\ud83d\u200c\u200d\u094d\u0915"
@@ -263,5 +264,83 @@ def test_segments_are_converted_back(data):
     assert convert_tags(rows, "segments", scheme) == tags
 
 
-# of refusals.txt
+# for refusals
 TOKENIZED = tokenize(["Please ship the order to me at last", "I,  you"])
+
+
+test_refusals = refusals(
+    (lambda misaligned: tags_from_spans(
+         tokenize(["by José M."], "\\w+|[^\\w\\s]"), [[(3, 7, "PER")]], misaligned=misaligned),
+     (r"text 0: span \(3, 7, 'PER'\) cuts 'e' at character 7 from its mark U\+0301, as the tokens do", "raise",
+      "expand", "contract", "drop")),
+    (lambda misaligned: tags_from_spans(
+         tokenize(["by José M."], "\\w+|[^\\w\\s]"), [[(7, 10, "PER")]], misaligned=misaligned),
+     ("cuts 'e' at character 7", "raise", "expand", "contract", "drop")),
+    (lambda: tokenize("text"), (TypeError, r"for one text: \[text\]")),
+    (lambda: tokenize(["a", None]), (TypeError, r"texts\[1\] must be a str, got None \(NoneType\)")),
+    (lambda args: tokenize(*args),
+     ("pattern is not a regular expression", (["a"], "(")),
+     (TypeError, r"pattern must be a regular expression or a function, got 3 \(int\)", (["a"], 3)),
+     (r"text 0: the token \(0, 0\) is empty", (["", "a b"], "\\w*")),
+     (r"text 0: the token \(1, 3\) .*overlaps", (["abc"], lambda text: [(0, 2), (1, 3)])),
+     (r"text 0: the token \(0, 4\) .*not in 0 \.\. 3", (["abc"], lambda text: [(0, 4)])),
+     (TypeError, "not integers", (["abc"], lambda text: [(0.0, 1.0)]))),
+    (lambda args: TokenizedText(*args),
+     ("offsets", ("abc", [(0, 0)]), ("abc", [(1, 3), (0, 1)]), ("abc", [(0, 9)]), ("abc", [0, 1]),
+      ("abc", [(0, 2), (1, 3)]), ("abc", [(-1, 1)])),
+     (TypeError, "offsets must be integers", ("abc", [(0.0, 1.0)])),
+     (TypeError, "text must be a str", (b"abc", [(0, 0)]), (b"abc", [(1, 3), (0, 1)]), (b"abc", [(0, 9)]),
+      (b"abc", [0, 1]), (b"abc", [(0, 2), (1, 3)]), (b"abc", [(-1, 1)]))),
+    (lambda value: tags_from_spans(TOKENIZED, value),
+     (r"""text 1: span \(4, 6, 'B'\) cuts the token 'you' \(4, 7\); misaligned="expand" takes the whole token""",
+      [[], [(0, 2, "A"), (4, 6, "B")]]),
+     (r"""text 0: span \(8, 15, 'ORD'\) cuts the token 'ship' \(7, 11\); misaligned="expand" takes the whole token""",
+      [[(8, 15, "ORD")], []]),
+     (r"""text 1: span \(2, 4, 'A'\) has no token; misaligned="drop" omits it""", [[], [(2, 4, "A")]]),
+     (r"text 1: span \(3, 7, 'A'\) begins or ends between tokens;", [[], [(3, 7, "A")]]),
+     (r"text 1: the spans \(0, 2, 'A'\) and \(1, 2, 'B'\) overlap", [[], [(0, 2, "A"), (1, 2, "B")]]),
+     ("overlap", [[], [(0, 2, "A"), (0, 2, "A")]]),
+     (r"text 1: span \(4, 8, 'A'\) ends after the text, which has 7 characters", [[], [(4, 8, "A")]]),
+     (r"spans has the segment \(4, 4, 'A'\) \(text 1, position 0\), but 0 <= start < stop", [[], [(4, 4, "A")]]),
+     (TypeError, r"\(0, 1\) of spans \(text 1, position 0\) is not a segment \(start, stop, label\)", [[], [(0, 1)]]),
+     (TypeError, r"text 1: span \(0, 1, 7\) has a label that is not a string", [[], [(0, 1, 7)]]),
+     ("has the label 'O'", [[], [(0, 1, "O")]]),
+     ("has the label ''", [[], [(0, 1, "")]]),
+     ("spans has 1 lists, but tokenized has 2 texts", [[]]),
+     (TypeError, r"text 1: spans must be a list of \(start, stop, label\), got 'A'", [[], "A"])),
+    (lambda: tags_from_spans(TOKENIZED, [[(7, 9, "A"), (9, 11, "B")], []], misaligned="expand"),
+     r"text 0: the spans \(7, 9, 'A'\) and \(9, 11, 'B'\), expanded, overlap in the token 'ship' \(7, 11\)"),
+    (lambda: tags_from_spans(TOKENIZED, [[], [(0, 1, None)]], scheme="runs"),
+     r"text 1: span \(0, 1, None\) has no label"),
+    (lambda: tags_from_spans(TOKENIZED, [[], []], scheme="bilo"), "scheme must be one of 'runs', 'bio'"),
+    (lambda: tags_from_spans(TOKENIZED, [[], []], misaligned="strict"),
+     "misaligned must be one of 'raise', 'expand', 'contract', 'drop'"),
+    (lambda: tags_from_spans(TOKENIZED[0], [[]]), (TypeError, r"a single one: pass \[tokenized\]")),
+    (lambda: spans_from_tags([["a"]], [["O"]]), (TypeError, r"tokenized\[0\] must be a TokenizedText")),
+    (lambda: spans_from_tags(TOKENIZED, [["O"] * 8]), "tokenized has 2 sequences, but y has 1"),
+    (lambda: spans_from_tags(TOKENIZED, [["O"] * 8, ["O"]]), "sequence 1 has 3 tokens in tokenized, but 1 in y"),
+    (lambda: spans_from_tags(TOKENIZED, [["O"] * 8, ["O", "X", "O"]], scheme="bio"), "'X' of y"),
+    (lambda: spans_from_tags(TOKENIZED, [[], [(2, 4, "A")]], scheme="segments"),
+     r"y has the segment \(2, 4, 'A'\) \(sequence 1, position 0\), beyond the 3 tokens of tokenized"),
+    (lambda: spans_from_tags(TOKENIZED, [["O"] * 8, ["B-A", "O", "O"]], probability=[[], [0.5, 1]]),
+     r"probability\[1\] \(sequence 1\) has shape \(2,\)"),
+    (lambda: spans_from_tags(TOKENIZED, [["O"] * 8, ["O"] * 3], probability=[[]]),
+     "probability has 1 sequences, but y has 2"),
+    (lambda args: convert_tags(*args),
+     ("source must be one of 'runs', 'bio'", ([["B-X"]], "segment", "bio")),
+     ("target must be one of", ([["B-X"]], "bio", "conll")),
+     ("'Z-X' .*sequence 1, position 1", ([["B-X"], ["O", "Z-X"]], "bio", "bioes")),
+     ("sequence 0, position 1", ([["B-X", None]], "bio", "bioes"))),
+    (lambda value: convert_tags([value], "segments", "bio"),
+     (TypeError, "'B-X' of y .*sequence 0.* is not a segment", ["B-X"]),
+     (r"y\[0\] \(sequence 0\) has no segment at token 1: pass lengths", [(0, 1, "X"), (2, 3, "X")]),
+     ("overlap", [(0, 2, "X"), (1, 3, "X")]),
+     (TypeError, r"span \(2, 3, 7\) has a label that is not a string", [(0, 2, "X"), (2, 3, 7)])),
+    (lambda: convert_tags([[], [(0, 2, "X")]], "segments", "bio", lengths=[3, 1]),
+     r"y\[1\] \(sequence 1\) has a segment that ends at 2, but lengths\[1\] is 1"),
+    (lambda lengths: convert_tags([[(0, 2, "X")]], "segments", "bio", lengths=lengths),
+     ("lengths has 2 numbers, but y has 1 sequences", [3, 1]),
+     (r"lengths\[0\] is '3'", ["3"])),
+    (lambda: convert_tags([["B-X"]], "bio", "bio", lengths=[1]),
+     "lengths are those of sequences with segments, but source='bio'"),
+)  # fmt: skip

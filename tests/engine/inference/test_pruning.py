@@ -22,6 +22,7 @@ from internals import (
     train_level_zero,
 )
 from mask_cases import Fixed, of_mask
+from refusals import refusals
 from segment_cases import EXTREME, is_possible
 from sklearn.exceptions import ConvergenceWarning
 
@@ -404,3 +405,8 @@ def test_sparse_weights_and_tied_ones(data):
     names = tied.feature_names_in_.tolist()
     left, right = ([names.index(f"{t}{name}") for name in names if name[0] != "t"] for t in ("", "t"))
     np.testing.assert_array_equal(tied.coef_.toarray()[:, left], tied.coef_.toarray()[:, right])
+
+
+test_refusals = refusals(
+    (lambda: HighOrderCRF(pruning=True).fit([[["w"]]], [["a"]]), "pruning must be an integer"),
+)  # fmt: skip

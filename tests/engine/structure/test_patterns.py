@@ -9,6 +9,7 @@ from cases import of_history
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import all_patterns, given_patterns, observed_patterns
+from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
@@ -146,3 +147,10 @@ def test_many_long_patterns_are_told_before_the_work(estimator, scheme):
         with pytest.raises(UserWarning, match="131,070 label patterns of up to 16 labels"):
             HighOrderCRF(max_order=15, patterns="all").fit(X, [labels])
         assert len(estimator(max_order=2, **scheme).fit(X, [y]).patterns_) == 6
+
+
+test_refusals = refusals(
+    (lambda: all_patterns(26, 4), "1,000,000 patterns of 26 labels up to max_order=4;"),
+    (lambda: all_patterns(26, 400), "1,000,000 patterns of 26 labels up to max_order=400;"),
+    (lambda: all_patterns(26, 100000), "1,000,000 patterns of 26 labels up to max_order=100000;"),
+)  # fmt: skip

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from refusals import refusals
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -64,3 +65,30 @@ def test_searches_over_solvers():
     with warnings.catch_warnings(action="ignore"):
         search = GridSearchCV(HighOrderCRF(random_state=0), grid, cv=2, error_score="raise").fit(X, Y)
     assert repr(search.best_params_["solver"]) in {"SGD(step_size=0.1)", "SGD(step_size=0.3)"}
+
+
+test_refusals = refusals(
+    (lambda: LBFGS(tol=1),
+     (TypeError, r"^LBFGS has no tol: pass tol to the estimator, as in HighOrderCRF\(tol=\.\.\.\)$")),
+    (lambda: LBFGS(max_iter=1),
+     (TypeError, r"^LBFGS has no max_iter: pass max_iter to the estimator, as in HighOrderCRF\(max_iter=\.\.\.\)$")),
+    (lambda: LBFGS(verbose=1),
+     (TypeError, r"^LBFGS has no verbose: pass verbose to the estimator, as in HighOrderCRF\(verbose=\.\.\.\)$")),
+    (lambda: LBFGS(random_state=1),
+     (TypeError,
+      r"^LBFGS has no random_state: pass random_state to the estimator, as in HighOrderCRF\(random_state=\.\.\.\)$")),
+    (lambda: LBFGS(0.001), (TypeError, "positional argument")),
+    (lambda: LBFGS(step=1), (TypeError, "^LBFGS has no setting 'step'$")),
+    (lambda: SGD(tol=1), (TypeError, r"^SGD has no tol: pass tol to the estimator, as in HighOrderCRF\(tol=\.\.\.\)$")),
+    (lambda: SGD(max_iter=1),
+     (TypeError, r"^SGD has no max_iter: pass max_iter to the estimator, as in HighOrderCRF\(max_iter=\.\.\.\)$")),
+    (lambda: SGD(verbose=1),
+     (TypeError, r"^SGD has no verbose: pass verbose to the estimator, as in HighOrderCRF\(verbose=\.\.\.\)$")),
+    (lambda: SGD(random_state=1),
+     (TypeError,
+      r"^SGD has no random_state: pass random_state to the estimator, as in HighOrderCRF\(random_state=\.\.\.\)$")),
+    (lambda: SGD(0.001), (TypeError, "positional argument")),
+    (lambda: SGD(step=1), (TypeError, "^SGD has no setting 'step'$")),
+    (lambda: LBFGS(callback=3), "callback must be None or a callable, got 3"),
+    (lambda: SGD(callback=3), "callback must be None or a callable, got 3"),
+)  # fmt: skip

@@ -20,6 +20,7 @@ from internals import (
     shortest_subgradient,
 )
 from numpy.testing import assert_allclose
+from refusals import refusals
 from scipy.optimize import minimize, rosen, rosen_der
 
 
@@ -46,7 +47,7 @@ class Logistic(Objective):
 
 
 class Picky(Objective):
-    """A function that is known at one point only; refusals.txt asks it."""
+    """A function that is known at one point only, for refusals."""
 
     def value_gradient(self, w):
         if w.any():
@@ -695,3 +696,8 @@ def test_shifted_memory_is_that_of_the_shifted_function():
     )
     shifted.shift(np.full(6, -1e6))
     assert len(shifted) == 0
+
+
+test_refusals = refusals(
+    (lambda: LBFGSMinimizer().solve(Picky(), Penalty(1.0), np.zeros(3)), "w must be 0"),
+)  # fmt: skip

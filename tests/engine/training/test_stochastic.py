@@ -28,6 +28,7 @@ from internals import (
     shortest_subgradient,
     shuffled_minibatches,
 )
+from refusals import refusals
 from scipy import sparse
 from segment_cases import (
     MIXED,
@@ -655,3 +656,17 @@ def test_estimators_say_what_does_not_fit(words):
             HighOrderCRF(solver=solver, objective="local_feature_matching").fit(*words)
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
         HighOrderCRF(solver="sgd", max_iter=1, random_state=0).fit(*words)
+
+
+test_refusals = refusals(
+    (lambda: sgd(validation_fraction=0.9).solve(rows(1), Penalty(1.0), np.zeros(25)), "leaves none for training"),
+    (lambda: SGD(batch_size=0), "batch_size must be an integer >= 1, got 0"),
+    (lambda: SGD(step_size=0.0), "step_size must be None or a number > 0"),
+    (lambda: SGD(step_size=np.inf), "step_size must be None or a number > 0"),
+    (lambda: SGD(validation_fraction=1.0), r"validation_fraction must be a number in \[0, 1\)"),
+    (lambda: SGD(n_iter_no_change=0), "n_iter_no_change"),
+    (lambda: SGD(n_sequences=0), "n_sequences"),
+    (lambda: SGD(batch_size=2.5), "batch_size must be an integer >= 1, got 2.5"),
+    (lambda: SGD(step_size="big"), "step_size must be None or a number > 0, got 'big'"),
+    (lambda: SGD(validation_fraction=np.nan), "validation_fraction"),
+)  # fmt: skip

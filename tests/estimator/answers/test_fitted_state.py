@@ -22,16 +22,19 @@ from internals import (
     FeatureMap,
     FittedModel,
     LengthBlock,
+    PatternTable,
     SegmentLayout,
     SegmentRules,
+    TokenColumn,
     WeightLayout,
     base,
     given_patterns,
 )
+from refusals import refusals
 from sklearn.exceptions import ConvergenceWarning, InconsistentVersionWarning
 
 import sklearn_hocrf
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, SequenceBatch
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
@@ -292,7 +295,7 @@ def test_predictions_beside_refits_are_old_or_new_ones(crf):
 # --- what solvers return ----------------------------------------------------------------------------------------------
 
 
-# of refusals.txt
+# for refusals
 def chain(**parts):
     arguments = {
         "patterns": PATTERNS,
@@ -303,3 +306,32 @@ def chain(**parts):
         "extra_columns": np.array([2]),
     }
     return WeightLayout(*(parts.get(name, value) for name, value in arguments.items()))
+
+
+test_refusals = refusals(
+    (lambda params: chain(**params),
+     ("must", {"pair_feature": np.array([0, 1, 9])}, {"pair_feature": np.array([-1, 0, 1])},
+      {"pair_feature": np.array([0.0, 1.0, 0.5])}, {"pair_feature": np.array([[0, 1, 1]])},
+      {"pair_pattern": np.array([0, 1, 9])}, {"pair_pattern": np.array([-1, 0, 1])},
+      {"pair_pattern": np.array([0.0, 1.0, 0.5])}, {"pair_pattern": np.array([[0, 1, 1]])},
+      {"bias_pattern": np.array([0, 1, 9])}, {"bias_pattern": np.array([-1, 0, 1])},
+      {"bias_pattern": np.array([0.0, 1.0, 0.5])}, {"bias_pattern": np.array([[0, 1, 1]])},
+      {"extra_columns": np.array([0, 1, 9])}, {"extra_columns": np.array([-1, 0, 1])},
+      {"extra_columns": np.array([0.0, 1.0, 0.5])}, {"extra_columns": np.array([[0, 1, 1]])}),
+     (".", {"pair_feature": np.array([0, 1])}, {"bias_pattern": np.array([2, 0])},
+      {"features": FEATURES._replace(attribute=np.array([0, 3]))},
+      {"features": FEATURES._replace(channel=np.array([0, 1]))},
+      {"features": FEATURES._replace(channel=np.array([0]))},
+      {"features": FEATURES._replace(sort_key=np.array([["a"]]))},
+      {"patterns": PATTERNS._replace(labels=PATTERNS.labels + 1)},
+      {"patterns": PATTERNS._replace(labels=PATTERNS.labels[::-1])},
+      {"patterns": PATTERNS._replace(labels=PATTERNS.labels[:-1])},
+      {"patterns": PATTERNS._replace(labels=PATTERNS.labels[:, 1:])},
+      {"patterns": PATTERNS._replace(lengths=PATTERNS.lengths[::-1])},
+      {"patterns": PATTERNS._replace(lengths=PATTERNS.lengths + 1)},
+      {"patterns": PatternTable(np.repeat(PATTERNS.labels, 2, axis=0), np.repeat(PATTERNS.lengths, 2))},
+      {"patterns": PatternTable(np.empty((0, 1), np.int32), np.empty(0, np.int32))})),
+    (lambda value: SequenceBatch([0, 2], [0, 1, 2], [0, 0], None, 1,
+         columns={"w": TokenColumn(np.array(value, np.int32), np.array(["a", "b"], dtype=object))}),
+     ("column 'w'", [0, 2], [-2, 0], [0])),
+)  # fmt: skip

@@ -18,6 +18,7 @@ from internals import (
     read_training_sequences,
 )
 from numpy.testing import assert_allclose, assert_array_equal
+from refusals import refusals
 from scipy import sparse
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to_segments, to_weights
 from sklearn.pipeline import make_pipeline
@@ -288,9 +289,26 @@ def test_arrays_beside_other_transformers():
     assert with_texts.n_attributes == 0  # raw tokens have no features of their own
 
 
-# of refusals.txt
+# for refusals
 def mixed():
     """Return a batch with sparse features 0 and 2, and dense ones 1 and 3."""
     sparse_part = SequenceBatch([0, 2, 2, 5], [0, 1, 2, 2, 4, 5], [0, 2, 0, 2, 2], [1, 2, 3, 4, 5], 4)
     dense = DenseColumns([1, 3], np.arange(10, dtype=np.float32).reshape(5, 2))
     return sparse_part._replace(dense=dense)
+
+
+test_refusals = refusals(
+    (lambda: SequenceFeatureExtractor([(("v", 0), ("w", 0))]).fit(TOKENS), "joins a field of arrays"),
+    (lambda: SequenceFeatureExtractor([("f", 0)], token_features={"f": ("v", len)}).fit(TOKENS), "which holds arrays"),
+    (lambda dense: mixed()._replace(dense=dense),
+     (r"shape \(4, 2\), not \(5, 2\)", DenseColumns([1, 3], np.zeros((4, 2)))),
+     (r"shape \(5, 3\), not \(5, 2\)", DenseColumns([1, 3], np.zeros((5, 3)))),
+     ("must be in ascending order", DenseColumns([3, 1], np.zeros((5, 2)))),
+     (r"must lie in \[0, 4\)", DenseColumns([1, 4], np.zeros((5, 2)))),
+     ("must not have sparse entries", DenseColumns([1, 2], np.zeros((5, 2))))),
+    (lambda value: SequenceFeatureExtractor([("v", 0), ("w", 0)]).fit(TOKENS).transform(value),
+     ("field 'v' held arrays of 3 numbers in fit, but holds arrays of 2 numbers", [[], [token("a", 1, 2)]]),
+     ("field 'v' held arrays of 3 numbers in fit, but holds text", [[{"w": "a", "v": "text"}]]),
+     ("field 'w' held text in fit, but holds arrays of 1 numbers", [[{"w": np.ones(1), "v": None}]])),
+    (lambda: SequenceFeatureExtractor([("v", 0)]).fit([[token("a")]]), "array without numbers"),
+)  # fmt: skip

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from refusals import refusals
 from registry import LETTERS, SCHEMES, hide, hide_tag, written
 from test_known import random_words
 
@@ -205,3 +206,20 @@ def test_segments_that_end_at_missing_labels():
         long = HighOrderSemiCRF(segment_length=6).fit(X, y)
     found = [model.log_likelihood(X[:1], [["a"] * 3 + ["b"] * 3])[0] for model in (short, long)]
     assert found[0] == -np.inf < found[1]
+
+
+test_refusals = refusals(
+    (lambda value: HighOrderCRF().fit([[["a"], ["b"], ["c"]], [["b"], ["a"]]], [value, None]),
+     ("y has no known labels", [None] * 3),
+     ("y has only missing labels: no token or segment has a known label", [{"x", "y"}] * 3),
+     (r"y has an empty set \(sequence 0, position 1\)", ["x", set(), "y"]),
+     ("y has only one class, 'x', but needs at least 2 distinct labels", ["x", None, "x"]),
+     (TypeError, r"sortable together, but 3 \(sequence 0, position 2\)", ["x", None, 3]),
+     (r"y contains NaN \(sequence 0, position 2\)", ["x", None, float("nan")])),
+    *((lambda method=method: getattr(
+           HighOrderCRF(solver="sgd", constraints=Constraints(forbid=[("a", "b", "a"), ("a", "a", "a")])), method)(
+           [[["v"], ["w"], ["v"]]] * 3, [["a", "b", "b"], ["b", "b", "a"], ["a", None, "a"]],
+           sample_weight=[0, 1, 1]),
+       "^sequence 2: no labelling agrees with y and the constraints; .* is 2$")
+      for method in ("fit", "partial_fit")),
+)  # fmt: skip

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from internals import SequenceBatch
+from refusals import refusals
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -414,3 +415,12 @@ def test_a_stream_of_raw_tokens(estimator):
     assert not hasattr(crf, "feature_names_in_")
     first = clone(crf).partial_fit(extractor.transform(WORDS[:2]), Y[:2], CLASSES)
     assert first.coef_.nnz < crf.coef_.nnz
+
+
+test_refusals = refusals(
+    (lambda: HighOrderCRF(solver="sgd").partial_fit([[["w"]] * 3], [list("aba")]).set_params(n_jobs="a").partial_fit(
+         [[["w"]] * 3], [list("aba")]),
+     "The 'n_jobs' parameter"),
+    (lambda: hashed(min_count=2).fit(TEXTS), "min_count=2 needs a vocabulary"),
+    (lambda n_features: hashed(n_features=n_features).transform(TEXTS), ("n_features", 0, True, 2.5, 2 ** 31)),
+)  # fmt: skip

@@ -20,6 +20,7 @@ from internals import (
     weight_groups,
     with_blocks,
 )
+from refusals import refusals
 from registry import values_of
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -230,3 +231,20 @@ def test_values_at_the_bounds():
     free = HighOrderCRF(sigma_reg={("patterns", 0): np.inf, None: 1}, l1_reg={None: 0}).fit(X, Y)
     assert free.optimality_gap_ == np.inf
     assert not FitSteps(HighOrderCRF(l1_reg={None: 0})).choose_training().prior.penalty(free._state.layout).is_sparse
+
+
+test_refusals = refusals(
+    (lambda sigma_reg: HighOrderCRF(sigma_reg=sigma_reg).fit(X, Y),
+     ("sigma_reg, key 'w=': sigma_reg must be a number > 0", {"w=": 0.0, None: 1.0}),
+     ("sigma_reg, key 'w=': .* is too small", {"w=": 1e-300, None: 1.0}),
+     ("sigma_reg is an empty mapping", {})),
+    (lambda: HighOrderCRF(l1_reg={None: np.inf}).fit(X, Y), "l1_reg, key None: l1_reg must be a finite number >= 0"),
+    (lambda sigma_reg: HighOrderCRF(sigma_reg={None: 1.0, "end=": sigma_reg}).fit(X, Y),
+     ("sigma_reg.*'end='", -1.0, np.nan, "1", None, True, [1.0], np.ones(2), 1j, 10 ** 400)),
+    (lambda l1_reg: HighOrderCRF(l1_reg={None: 1.0, "end=": l1_reg}).fit(X, Y),
+     ("l1_reg.*'end='", -1.0, np.nan, "1", None, True, [1.0], np.ones(2), 1j, 10 ** 400)),
+    (lambda value: HighOrderCRF().__setstate__(
+         {**HighOrderCRF(sigma_reg={None: 1.0}).fit(X, Y).__getstate__(), **{"sigma_reg": value}}),
+     ("keys and values|zip", {}, {"keys": [None]}, {"keys": 1, "values": 2}, {"keys": [[]], "values": [1.0]},
+      {"keys": [], "values": [1]})),
+)  # fmt: skip

@@ -9,6 +9,7 @@ import segment_oracle as so
 from cases import of_history
 from internals import MarginalPass, Mask, schemes
 from mask_cases import FAMILIES, check_answers
+from refusals import refusals
 from segment_cases import to_segments
 from sklearn.base import clone
 
@@ -246,3 +247,87 @@ def test_constraints_are_parameters_as_others_are():
     crf = HighOrderCRF(constraints=constraints)
     crf.set_params(constraints__end=None)
     assert crf.constraints.end is None
+
+
+test_refusals = refusals(
+    (lambda args: fit(*args),
+     (r"""^sequence 1, position 2: 'I-a' after 'O' is forbidden by constraints="bio"; text\.convert_tags\(y, "bio", """
+      r'"bio"\) repairs such tags, and HighOrderSemiCRF\(scheme="bio"\) reads it as a begin',
+      ([["O", "B-a"], ["O", "O", "I-a", "O"]], "bio")),
+     (r"""^sequence 1, position 0: 'I-a' at the start of a sequence is forbidden by constraints="bio"; """
+      r"text\.convert_tags\(y, ", ([["O", "B-a"], ["I-a", "O"], ["O", "I-a"]], "bio")),
+     (r"""^sequence 1, position 1: 'B-a' at the end of a sequence is forbidden by constraints="bioes"; """
+      r'text\.convert_tags\(y, "bioes", "bioes"\) repairs such tags, and HighOrderSemiCRF\(scheme="bioes"\) also '
+      "reads such tags", ([["O", "S-a"], ["O", "B-a"]], "bioes")),
+     (r"^sequence 0, position 4: the run of labels \('a', 'b', 'c'\) is forbidden by "
+      r"constraints=Constraints\(forbid=", ([["a", "b", "a", "b", "c"], ["c", "a"]], Constraints([("a", "b", "c")]))),
+     ("^sequence 0, position 0: 'a' at the start of a sequence is forbidden", ([["a", "b"]], Constraints(start=["b"]))),
+     ("^sequence 1, position 1: 'b' after 'b' is forbid",
+      ([["a", "b"], ["b", "b"]], Constraints(allow=[("a", "b"), ("b", "a")]))),
+     (r"""^'B-O' of the labels \(constraints="bio"\) has the label 'O', which only the tag 'O' may have$""",
+      ([["O", "B-a"], ["B-O", "O"]], "bio"))),
+    (lambda value: fit([["a", "b"], ["b", "a"]], value),
+     (r"constraints name labels that the model does not have: \['x', 'y'\]", Constraints([("a", "x"), ("x", "y")])),
+     (r"does not have: \['z'\]", Constraints(start=["z", "a"])),
+     (r"""'a' of the labels \(constraints="bio"\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', """,
+      "bio"),
+     (r"forbid of Constraints must have tuples of two or more labels, got \('a',\)", Constraints([("a",)])),
+     ("forbid of Constraints must have tuples of two or more labels, got 'ab'", Constraints(["ab"])),
+     ("allow of Constraints must have pairs of labels", Constraints(allow=[("a", "b", "a")])),
+     ("allow and forbid of Constraints exclude each other", Constraints([("a", "b")], allow=[("a", "b")])),
+     ("start of Constraints must be a list of labels, got 'a'", Constraints(start="a")),
+     ("end of Constraints is empty", Constraints(end=[])),
+     ("forbid of Constraints is a list_iterator, which can be read only once", Constraints(iter([("a", "b")]))),
+     ("The 'constraints' parameter of HighOrderCRF must be .* an instance of", Constraints),
+     ("The 'constraints' parameter of HighOrderCRF must be", lambda left, right: True, "iob", 3)),
+    (lambda: fit(
+         [["a", "c"], ["b", "a"]], Constraints([("a", "b")]), patterns=[("a", "c"), ("c", "a", "b")], max_order=2),
+     r"patterns: \('c', 'a', 'b'\) can never occur, because constraints=Constraints"),
+    (lambda forbidden: Questions("chain", 3).model.layout.replaced(forbidden=[forbidden]),
+     ("a forbidden run must have two or more labels", (0,), (0, 9), (0, -1), (0, "a"))),
+    (lambda: HighOrderCRF(2, history="segments", constraints=Constraints([("a", "b", "a")])).fit(
+         [[["w"]] * 5], [list("abbba")]),
+     r"sequence 0, position 4: the run of labels \('a', 'b', 'a'\) is forbidden"),
+    (lambda: HighOrderCRF(2, history="segments", constraints=Constraints([("b", "b")])).fit(
+         [[["w"]] * 4, [["w"]] * 4], [list("aaba"), list("aabb")]),
+     "sequence 1, position 3: 'b' after 'b' is forbidden"),
+    (lambda params: HighOrderCRF(2, history="segments", **params).fit([[["w"]] * 3], [list("aba")]),
+     (r"forbid of Constraints: \('a', 'b', 'b'\) cannot occur with history='segments'",
+      {"constraints": Constraints([("a", "b", "b")])}),
+     (r"pattern \('b', 'a', 'a'\) cannot occur with history='segments'", {"patterns": [("b", "a", "a")]})),
+    (lambda value: HighOrderCRF(2, history="segments", constraints="bio").fit([[["w"]] * 3], [value]),
+     ("'B-P' is a tag, and the label of segments", ["B-B-P", "B-P", "O"]),
+     ("position 2: 'I-P' after 'O' is forbidden", ["B-P", "O", "I-P"])),
+    (lambda: HighOrderCRF(2, history="segments", constraints="bio", patterns=[("B-P", "O")]).fit(
+         [[["w"]] * 3], [["B-P", "I-P", "O"]]),
+     r"pattern \('B-P', 'O'\) is neither a tag, nor a pair of tags"),
+    (lambda: HighOrderCRF(2, history="segments").fit([[["w"]] * 3], [list("aba")]).pattern_marginals(
+         [[["w"]]], [("b", "b", "a")]),
+     r"pattern \('b', 'b', 'a'\) cannot occur"),
+    (lambda: HighOrderCRF(2, solver="sgd").partial_fit([[["w"]] * 3], [list("aba")]).set_params(
+         history="segments").partial_fit([[["w"]] * 3], [list("aba")]),
+     "history='segments' differs from the first call"),
+    (lambda: HighOrderSemiCRF(constraints=Constraints([("a", "b")])).fit([[["w"]] * 5], [["a", "a", "a", "b", "b"]]),
+     "sequence 0, position 3: 'b' after 'a' is forbidden"),
+    (lambda: HighOrderSemiCRF(constraints="bio", scheme="bio").fit([[["w"]]], [["O"]]),
+     "applies to token tags. HighOrderSemiCRF labels segments"),
+    (lambda segment_length: HighOrderSemiCRF(segment_length=segment_length).fit(
+         [[["w"]] * 4, [["w"]] * 2], [["a", "a", "b", "a"], ["a", "a"]]),
+     (r"segment \(2, 3, 'b'\) of sequence 0 of y has 1 tokens, but segment_length requires 2", (2, None)),
+     ("segment_length names the label 'c', which the training data do not have", {"c": (2, None)}),
+     (r"segment_length maps labels to an integer >= 1.*got 'a': \(0, None\)", {"a": (0, None)}),
+     (r"segment_length maps labels .*got 'a': \(inf, None\)", {"a": (np.inf, None)}),
+     (r"segment_length maps labels .*got 'a': \(3, 2\)", {"a": (3, 2)}),
+     (r"segment_length maps labels .*got 'a': \(1, 2, 3\)", {"a": (1, 2, 3)}),
+     (r"segment_length must be an integer >= 1, inf or a pair.*got \(0, None\)", (0, None)),
+     (r"segment_length must be .*got \(True, 3\)", (True, 3)),
+     (r"segment_length must be .*got \(3, 2\)", (3, 2)),
+     (r"segment_length must be .*got \(2,\)", (2,))),
+    (lambda: HighOrderSemiCRF(scheme="bio", segment_length={"O": (2, None)}).fit([[["w"]]], [["O"]]),
+     "every O token is a segment of length 1"),
+    *((lambda method=method: getattr(
+           fit([["a", "b"], ["a", "b", "c", "b"]], Constraints(start=["a"], end=["b"])), method)(
+           [[["w"]] * 2, [["w"]]]),
+       "sequence 1: the model forbids every labelling of it")
+      for method in ("predict", "predict_marginals")),
+)  # fmt: skip

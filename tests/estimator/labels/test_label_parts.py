@@ -14,6 +14,7 @@ from internals import (
     Mask,
     _Descent,
 )
+from refusals import refusals
 from scipy.special import log_softmax
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -256,3 +257,30 @@ def test_one_segment_label():
     assert crf.label_parts_.tolist() == ["any"]
     alone = HighOrderSemiCRF(scheme="bio", label_parts=lambda label: ["any"]).fit(x[1:], y[1:])
     assert len(alone.label_parts_) == 0
+
+
+test_refusals = refusals(
+    (lambda parts: level_zero_with_parts(0)[0].replaced(parts=parts),
+     ("parts", LabelParts([0, 1, 2], [0, 2], 2), LabelParts([0, 1], [0], 1),
+      LabelParts([0, 2, 1, 2, 2, 2, 2], [0, 1], 2))),
+    *((lambda label_parts, function=function: function(label_parts=label_parts).fit(X, Y),
+       (TypeError, r"an iterable of parts for each label, got 'N\|Gen\|Pl' for the label", lambda label: label),
+       (TypeError, "got None for the label", lambda label: None),
+       (TypeError, "got 'X' for the label 'X'", {"X": "X"}),
+       (TypeError, "got a mapping, {'Case': 'Gen'}, for the label .*give its items", lambda label: {"Case": "Gen"}),
+       (TypeError, "got a mapping", {"X": {"Case": "Gen"}}),
+       ("'X' a .*iterator, which can be read only once", {"X": iter("X")}),
+       (TypeError, r"the part \['N\|Gen\|Pl'\] of the label 'N\|Gen\|Pl' is not hashable", lambda label: [[label]]),
+       (r"the label 'N\|Gen\|Pl' has a part that is missing, None", lambda label: [None]),
+       ("missing, nan", lambda label: [float("nan")]),
+       (TypeError, "sortable together, but 'a' and 1 are not", lambda label: ["a", 1]),
+       (r"contains none of the labels \['N.*its keys are \['y'\]", {"y": ["a"]}),
+       (TypeError, "sortable together", lambda label: ["x" * 10 ** 6, 1]))
+      for function in (HighOrderCRF, HighOrderSemiCRF)),
+    *((lambda function=function: function(
+           label_parts=split, sigma_reg={("patterns", 0): 1.0, ("patterns", 1): 1.0}).fit(
+           [[[name for name in row if tag != "X" or name != "on"] for row, tag in zip(rows, tags, strict=True)]
+           for rows, tags in zip(X, Y, strict=True)], Y),
+       "has no key for the weight of the feature")
+      for function in (HighOrderCRF, HighOrderSemiCRF)),
+)  # fmt: skip

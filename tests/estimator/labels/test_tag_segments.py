@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.inspection import SegmentsDisplay
@@ -136,3 +137,13 @@ def test_a_threshold_gives_probabilities_in_any_case(estimator):
     likely = {(n, *row[:3]) for n, table in enumerate(crf.predict_segments(X, threshold=0.5)) for row in table.tolist()}
     apart = sorted(likely)
     assert all(one[0] < other[0] or one[2] <= other[1] for one, other in itertools.pairwise(apart))
+
+
+test_refusals = refusals(
+    (lambda: HighOrderCRF().fit([[["x"], ["y"], ["z"]]], [["B-PER", "PER", "O"]]).predict_segments([[["x"]]]),
+     r"the label 'B-PER' looks like a tag, but .* \('PER' is not a tag\): name"),
+    *((lambda threshold, function=function: function().fit(*random_data(0, ["a", "b"])).predict_segments(
+           [[["Ann"]]], threshold=threshold),
+       (r"threshold must be a probability, a number in \[0, 1\], or None", -0.1, 1.5, np.nan, "0.5", True))
+      for function in (HighOrderCRF, HighOrderSemiCRF)),
+)  # fmt: skip
