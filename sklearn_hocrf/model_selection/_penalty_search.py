@@ -38,7 +38,16 @@ from ._groups import (
     training_data,
     used_parts,
 )
-from ._order_search import Course, OrderSearch, Step, attributes_of, best_index, columns_of_params
+from ._order_search import (
+    AUTO_ORDERS,
+    MOST_IN_VAIN,
+    Course,
+    OrderSearch,
+    Step,
+    attributes_of,
+    best_index,
+    columns_of_params,
+)
 
 N_FOLDS = 5
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
@@ -191,7 +200,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         "estimator": [BaseSequenceLabeler, Pipeline],
         "cv": ["cv_object", StrOptions({"shuffled"})],
         "penalty_groups": [str, list, tuple],
-        "orders": ["array-like", None],
+        "orders": ["array-like", StrOptions({"auto"}), None],
         "bounds": [tuple, list],
         "learn_l1": ["boolean"],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
@@ -208,7 +217,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         *,
         cv: Any = "shuffled",
         penalty_groups: Any = "order",
-        orders: Sequence[int] | None = None,
+        orders: Sequence[int] | str | None = None,
         bounds: tuple[float, float] = (0.01, 100.0),
         learn_l1: bool = False,
         max_steps: int = 20,
@@ -270,7 +279,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
-        course = Course(self)
+        course = Course(self, len(self._orders()))
         X, y, weight, splits, whole = self._prepared(X, y, groups, sample_weight)
         whole = training_data(self.estimator, X, y, weight) if whole is None else whole
         course.reading = course.elapsed()
@@ -278,18 +287,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         parts = [split_data(self.estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         with one_blas_thread():
-            for order in self._orders():
-                if not course.searches or course.left() > 0:
-                    self._begin(order, whole, parts, course, tasks)
-            best = None
-            for number, search in enumerate(course.searches):
-                if not tasks.is_stopped and course.share(number):
-                    search.run(best)
-                    best = best if search.best is search.steps[0] else search  # the last one that has gained
-                tasks.end_order(search.task)
-        steps = course.steps
-        attributes = attributes_of(steps, self._prefix, self.orders is not None)
-        self._warn_of_steps(steps)
+            run = self._run_rising if isinstance(self.orders, str) else self._run_given
+            run(whole, parts, course, tasks)
+        attributes = attributes_of(course.steps, self._prefix, self.orders is not None)
+        self._warn_of_orders(course, whole)
+        self._warn_of_steps(course.steps)
         if self.refit:
             attributes |= self._refit(X, y, sample_weight, attributes["best_params_"], tasks)
         for name in {"best_estimator_", "refit_time_"} - set(attributes):  # of an earlier fit
@@ -353,8 +355,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         least, most = UTMOST_BOUNDS
         needed = f"two numbers low < high from {least:g} to {most:g}"
         check(valid and least <= bounds[0] < bounds[1] <= most, "bounds", needed, self.bounds)
-        valid = self.orders is None or (len(self.orders) > 0 and all(is_integer(k) and k >= 0 for k in self.orders))
-        check(valid, "orders", "None or a list of integers >= 0", self.orders)
+        if not isinstance(self.orders, str):
+            valid = self.orders is None or (len(self.orders) > 0 and all(is_integer(k) and k >= 0 for k in self.orders))
+            check(valid, "orders", 'None, "auto" or a list of integers >= 0', self.orders)
         is_empty = isinstance(self.estimator, Pipeline) and not self.estimator.steps
         if is_empty or not isinstance(self._final, BaseSequenceLabeler):
             raise TypeError(
@@ -362,6 +365,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
                 f"{self.estimator!r:.200}"
             )
         check_keys(self.penalty_groups)
+        patterns = self._final.patterns
+        if isinstance(self.orders, str) and not (isinstance(patterns, str) and patterns == "observed"):
+            raise ValueError(
+                f'orders="auto" tries orders up to {max(AUTO_ORDERS)}, which patterns={patterns!r:.60} do not suit: set '
+                'patterns="observed", or pass a list of orders'
+            )
         for order in self._orders():
             steps = FitSteps(clone(self._final).set_params(max_order=order))
             steps.check()
@@ -378,27 +387,89 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         return f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
 
     def _orders(self) -> list[int]:
-        return [self._final.max_order] if self.orders is None else [int(order) for order in self.orders]
+        if self.orders is None:
+            return [self._final.max_order]
+        return [int(order) for order in (AUTO_ORDERS if isinstance(self.orders, str) else self.orders)]
 
-    def _begin(self, order, whole, parts, course, tasks) -> None:
-        """Add the search of an order to the course, and take its first step."""
+    def _run_given(self, whole, parts, course, tasks) -> None:
+        """Search at each order, after the first steps of all."""
+        for order in self._orders():
+            if not course.searches or course.left() > 0:
+                self._add(order, whole, parts, course, tasks).begin()
+                if course.n_orders > 1:
+                    course.searches[-1].forget()
+            else:
+                course.untried.append(order)
+        best = None
+        for number, search in enumerate(course.searches):
+            if not tasks.is_stopped and course.share(number):
+                search.run(best)
+                best = best if search.best is search.steps[0] else search  # the last one that has gained
+            tasks.end_order(search.task)
+
+    def _run_rising(self, whole, parts, course, tasks) -> None:
+        """Search at rising orders while the score rises, only to compare them, and then go on at the best one."""
+        earlier, number = None, 0
+        for order in self._orders():
+            if earlier and not self._has_more_weights(order, whole):
+                break
+            if earlier and course.left() <= 0:
+                course.untried.append(order)
+                break
+            search = self._add(order, whole, parts, course, tasks)
+            if earlier is None:
+                search.begin()
+            course.share(len(course.searches) - 1)
+            search.run(earlier, is_compared=True)
+            tasks.end_order(search.task)
+            earlier, number = search, course.steps[best_index(course.steps)].order - 1
+            if tasks.is_stopped or len(course.searches) - 1 - number > MOST_IN_VAIN:
+                break
+        best = course.searches[number]
+        if not tasks.is_stopped and course.left() > 0:
+            best.task = tasks.begin_order(number + 1)
+            best.run(best)
+            tasks.end_order(best.task)
+
+    def _layout(self, order, whole) -> Any:
+        with unwarned():
+            return FitSteps(clone(self._final).set_params(max_order=order)).layout(whole)
+
+    def _has_more_weights(self, order, whole) -> bool:
+        """Return whether a model has more weights than that of the next lower order."""
+        return self._layout(order, whole).n_weights > self._layout(order - 1, whole).n_weights
+
+    def _add(self, order, whole, parts, course, tasks) -> OrderSearch:
+        """Add the search of an order to the course."""
         final = clone(self._final).set_params(max_order=order)
         layout = FitSteps(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
         earlier = course.searches[-1].folds if course.searches else [None] * len(parts)
         folds = [make_fold(final, part, whole.targets, groups, fold) for part, fold in zip(parts, earlier, strict=True)]
-        lower = course.searches[-1].steps[0].sigma if course.searches else {}
+        lower = course.searches[0].steps[0].sigma if course.searches else {}
         sigma = groups.start(final.sigma_reg, layout, whole, lower)
-        course.searches.append(OrderSearch(self, order, groups, folds, course, tasks))
-        course.searches[-1].begin(sigma)
+        course.searches.append(OrderSearch(self, order, groups, sigma, folds, course, tasks))
+        return course.searches[-1]
+
+    def _warn_of_orders(self, course: Course, whole: TrainingData) -> None:
+        """Warn if orders are not tried, or if the highest one is the best, so that a higher one may be better."""
+        if course.untried:
+            fewer = "" if isinstance(self.orders, str) else ", or pass fewer orders"
+            warn_user(
+                f"max_time={self.max_time:g} was over before the first step of orders {course.untried}, which are not "
+                f"tried: increase max_time{fewer}"
+            )
+            return
+        tried = {step.order for step in course.steps}
+        best, patterns = course.steps[best_index(course.steps)].order, self._final.patterns
+        is_all = isinstance(patterns, str) and patterns == "all"
+        if best == max(tried) > min(tried) and (is_all or self._has_more_weights(best + 1, whole)):
+            warn_user(
+                f"the best order is {best}, the highest that was tried: a higher one may be better. Pass orders=[{best}, "
+                f"{best + 1}, {best + 2}]" + ("" if best >= max(AUTO_ORDERS) else ', or orders="auto"')
+            )
 
     def _warn_of_steps(self, steps: list[Step]) -> None:
-        tried = {step.order for step in steps}
-        if untried := [order for order in self._orders() if order not in tried]:
-            warn_user(
-                f"max_time={self.max_time:g} was over before the first step of orders {untried}, which are not tried: "
-                "increase max_time, or pass fewer orders"
-            )
         for key, sigma in steps[best_index(steps)].sigma.items():
             if np.isclose(sigma, self.bounds, rtol=1e-6).any():
                 warn_user(
