@@ -25,7 +25,7 @@ PATH = 1.0, 0.1, 0.01, 0.001  # of l1, in units of a useful one
 LOOSE = 0.3  # residual where no gradient is needed
 WIDEST_L1 = np.log(1e6)  # of the search from where it starts
 AUTO_ORDERS = range(1, 9)  # of ``orders="auto"``
-MOST_IN_VAIN = 1  # orders in a row without a gain, before it stops
+MOST_IN_VAIN = 1  # orders above the best one, before one more ends it
 MOST_COMPARED = 2  # steps of each order, before it goes on at the best one
 PASSES_OF_FIT = 240.0  # over a training part, in the time of the last fit: 60 to 150 iterations over more data
 
@@ -350,6 +350,12 @@ def best_index(steps: list[Step]) -> int:
         if len(gains) > 1 and gains.mean() <= gains.std(ddof=1) / len(gains) ** 0.5:
             return lower
     return best
+
+
+def has_risen_enough(steps: list[Step]) -> bool:
+    """Return whether more than ``MOST_IN_VAIN`` orders above the best one have been tried."""
+    above = {step.order for step in steps if step.order > steps[best_index(steps)].order}
+    return len(above) > MOST_IN_VAIN
 
 
 def columns_of_params(params: list[dict]) -> dict[str, Any]:

@@ -40,13 +40,13 @@ from ._groups import (
 )
 from ._order_search import (
     AUTO_ORDERS,
-    MOST_IN_VAIN,
     Course,
     OrderSearch,
     Step,
     attributes_of,
     best_index,
     columns_of_params,
+    has_risen_enough,
 )
 
 N_FOLDS = 5
@@ -78,11 +78,18 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Groups of weights that have common penalties. "order": the features and the weights of the patterns
         themselves, by the order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see
         :class:`~sklearn_hocrf.HighOrderCRF`, which must cover all weights.
-    orders : list of int, default=None
-        Values of ``max_order`` to try. The first step of each is at the ``sigma_reg`` of the estimator (groups that the
+    orders : list of int, "auto" or None, default=None
+        Values of ``max_order`` to try. None means the ``max_order`` of the estimator.
+
+        For a list, the first step of each order is at the ``sigma_reg`` of the estimator (groups that the
         first order lacks have that of the next lower order), without an L1 penalty if it is learned, and comes before
-        the further steps of any; these start from the best penalties and the weights for the previous order. A lower
-        order is chosen if a higher one gains at most a standard error. None means the ``max_order`` of the estimator.
+        the further steps of any; these start from the best penalties and the weights for the previous order; groups
+        that this one lacks start from the smaller of the first penalty and that of the next lower order. A lower order
+        is chosen if a higher one gains at most a standard error of the differences between folds.
+
+        "auto" tries 1, 2, 3 ... up to 8, until two orders in a row do not gain more than that over a lower one, or add
+        no weights. Each starts from the one before, and takes only the steps that comparing needs; the search then goes
+        on at the best order. It needs ``patterns="observed"``.
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
     learn_l1 : bool, default=False
@@ -97,7 +104,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         and by the error of the estimate. The first steps of the orders begin whenever time is left, that of the first
         order always. What is left after them is divided equally between the orders; what one does not need is left for
         the following ones. The best penalties so far are used. Their score is made precise only if time is left for the
-        order. None means no limit.
+        order. With ``orders="auto"``, each order may use the time that is left. None means no limit.
     tol : float, default=1e-3
         Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, with
         ``learn_l1`` to three tenths, and less precisely in the first ones. The search stops when each of two successive
@@ -191,6 +198,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     [('features', 0), ('patterns', 0), ('patterns', 1), ('patterns', 2)]
     >>> search.score(X_test, y_test) > crf.fit(X, y).score(X_test, y_test)
     True
+    >>> search = PenaltySearchCV(crf, orders="auto", cv=2, max_steps=3, refit=False).fit(
+    ...     X, y
+    ... )
+    >>> search.best_params_["max_order"], search.cv_results_["max_order"].max()
+    (3, 5)
     """
 
     __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
@@ -274,8 +286,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Warns
         -----
         UserWarning
-            If the best ``sigma_reg`` of a group is at a bound, or if ``max_time`` was over before all orders had their
-            first step.
+            If the best ``sigma_reg`` of a group is at a bound, if ``max_time`` was over before all orders had their
+            first step, or if the best order is the highest that was tried, and a higher one would have more weights.
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
@@ -368,8 +380,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         patterns = self._final.patterns
         if isinstance(self.orders, str) and not (isinstance(patterns, str) and patterns == "observed"):
             raise ValueError(
-                f'orders="auto" tries orders up to {max(AUTO_ORDERS)}, which patterns={patterns!r:.60} do not suit: set '
-                'patterns="observed", or pass a list of orders'
+                f'orders="auto" tries orders up to {max(AUTO_ORDERS)}, but patterns={patterns!r:.60} have orders of '
+                'their own: set patterns="observed", or pass a list of orders'
             )
         for order in self._orders():
             steps = FitSteps(clone(self._final).set_params(max_order=order))
@@ -409,7 +421,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     def _run_rising(self, whole, parts, course, tasks) -> None:
         """Search at rising orders while the score rises, only to compare them, and then go on at the best one."""
-        earlier, number = None, 0
+        earlier = None
         for order in self._orders():
             if earlier and not self._has_more_weights(order, whole):
                 break
@@ -422,12 +434,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             course.share(len(course.searches) - 1)
             search.run(earlier, is_compared=True)
             tasks.end_order(search.task)
-            earlier, number = search, course.steps[best_index(course.steps)].order - 1
-            if tasks.is_stopped or len(course.searches) - 1 - number > MOST_IN_VAIN:
+            earlier = search
+            if tasks.is_stopped or has_risen_enough(course.steps):
                 break
-        best = course.searches[number]
+        best = course.searches[course.steps[best_index(course.steps)].order - 1]
         if not tasks.is_stopped and course.left() > 0:
-            best.task = tasks.begin_order(number + 1)
+            best.task = tasks.begin_order(best.steps[0].order)
             best.run(best)
             tasks.end_order(best.task)
 
@@ -465,8 +477,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         is_all = isinstance(patterns, str) and patterns == "all"
         if best == max(tried) > min(tried) and (is_all or self._has_more_weights(best + 1, whole)):
             warn_user(
-                f"the best order is {best}, the highest that was tried: a higher one may be better. Pass orders=[{best}, "
-                f"{best + 1}, {best + 2}]" + ("" if best >= max(AUTO_ORDERS) else ', or orders="auto"')
+                f"the best order is {best}, the highest that was tried: a higher one may be better. Pass "
+                f"orders=[{best}, {best + 1}, {best + 2}]" + ("" if best >= max(AUTO_ORDERS) else ', or orders="auto"')
             )
 
     def _warn_of_steps(self, steps: list[Step]) -> None:
