@@ -212,7 +212,8 @@ class OrderSearch:
         finite, n_groups = np.isfinite(start), self._n_groups
         lowest, highest = (np.full(len(start), np.log(bound)) for bound in self._search.bounds)
         lowest[n_groups:], highest[n_groups:] = start[n_groups:] - WIDEST_L1, start[n_groups:] + WIDEST_L1
-        is_known = bool(self.steps) and np.allclose(start, self._known, rtol=0, atol=1e-9)
+        used = np.tile(self._groups.has_weights, len(start) // n_groups)
+        is_known = bool(self.steps) and np.allclose(start[used], self._known[used], rtol=0, atol=1e-9)
 
         def evaluate(values):
             nonlocal is_known
