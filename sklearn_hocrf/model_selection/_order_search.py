@@ -24,7 +24,9 @@ LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
 PATH = 1.0, 0.1, 0.01, 0.001  # of l1, in units of a useful one
 LOOSE = 0.3  # residual where no gradient is needed
 WIDEST_L1 = np.log(1e6)  # of the search from where it starts
-COLD, WARM = 1.0, 0.3  # length of the first step, in log sigma and log l1, of the first order and of others
+AUTO_ORDERS = range(1, 9)  # of ``orders="auto"``
+MOST_IN_VAIN = 1  # orders above the best one, before one more ends it
+MOST_COMPARED = 2  # steps of each order, before it goes on at the best one
 PASSES_OF_FIT = 240.0  # over a training part, in the time of the last fit: 60 to 150 iterations over more data
 
 
@@ -45,9 +47,9 @@ SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients ju
 class Course:
     """The searches of all orders, and the time of ``fit``: for reading the data, for steps, and for the last fit."""
 
-    def __init__(self, search: Any) -> None:
+    def __init__(self, search: Any, n_orders: int) -> None:
         self.searches: list[OrderSearch] = []
-        self.n_orders = 1 if search.orders is None else len(search.orders)
+        self.n_orders, self.untried = n_orders, list[int]()  # for lack of time
         self._begun, self._refits, self._most = time.perf_counter(), search.refit, search.max_time or np.inf
         self.reading, self._until, self.path = 0.0, np.inf, list(PATH)
 
@@ -89,38 +91,50 @@ class OrderSearch:
     """
 
     def __init__(
-        self, search: Any, order: int, groups: WeightGroups, folds: list[Fold], course: Course, tasks: SearchTasks
+        self,
+        search: Any,
+        order: int,
+        groups: WeightGroups,
+        sigma: np.ndarray,
+        folds: list[Fold],
+        course: Course,
+        tasks: SearchTasks,
     ) -> None:
+        log_sigma = np.clip(np.log(sigma), *np.log(search.bounds))
+        self._start = np.append(log_sigma, np.full(len(sigma) if search.learn_l1 else 0, -np.inf))
         self.folds, self.steps, self.task = folds, list[Step](), tasks.begin_order(order)
         self._search, self._order, self._groups, self._course, self._tasks = search, order, groups, course, tasks
         self._n_descended, self._n_groups, self._is_ended = 0, len(groups.keys), False
         self._tolerances = SPARSE if search.learn_l1 else SMOOTH
+        self._seconds, self._is_compared = 0.0, False
         self._states = [fold.state for fold in folds]  # of the best step
 
-    def begin(self, sigma: np.ndarray) -> None:
-        """Take the first step, at the given penalties, and without L1 if it is learned."""
-        log_sigma = np.clip(np.log(sigma), *np.log(self._search.bounds))
-        self._start = np.append(log_sigma, np.full(self._n_groups if self._search.learn_l1 else 0, -np.inf))
+    def begin(self) -> None:
+        """Take the first step, at the penalties to start from, and without L1 if it is learned."""
         self._gradient = self._take(self._start, *self._precision())
-        if self._course.n_orders > 1:
-            self._forget()
+        self._known = self._start  # the point whose gradient is known
 
-    def run(self, earlier: OrderSearch | None) -> None:
-        """Take the further steps, from the best penalties and the weights of another order if there is one."""
+    def run(self, earlier: OrderSearch | None, *, is_compared: bool = False) -> None:
+        """Take further steps, from the best penalties and the weights of another order, or of this one, if given.
+
+        To compare orders, few steps are enough, and the first one if a lower order is better.
+        """
+        self._is_compared = is_compared
         if not self._is_ended and len(self.steps) < self._search.max_steps:
             with suppress(SearchEnd):
-                self._check_end()
+                if self.steps:
+                    self._check_end()
                 if earlier is not None:
                     self._continue(earlier)
                 elif self._search.learn_l1:
                     self._learn_l1()
                 else:
                     self._descend(self._start)
-        if self._course.has_time_for(self._seconds):
+        if not is_compared and self._course.has_time_for(self._seconds):
             settle(self.steps, self.evaluate_precisely)
-        self._forget()
+        self.forget()
 
-    def _forget(self):
+    def forget(self) -> None:
         """Free what takes most of the memory of folds, so that one order at a time has it."""
         for fold in self.folds:
             fold.forget()
@@ -165,12 +179,13 @@ class OrderSearch:
         if self._search.verbose:
             self._write()
         self._is_ended = self._tasks.end_step(self.task)
-        if len(self.steps) > 1:
+        if len(self.steps) > 1 or self._is_compared:
             self._check_end()
         return gradient
 
     def _check_end(self):
-        if self._is_ended or not self._course.has_time_for(self._seconds):
+        is_behind = self._is_compared and self.best.score < max(step.score for step in self._course.steps)
+        if self._is_ended or is_behind or not self._course.has_time_for(self._seconds):
             raise SearchEnd
 
     def _write(self):
@@ -192,24 +207,32 @@ class OrderSearch:
         tol = max(self._tolerances.finest * self._search.tol**0.5, shrunk)
         return tol, max(RESIDUAL, self._tolerances.residual * tol)
 
-    def _descend(self, start, n_left=0, first=COLD):
+    def _descend(self, start, n_left=0):
         """Take steps along the gradient, over what is finite, from a point; ``n_left`` are kept for later."""
         finite, n_groups = np.isfinite(start), self._n_groups
         lowest, highest = (np.full(len(start), np.log(bound)) for bound in self._search.bounds)
         lowest[n_groups:], highest[n_groups:] = start[n_groups:] - WIDEST_L1, start[n_groups:] + WIDEST_L1
-        is_taken = len(self.steps) == 1 and np.array_equal(start, self._start)
+        used = np.tile(self._groups.has_weights, len(start) // n_groups)
+        is_known = bool(self.steps) and np.allclose(start[used], self._known[used], rtol=0, atol=1e-9)
 
         def evaluate(values):
+            nonlocal is_known
             point = start.copy()
             point[finite] = values
-            if self._n_descended or not is_taken:  # the first step is not taken twice
-                self._gradient = self._take(point, *self._precision())
+            if is_known:  # a step is not taken twice
+                is_known = False
+                self._n_descended = max(1, self._n_descended)
+                return -self.best.score, -self._gradient[finite]
+            gradient = self._take(point, *self._precision())
+            if self.steps[-1] is self.best:
+                self._known, self._gradient = point, gradient
             self._n_descended += 1
-            return -self.steps[-1].score, -self._gradient[finite]
+            return -self.steps[-1].score, -gradient[finite]
 
-        most = max(1, self._search.max_steps - len(self.steps) - n_left) + is_taken
+        most = max(1, self._search.max_steps - len(self.steps) - n_left) + is_known
+        most = MOST_COMPARED + is_known if self._is_compared else most
         box, tol = (lowest[finite], highest[finite]), LEAST_GAIN * self._search.tol
-        minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol, first=first)
+        minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol)
         self._check_end()
 
     def _continue(self, earlier):
@@ -220,13 +243,15 @@ class OrderSearch:
             continue_from(fold, other)
         self._states = [fold.state for fold in self.folds]
         log_sigma = self._start[: self._n_groups]
-        start = self._groups.nearest(earlier.best.sigma)
-        start = np.clip(np.where(np.isnan(start), log_sigma, np.log(start)), *np.log(self._search.bounds))
+        near = np.log(self._groups.nearest(earlier.best.sigma))
+        is_known = np.array([key in earlier.best.sigma for key in self._groups.keys])
+        # new groups: weak penalties may make an order far worse than the one before, strong ones cannot
+        start = np.clip(np.where(is_known, near, np.fmin(near, log_sigma)), *np.log(self._search.bounds))
         if self._search.learn_l1:
             most = max(earlier.best.l1.values())
             with np.errstate(divide="ignore"):
                 start = np.append(start, np.log(np.nan_to_num(self._groups.nearest(earlier.best.l1), nan=most)))
-        self._descend(start, first=WARM)
+        self._descend(start)
 
     def _learn_l1(self):
         """Search for sigma and l1, from the best point of a path of l1."""
@@ -326,6 +351,12 @@ def best_index(steps: list[Step]) -> int:
         if len(gains) > 1 and gains.mean() <= gains.std(ddof=1) / len(gains) ** 0.5:
             return lower
     return best
+
+
+def has_risen_enough(steps: list[Step]) -> bool:
+    """Return whether more than ``MOST_IN_VAIN`` orders above the best one have been tried."""
+    above = {step.order for step in steps if step.order > steps[best_index(steps)].order}
+    return len(above) > MOST_IN_VAIN
 
 
 def columns_of_params(params: list[dict]) -> dict[str, Any]:

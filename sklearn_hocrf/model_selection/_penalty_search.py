@@ -38,7 +38,16 @@ from ._groups import (
     training_data,
     used_parts,
 )
-from ._order_search import Course, OrderSearch, Step, attributes_of, best_index, columns_of_params
+from ._order_search import (
+    AUTO_ORDERS,
+    Course,
+    OrderSearch,
+    Step,
+    attributes_of,
+    best_index,
+    columns_of_params,
+    has_risen_enough,
+)
 
 N_FOLDS = 5
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
@@ -69,11 +78,18 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Groups of weights that have common penalties. "order": the features and the weights of the patterns
         themselves, by the order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see
         :class:`~sklearn_hocrf.HighOrderCRF`, which must cover all weights.
-    orders : list of int, default=None
-        Values of ``max_order`` to try. The first step of each is at the ``sigma_reg`` of the estimator (groups that the
+    orders : list of int, "auto" or None, default=None
+        Values of ``max_order`` to try. None means the ``max_order`` of the estimator.
+
+        For a list, the first step of each order is at the ``sigma_reg`` of the estimator (groups that the
         first order lacks have that of the next lower order), without an L1 penalty if it is learned, and comes before
-        the further steps of any; these start from the best penalties and the weights for the previous order. A lower
-        order is chosen if a higher one gains at most a standard error. None means the ``max_order`` of the estimator.
+        the further steps of any; these start from the best penalties and the weights for the previous order; groups
+        that this one lacks start from the smaller of the first penalty and that of the next lower order. A lower order
+        is chosen if a higher one gains at most a standard error of the differences between folds.
+
+        "auto" tries 1, 2, 3 ... up to 8, until two orders in a row do not gain more than that over a lower one, or add
+        no weights. Each starts from the one before, and takes only the steps that comparing needs; the search then goes
+        on at the best order. It needs ``patterns="observed"``.
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
     learn_l1 : bool, default=False
@@ -88,7 +104,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         and by the error of the estimate. The first steps of the orders begin whenever time is left, that of the first
         order always. What is left after them is divided equally between the orders; what one does not need is left for
         the following ones. The best penalties so far are used. Their score is made precise only if time is left for the
-        order. None means no limit.
+        order. With ``orders="auto"``, each order may use the time that is left. None means no limit.
     tol : float, default=1e-3
         Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, with
         ``learn_l1`` to three tenths, and less precisely in the first ones. The search stops when each of two successive
@@ -182,6 +198,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     [('features', 0), ('patterns', 0), ('patterns', 1), ('patterns', 2)]
     >>> search.score(X_test, y_test) > crf.fit(X, y).score(X_test, y_test)
     True
+    >>> search = PenaltySearchCV(crf, orders="auto", cv=2, max_steps=3, refit=False).fit(
+    ...     X, y
+    ... )
+    >>> search.best_params_["max_order"], search.cv_results_["max_order"].max()
+    (3, 5)
     """
 
     __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
@@ -191,7 +212,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         "estimator": [BaseSequenceLabeler, Pipeline],
         "cv": ["cv_object", StrOptions({"shuffled"})],
         "penalty_groups": [str, list, tuple],
-        "orders": ["array-like", None],
+        "orders": ["array-like", StrOptions({"auto"}), None],
         "bounds": [tuple, list],
         "learn_l1": ["boolean"],
         "max_time": [Interval(Real, 0, None, closed="neither"), None],
@@ -208,7 +229,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         *,
         cv: Any = "shuffled",
         penalty_groups: Any = "order",
-        orders: Sequence[int] | None = None,
+        orders: Sequence[int] | str | None = None,
         bounds: tuple[float, float] = (0.01, 100.0),
         learn_l1: bool = False,
         max_steps: int = 20,
@@ -265,12 +286,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Warns
         -----
         UserWarning
-            If the best ``sigma_reg`` of a group is at a bound, or if ``max_time`` was over before all orders had their
-            first step.
+            If the best ``sigma_reg`` of a group is at a bound, if ``max_time`` was over before all orders had their
+            first step, or if the best order is the highest that was tried, and a higher one would have more weights.
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
-        course = Course(self)
+        course = Course(self, len(self._orders()))
         X, y, weight, splits, whole = self._prepared(X, y, groups, sample_weight)
         whole = training_data(self.estimator, X, y, weight) if whole is None else whole
         course.reading = course.elapsed()
@@ -278,18 +299,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         parts = [split_data(self.estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         with one_blas_thread():
-            for order in self._orders():
-                if not course.searches or course.left() > 0:
-                    self._begin(order, whole, parts, course, tasks)
-            best = None
-            for number, search in enumerate(course.searches):
-                if not tasks.is_stopped and course.share(number):
-                    search.run(best)
-                    best = best if search.best is search.steps[0] else search  # the last one that has gained
-                tasks.end_order(search.task)
-        steps = course.steps
-        attributes = attributes_of(steps, self._prefix, self.orders is not None)
-        self._warn_of_steps(steps)
+            run = self._run_rising if isinstance(self.orders, str) else self._run_given
+            run(whole, parts, course, tasks)
+        attributes = attributes_of(course.steps, self._prefix, self.orders is not None)
+        self._warn_of_orders(course, whole)
+        self._warn_of_steps(course.steps)
         if self.refit:
             attributes |= self._refit(X, y, sample_weight, attributes["best_params_"], tasks)
         for name in {"best_estimator_", "refit_time_"} - set(attributes):  # of an earlier fit
@@ -353,8 +367,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         least, most = UTMOST_BOUNDS
         needed = f"two numbers low < high from {least:g} to {most:g}"
         check(valid and least <= bounds[0] < bounds[1] <= most, "bounds", needed, self.bounds)
-        valid = self.orders is None or (len(self.orders) > 0 and all(is_integer(k) and k >= 0 for k in self.orders))
-        check(valid, "orders", "None or a list of integers >= 0", self.orders)
+        if not isinstance(self.orders, str):
+            valid = self.orders is None or (len(self.orders) > 0 and all(is_integer(k) and k >= 0 for k in self.orders))
+            check(valid, "orders", 'None, "auto" or a list of integers >= 0', self.orders)
         is_empty = isinstance(self.estimator, Pipeline) and not self.estimator.steps
         if is_empty or not isinstance(self._final, BaseSequenceLabeler):
             raise TypeError(
@@ -362,6 +377,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
                 f"{self.estimator!r:.200}"
             )
         check_keys(self.penalty_groups)
+        patterns = self._final.patterns
+        if isinstance(self.orders, str) and not (isinstance(patterns, str) and patterns == "observed"):
+            raise ValueError(
+                f'orders="auto" tries orders up to {max(AUTO_ORDERS)}, but patterns={patterns!r:.60} have orders of '
+                'their own: set patterns="observed", or pass a list of orders'
+            )
         for order in self._orders():
             steps = FitSteps(clone(self._final).set_params(max_order=order))
             steps.check()
@@ -378,27 +399,89 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         return f"{self.estimator.steps[-1][0]}__" if isinstance(self.estimator, Pipeline) else ""
 
     def _orders(self) -> list[int]:
-        return [self._final.max_order] if self.orders is None else [int(order) for order in self.orders]
+        if self.orders is None:
+            return [self._final.max_order]
+        return [int(order) for order in (AUTO_ORDERS if isinstance(self.orders, str) else self.orders)]
 
-    def _begin(self, order, whole, parts, course, tasks) -> None:
-        """Add the search of an order to the course, and take its first step."""
+    def _run_given(self, whole, parts, course, tasks) -> None:
+        """Search at each order, after the first steps of all."""
+        for order in self._orders():
+            if not course.searches or course.left() > 0:
+                self._add(order, whole, parts, course, tasks).begin()
+                if course.n_orders > 1:
+                    course.searches[-1].forget()
+            else:
+                course.untried.append(order)
+        best = None
+        for number, search in enumerate(course.searches):
+            if not tasks.is_stopped and course.share(number):
+                search.run(best)
+                best = best if search.best is search.steps[0] else search  # the last one that has gained
+            tasks.end_order(search.task)
+
+    def _run_rising(self, whole, parts, course, tasks) -> None:
+        """Search at rising orders while the score rises, only to compare them, and then go on at the best one."""
+        earlier = None
+        for order in self._orders():
+            if earlier and not self._has_more_weights(order, whole):
+                break
+            if earlier and course.left() <= 0:
+                course.untried.append(order)
+                break
+            search = self._add(order, whole, parts, course, tasks)
+            if earlier is None:
+                search.begin()
+            course.share(len(course.searches) - 1)
+            search.run(earlier, is_compared=True)
+            tasks.end_order(search.task)
+            earlier = search
+            if tasks.is_stopped or has_risen_enough(course.steps):
+                break
+        best = course.searches[course.steps[best_index(course.steps)].order - 1]
+        if not tasks.is_stopped and course.left() > 0:
+            best.task = tasks.begin_order(best.steps[0].order)
+            best.run(best)
+            tasks.end_order(best.task)
+
+    def _layout(self, order, whole) -> Any:
+        with unwarned():
+            return FitSteps(clone(self._final).set_params(max_order=order)).layout(whole)
+
+    def _has_more_weights(self, order, whole) -> bool:
+        """Return whether a model has more weights than that of the next lower order."""
+        return self._layout(order, whole).n_weights > self._layout(order - 1, whole).n_weights
+
+    def _add(self, order, whole, parts, course, tasks) -> OrderSearch:
+        """Add the search of an order to the course."""
         final = clone(self._final).set_params(max_order=order)
         layout = FitSteps(final).layout(whole)
         groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
         earlier = course.searches[-1].folds if course.searches else [None] * len(parts)
         folds = [make_fold(final, part, whole.targets, groups, fold) for part, fold in zip(parts, earlier, strict=True)]
-        lower = course.searches[-1].steps[0].sigma if course.searches else {}
+        lower = course.searches[0].steps[0].sigma if course.searches else {}
         sigma = groups.start(final.sigma_reg, layout, whole, lower)
-        course.searches.append(OrderSearch(self, order, groups, folds, course, tasks))
-        course.searches[-1].begin(sigma)
+        course.searches.append(OrderSearch(self, order, groups, sigma, folds, course, tasks))
+        return course.searches[-1]
+
+    def _warn_of_orders(self, course: Course, whole: TrainingData) -> None:
+        """Warn if orders are not tried, or if the highest one is the best, so that a higher one may be better."""
+        if course.untried:
+            fewer = "" if isinstance(self.orders, str) else ", or pass fewer orders"
+            warn_user(
+                f"max_time={self.max_time:g} was over before the first step of orders {course.untried}, which are not "
+                f"tried: increase max_time{fewer}"
+            )
+            return
+        tried = {step.order for step in course.steps}
+        best, patterns = course.steps[best_index(course.steps)].order, self._final.patterns
+        is_all = isinstance(patterns, str) and patterns == "all"
+        if best == max(tried) > min(tried) and (is_all or self._has_more_weights(best + 1, whole)):
+            warn_user(
+                f"the best order is {best}, the highest that was tried: a higher one may be better. Pass "
+                f"orders=[{best}, {best + 1}, {best + 2}]" + ("" if best >= max(AUTO_ORDERS) else ', or orders="auto"')
+            )
 
     def _warn_of_steps(self, steps: list[Step]) -> None:
-        tried = {step.order for step in steps}
-        if untried := [order for order in self._orders() if order not in tried]:
-            warn_user(
-                f"max_time={self.max_time:g} was over before the first step of orders {untried}, which are not tried: "
-                "increase max_time, or pass fewer orders"
-            )
         for key, sigma in steps[best_index(steps)].sigma.items():
             if np.isclose(sigma, self.bounds, rtol=1e-6).any():
                 warn_user(

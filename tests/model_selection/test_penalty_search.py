@@ -14,6 +14,7 @@ from internals import (
     Step,
     WeightGroups,
     best_index,
+    has_risen_enough,
     make_fold,
     settle,
     split_data,
@@ -28,6 +29,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.datasets import make_digit_words
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import SGD
@@ -588,6 +590,84 @@ def test_orders():
         np.testing.assert_allclose(start[second], below[best])
 
 
+def test_new_groups_start_from_the_smaller_penalty():
+    """The start of order 2 is the estimator's, 1, and not that of order 1, whose patterns have weak penalties."""
+    options = {"orders": [1, 2], "cv": 3, "max_steps": 2, "refit": False}
+    results = PenaltySearchCV(HighOrderCRF(), **options).fit(*make_digit_words(60, random_state=0)).cv_results_
+    assert results["max_order"].tolist() == [1, 1, 2, 2]
+    assert results["mean_test_score"][1] > results["mean_test_score"][0]
+    assert results["sigma_patterns_1"][1] > 1.5
+    assert results["sigma_patterns_1"][3] == pytest.approx(results["sigma_patterns_1"][1])
+    assert results["sigma_patterns_2"][3] == pytest.approx(1.0)
+
+
+# --- rising orders ----------------------------------------------------------------------------------------------------
+
+
+def test_rising_orders_find_the_order_of_a_chain():
+    words = make_digit_words(120, random_state=0)
+    options = {"cv": 2, "refit": False}
+    search = PenaltySearchCV(HighOrderCRF(max_order=7), orders="auto", **options).fit(*words)
+    assert search.best_params_["max_order"] == 3
+    tried = search.cv_results_["max_order"].tolist()
+    assert tried == sorted(tried)
+    assert set(tried) == {1, 2, 3, 4, 5}
+    assert tried.count(3) > 2 >= tried.count(2) > tried.count(5) == 1  # it went on at the best one
+    points = [tuple(params["sigma_reg"].values()) for params in search.cv_results_["params"]]
+    assert len(set(points)) == len(points)  # where it goes on, no point is evaluated twice
+    assert search.cv_results_["sigma_patterns_2"][tried.index(3)] != 1  # from those of the order before
+    alone = PenaltySearchCV(HighOrderCRF(3), **options).fit(*words)
+    assert search.best_score_ == pytest.approx(alone.best_score_, rel=0.01)
+
+
+def goes_on(scores):
+    """Whether orders after the given ones are tried; one array of fold scores for each order."""
+    best = max(range(len(scores)), key=lambda n: scores[n].mean())
+    for lower in range(best):
+        gains = scores[best] - scores[lower]
+        if gains.mean() <= np.sqrt(((gains - gains.mean()) ** 2).sum() / (len(gains) - 1) / len(gains)):
+            best = lower
+            break
+    return len(scores) - 1 - best < 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rising_orders_end_after_two_without_a_gain(seed):
+    rng, ended = np.random.default_rng(seed), []
+    for _ in range(20):
+        scores = rng.normal(size=(int(rng.integers(1, 8)), 4)) + np.arange(4) + rng.choice([0.0, 3.0], size=(1, 1))
+        steps = [
+            Step(order, {}, [FoldStep(score, np.zeros(0), 0.5, 1, 0.25, True) for score in of_order])
+            for order, of_order in enumerate(scores, 1)
+        ]
+        ended.append(has_risen_enough(steps))
+        assert ended[-1] is not goes_on(scores)
+    assert {True, False} == set(ended)
+
+
+@pytest.mark.filterwarnings("error")
+def test_rising_orders_of_one_label_and_of_short_sequences():
+    one = PenaltySearchCV(HighOrderCRF(), cv=2, orders="auto", max_steps=3)
+    with pytest.raises(ValueError, match="y has only one class, 'a'"):
+        one.fit(X[:6], [["a"] * len(y) for y in Y[:6]])
+    assert not hasattr(one, "cv_results_")
+    short = [sequence[:2] for sequence in X], [sequence[:2] for sequence in Y]
+    for orders in "auto", [0, 1]:
+        search = PenaltySearchCV(HighOrderCRF(), cv=2, orders=orders, max_steps=2, refit=False).fit(*short)
+        assert search.cv_results_["max_order"].max() == 1  # no pattern has three labels
+
+
+def test_the_best_order_is_warned_about_if_it_is_the_highest_tried():
+    words, options = make_digit_words(60, random_state=0), {"cv": 3, "max_steps": 2, "refit": False}
+    message = 'the best order is 2, the highest .* Pass orders=\\[2, 3, 4\\], or orders="auto"$'
+    with pytest.warns(UserWarning, match=message) as said:
+        PenaltySearchCV(HighOrderCRF(), orders=[1, 2], **options).fit(*words)
+    assert len(said) == 1
+    with warnings.catch_warnings(action="error"):
+        PenaltySearchCV(HighOrderCRF(), orders=[2], **options).fit(*words)  # nothing to compare with
+        PenaltySearchCV(HighOrderCRF(), **options).fit(*words)
+
+
 def test_groups_by_prefix_and_start():
     start = {("w", 0): 0.5, "x": 2.0, None: 1.5}
     search = PenaltySearchCV(
@@ -671,10 +751,12 @@ test_refusals = refusals(
      ("objective", HighOrderCRF(objective="foo")),
      ("fit_intercept", HighOrderCRF(fit_intercept="no")),
      ("tol", HighOrderCRF(tol=-1))),
+    (lambda: PenaltySearchCV(HighOrderCRF(patterns="all"), cv=3, orders="auto").fit(X, Y),
+     'orders="auto" .* pass a list of orders'),
     (lambda params: PenaltySearchCV(estimator=HighOrderCRF(), **params).fit(X, Y),
      ("bounds", {"cv": 3, "bounds": (1.0, 0.5)}, {"cv": 3, "bounds": (0.0, 1.0)}, {"cv": 3, "bounds": (1.0,)},
       {"cv": 3, "bounds": (1e-160, 1e-155)}),
-     ("orders", {"cv": 3, "orders": []}, {"cv": 3, "orders": [1, -1]}),
+     ("orders", {"cv": 3, "orders": []}, {"cv": 3, "orders": [1, -1]}, {"cv": 3, "orders": "rising"}),
      ("penalty_groups", {"cv": 3, "penalty_groups": "orders"}, {"cv": 3, "penalty_groups": []},
       {"cv": 3, "penalty_groups": [None, None]}, {"cv": 3, "penalty_groups": [("w", 0), "w_0", None]}),
      ("patterns", {"cv": 3, "penalty_groups": [("features", 0)]}),

@@ -85,6 +85,13 @@ def test_the_result_is_at_least_the_best_order_at_the_penalties_of_the_estimator
         assert fitted.best_score_ == pytest.approx(single.best_score_, rel=0.02)  # first steps are not precise
 
 
+@pytest.mark.parametrize(("max_time", "tried"), [(1e-6, [1]), (20, [1] * 2), (35, [1] * 3 + [2])])
+def test_rising_orders_begin_while_time_is_left(clock, max_time, tried):
+    with pytest.warns(UserWarning, match=rf"before the first step of orders \[{tried[-1] + 1}\].*: increase max_time$"):
+        fitted = search(max_time, orders="auto")
+    assert fitted.cv_results_["max_order"].tolist() == tried
+
+
 def test_the_estimate_of_the_time_left_is_that_of_max_time(clock, capsys, monkeypatch):
     monkeypatch.setattr("sklearn_hocrf._estimator.fit.progress._next", -np.inf)
     search(130, refit=True, verbose=1)

@@ -643,6 +643,17 @@ def test_box(scale, first):
     assert 0.8 * first <= np.linalg.norm(points[1] - points[0]) <= first + 1e-9
 
 
+def test_first_steps_are_short_where_the_gradient_is_small():
+    points = []
+
+    def function(x):
+        points.append(float(x[0]))
+        return 0.4 + 0.03 * (x[0] - 0.5) ** 2, 0.06 * (x - 0.5)
+
+    minimize_in_box(function, np.zeros(1), (-10.0, 10.0), max_evaluations=2, tol=1e-3)
+    assert points[1] == pytest.approx(6.0 * 0.03 / 0.4075)
+
+
 def test_box_ends():
     values = iter([5.0, 4.0, 4.0, 3.9999, 1.0])
 
