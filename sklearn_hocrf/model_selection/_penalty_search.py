@@ -201,7 +201,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     >>> search = PenaltySearchCV(crf, orders="auto", cv=2, max_steps=3, refit=False).fit(
     ...     X, y
     ... )
-    >>> search.best_params_["max_order"], search.cv_results_["max_order"].max()
+    >>> search.best_params_["max_order"], int(search.cv_results_["max_order"].max())
     (3, 5)
     """
 

@@ -616,8 +616,7 @@ def test_rising_orders_find_the_order_of_a_chain():
     points = [tuple(params["sigma_reg"].values()) for params in search.cv_results_["params"]]
     assert len(set(points)) == len(points)  # where it goes on, no point is evaluated twice
     assert search.cv_results_["sigma_patterns_2"][tried.index(3)] != 1  # from those of the order before
-    alone = PenaltySearchCV(HighOrderCRF(3), **options).fit(*words)
-    assert search.best_score_ == pytest.approx(alone.best_score_, rel=0.01)
+    assert search.best_score_ > search.cv_results_["mean_test_score"][tried.index(3) + 1]  # the last that compares
 
 
 def goes_on(scores):
