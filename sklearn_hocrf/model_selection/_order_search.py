@@ -47,9 +47,9 @@ SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients ju
 class Course:
     """The searches of all orders, and the time of ``fit``: for reading the data, for steps, and for the last fit."""
 
-    def __init__(self, search: Any, n_orders: int) -> None:
+    def __init__(self, search: Any) -> None:
         self.searches: list[OrderSearch] = []
-        self.n_orders, self.untried = n_orders, list[int]()  # for lack of time
+        self.n_orders, self.untried = 0, list[int]()  # the latter for lack of time
         self._begun, self._refits, self._most = time.perf_counter(), search.refit, search.max_time or np.inf
         self.reading, self._until, self.path = 0.0, np.inf, list(PATH)
 

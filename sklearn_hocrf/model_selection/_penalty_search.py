@@ -291,10 +291,10 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
-        course = Course(self, len(self._orders()))
+        course = Course(self)
         X, y, weight, splits, whole = self._prepared(X, y, groups, sample_weight)
         whole = training_data(self.estimator, X, y, weight) if whole is None else whole
-        course.reading = course.elapsed()
+        course.reading, course.n_orders = course.elapsed(), len(self._orders())
         check_weights(self, whole, self._final, self._orders())
         parts = [split_data(self.estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
         tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
