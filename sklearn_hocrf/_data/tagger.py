@@ -664,6 +664,10 @@ class AttributeIds:
                 add(names[key])
             elif kind is dict:
                 self.inner[key]._add(value, found, depth + 1)
+            elif kind is list:
+                if set(map(type, value)) - {str}:
+                    raise TypeError
+                found += map(values[key].__getitem__, value)
             elif kind is not int and kind is not float or not math.isfinite(value):
                 raise TypeError
             elif names[key] >= 0 and value:
@@ -1104,8 +1108,8 @@ class ReadSequence:
 
     def _fast(self, question, *arguments):
         """Return the answer of compiled code; None where there is none."""
-        fast = self.tagger._fast if self.length and self.amounts is None else None
-        return fast and getattr(fast, question)(self.ids, self.indptr, *arguments)
+        fast = self.tagger._fast if self.length else None
+        return fast and getattr(fast, question)((self.ids, self.indptr, self.amounts), *arguments)
 
     @_CachedProperty
     def codes(self) -> list[int]:

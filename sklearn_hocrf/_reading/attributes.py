@@ -47,10 +47,11 @@ class Vocabulary(dict):
         """The ids by key and value, for a vocabulary that does not grow any more."""
         return AttributeIds(self)
 
-    def ids_of(self, tokens) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the ids of the attributes of a sequence, -1 for unknown ones, and the range of each token.
+    def ids_of(self, tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
+        """Return the ids of the attributes of a sequence, -1 for unknown ones, the range of each token, and the values.
 
-        None where tokens are of uncommon types, have values other than 1, or deserve a warning: they need a batch.
+        The values are None if all are 1. None instead of all where tokens are of uncommon types, or deserve a warning:
+        they need a batch.
         """
         if type(tokens) is not list or not tokens:
             return None
@@ -60,11 +61,8 @@ class Vocabulary(dict):
         widths = self.tables.add(tokens, found)
         if widths is None:
             return None
-        try:
-            ids = np.fromiter(found, np.int32, len(found))
-        except TypeError:  # some have values other than 1
-            return None
-        return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1)
+        ids, values = ids_and_amounts(found)
+        return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1), values
 
     def __getstate__(self) -> dict:
         """Return what files keep: not the tables, which are made on demand."""
@@ -306,9 +304,9 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     return batch
 
 
-def known_batch(offsets, indptr, ids, names) -> SequenceBatch:
-    """Return the batch of attributes of value 1, without those of id -1."""
-    return _canonical(offsets, indptr, ids, None, len(names), names)
+def known_batch(offsets, indptr, ids, values, names) -> SequenceBatch:
+    """Return the batch of attributes without those of id -1; ``values`` are None if all are 1."""
+    return _canonical(offsets, indptr, ids, values, len(names), names)
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:

@@ -266,15 +266,15 @@ class TemplateVocabularies:
         except Exception:  # the functions of users may raise what they like; the other way says where
             return None
 
-    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the ids of all attributes of a sequence, -1 for none, and the range of each token; see ``find``."""
+    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray, None] | None:
+        """Return the attributes of a sequence as ``Vocabulary.ids_of`` does; see ``find``."""
         found = self.find(columns, functions, True)
         if found is None:
             return None
         firsts = offsets_of([*map(len, self.all), 1])
         ids = np.where(found < 0, -1, found + firsts[:-2, None])
         table = np.concatenate([ids, np.full((int(has_bias), ids.shape[1]), firsts[-2])]).T
-        return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1]
+        return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1], None
 
     @classmethod
     def of(cls, templates, columns) -> TemplateVocabularies:
