@@ -29,6 +29,7 @@ from .values import is_missing, to_float
 
 SEPARATOR = ":"
 MAX_DEPTH = 100  # of dicts in dicts
+FEW_ENTRIES = 4096
 
 
 class Vocabulary(dict):
@@ -297,8 +298,14 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
             return SequenceBatch(offsets, ends, found[:n_found], None, n_features, names)
     is_known = ids >= 0
     indptr = offsets_of(is_known)[indptr]
-    data = np.ones(indptr[-1]) if values is None else values[is_known]
-    matrix = sparse.csr_array((data, ids[is_known], indptr), shape=(len(indptr) - 1, n_features))
+    ids, data = ids[is_known], np.ones(indptr[-1]) if values is None else values[is_known]
+    if len(ids) <= FEW_ENTRIES:  # for which the checks of scipy take longer than the work
+        keys = ids + n_features * np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+        order = np.argsort(keys)
+        keys = keys[order]
+        if (keys[1:] > keys[:-1]).all() and data.all() and np.isfinite(data).all():
+            return SequenceBatch(offsets, indptr, ids[order], None if (data == 1).all() else data[order], n_features, names)
+    matrix = sparse.csr_array((data, ids, indptr), shape=(len(indptr) - 1, n_features))
     batch = SequenceBatch.from_csr(matrix, offsets, names)  # adds up repeated features of a token
     refuse_infinite_values(batch)
     return batch
