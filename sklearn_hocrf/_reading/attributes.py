@@ -29,7 +29,6 @@ from .values import is_missing, to_float
 
 SEPARATOR = ":"
 MAX_DEPTH = 100  # of dicts in dicts
-FEW_ENTRIES = 4096
 
 
 class Vocabulary(dict):
@@ -289,23 +288,19 @@ def _finite(value, key, n, t):
 
 def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
-    if values is None:
-        from .._engine.kernels.lists import sort_ids  # loads numba, which other forms of X do not need
+    from .._engine.kernels.lists import sort_ids  # loads numba, which other forms of X do not need
 
-        ends, found = np.empty_like(indptr), np.empty_like(ids)
-        n_found = sort_ids(*freeze_all((indptr, ids), np.int64, np.int32), ends, found)
-        if n_found >= 0:
-            return SequenceBatch(offsets, ends, found[:n_found], None, n_features, names)
+    given = freeze_all((indptr, ids, () if values is None else values), np.int64, np.int32, np.float64)
+    ends, found, amounts = map(np.empty_like, given)
+    n_found = sort_ids(*given, ends, found, amounts)
+    if n_found >= 0:
+        amounts = amounts[:n_found]
+        are_one = (amounts == 1).all()  # or there are none
+        return SequenceBatch(offsets, ends, found[:n_found], None if are_one else amounts, n_features, names)
     is_known = ids >= 0
     indptr = offsets_of(is_known)[indptr]
-    ids, data = ids[is_known], np.ones(indptr[-1]) if values is None else values[is_known]
-    if len(ids) <= FEW_ENTRIES:  # for which the checks of scipy take longer than the work
-        keys = ids + n_features * np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-        order = np.argsort(keys)
-        keys = keys[order]
-        if (keys[1:] > keys[:-1]).all() and data.all() and np.isfinite(data).all():
-            return SequenceBatch(offsets, indptr, ids[order], None if (data == 1).all() else data[order], n_features, names)
-    matrix = sparse.csr_array((data, ids, indptr), shape=(len(indptr) - 1, n_features))
+    data = np.ones(indptr[-1]) if values is None else values[is_known]
+    matrix = sparse.csr_array((data, ids[is_known], indptr), shape=(len(indptr) - 1, n_features))
     batch = SequenceBatch.from_csr(matrix, offsets, names)  # adds up repeated features of a token
     refuse_infinite_values(batch)
     return batch
