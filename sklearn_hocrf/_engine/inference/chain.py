@@ -232,6 +232,7 @@ SHARE_KEPT = 0.25  # of states: with more, the kernels of a batch take less time
 FEWEST_KEPT = 64
 MOST_CELLS = 1 << 24  # states times tokens: a longer sequence fills the lanes of a batch
 MOST_OF_PASS = 1 << 20  # likewise, of passes that keep all of them
+MOST_PRODUCTS = 1 << 15  # of dense features with labels: for more, the kernels of a batch take less time
 _FIRST = np.zeros((1, 1), np.int64)  # the sequence of the only lane
 
 
@@ -294,7 +295,7 @@ class OneSequence:
         codes = np.empty(len(entries.indptr) - 1, np.int32)
         if not len(codes):
             return codes
-        if len(codes) * len(self.tables.fail) > MOST_CELLS:
+        if len(codes) * len(self.tables.fail) > MOST_CELLS or entries.numbers.size * self.arcs.n_labels > MOST_PRODUCTS:
             return None
         return codes if find_best(self.tables, entries, self.most_kept, codes) == FOUND else None
 
@@ -339,7 +340,8 @@ class OneSequence:
         """Return the scores of labels at tokens; (T, L)."""
         entries = token_entries(*tokens)
         n_tokens = len(entries.indptr) - 1
-        if not (self.scales and n_tokens and n_tokens * len(self.tables.fail) <= MOST_OF_PASS):
+        is_large = n_tokens * len(self.tables.fail) > MOST_OF_PASS
+        if not (self.scales and n_tokens) or is_large or entries.numbers.size * self.arcs.n_labels > MOST_PRODUCTS:
             return None
         scores = np.empty((n_tokens, self.arcs.n_labels))
         return scores if score_tokens(self.tables, entries, scores) > 2 * n_tokens else None  # of attributes

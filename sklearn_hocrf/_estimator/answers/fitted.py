@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
@@ -33,13 +33,13 @@ from ..._engine.structure.segment_layout import SegmentLayout
 from ..._engine.training.problem import checked_level_zero
 from ..._engine.training.stochastic import TrainingState
 from ..._reading.inputs import FeatureSpace, check_sequence_weight, read_sequences
+from ..._reading.rows import refuse_infinite_values
 from ..._reading.targets import SegmentTargets, TokenTargets
 from ..labels.kinds import class_of_layouts
 from ..labels.patterns import SegmentTags, pattern_labels
 from .query import Query
 
 MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
-MOST_NUMBERS = 1 << 12  # in the rows of a sequence: kernels of a batch multiply more of them faster
 
 
 class CachedTables:
@@ -405,14 +405,20 @@ class OneCall:
             vocabulary = self.features.vocabulary
             return _numbers_of(X[0], self.features.n_features) if vocabulary is None else vocabulary.ids_of(X[0])
         is_alike = X.attribute_names is self.features.names and X.n_attributes == self.features.n_features
-        return (X.indices, X.indptr, X.values, X.dense) if is_alike and X.blocks is None else None
+        if not is_alike or X.blocks is not None:
+            return None
+        refuse_infinite_values(X)
+        return X.indices, X.indptr, X.values, X.dense
 
 
 def _numbers_of(rows: Any, n_features: int) -> tuple | None:
-    """Return rows of numbers as attributes that all tokens have; None where they are not an array of common numbers."""
+    """Return rows of numbers as attributes that all tokens have; None where they are not common numbers."""
+    if type(rows) is list and set(map(type, rows)) == {list}:
+        kinds = set(map(type, chain.from_iterable(rows)))
+        rows = np.array(rows, np.float64) if kinds <= {float} and set(map(len, rows)) == {n_features} else None
     if type(rows) is not np.ndarray or rows.dtype.kind not in "fiu" or rows.ndim != 2 or rows.shape[1] != n_features:
         return None
-    if not 0 < rows.size <= MOST_NUMBERS or not np.isfinite(rows).all():
+    if not rows.size or not np.isfinite(rows).all():
         return None
     dense = DenseColumns(np.arange(n_features, dtype=np.int32), rows)
     return np.empty(0, np.int32), np.zeros(len(rows) + 1, np.int64), None, dense
