@@ -46,7 +46,11 @@ def token_of(rng, tag):
 def numbers_of(rng, tag):
     """Return a feature dict with numbers and lists, of all orders of magnitude, and a value that is there twice."""
     token = token_of(rng, tag) | {"n": float(rng.normal() * 10.0 ** rng.integers(-9, 2)), "z": int(rng.integers(-1, 2))}
-    return token | {"list": [str(word) for word in rng.choice(list("xyz"), rng.integers(3))], "in:n": 0.5, "inf": 1e-300}
+    return token | {
+        "list": [str(word) for word in rng.choice(list("xyz"), rng.integers(3))],
+        "in:n": 0.5,
+        "inf": 1e-300,
+    }
 
 
 def row_of(rng, tag):

@@ -91,7 +91,11 @@ class Kinds:
             "constraints": (crf(constraints=constraints), self.texts, self.y),
             "history of segments": (crf(constraints="bio", history="segments"), self.texts, self.y),
             "semi-CRF": (HighOrderSemiCRF(2, max_iter=10), self.texts, self.y),
-            "semi-CRF, segment features": (make_pipeline(*segments, HighOrderSemiCRF(2, max_iter=10)), self.words, self.y),
+            "semi-CRF, segment features": (
+                make_pipeline(*segments, HighOrderSemiCRF(2, max_iter=10)),
+                self.words,
+                self.y,
+            ),
         }
         with warnings.catch_warnings(action="ignore"):
             self.models = {name: model.fit(X, y) for name, (model, X, y) in self.cases.items()}
@@ -125,7 +129,11 @@ class Kinds:
         encoder = DictVectorizer()
         encoded = encoder.fit_transform([token for x in self.texts for token in x])
         of_texts = LogisticRegression(max_iter=20).fit(encoded, labels)
-        yield "LogisticRegression, texts and bools", "predict", lambda n: of_texts.predict(encoder.transform(self.texts[n]))
+        yield (
+            "LogisticRegression, texts and bools",
+            "predict",
+            lambda n: of_texts.predict(encoder.transform(self.texts[n])),
+        )
 
 
 def microseconds(call, n_calls=N_CALLS, n_turns=5):

@@ -258,7 +258,9 @@ class OneSequence:
         bounds = np.full((arcs.n_labels, arcs.n_labels), -np.inf)
         bound_pairs(*automaton, bounds)
         weights, possible = pairs[-1], arcs.arc_score[arcs.arc_score > -np.inf]
-        starts, parts, members = freeze_all(links or (np.zeros(arcs.n_labels + 1), [], []), np.int64, np.int32, np.int32)
+        starts, parts, members = freeze_all(
+            links or (np.zeros(arcs.n_labels + 1), [], []), np.int64, np.int32, np.int32
+        )
         most_terms = 1 + np.diff(starts).max(initial=0)
         largest = max(most_terms * np.abs(weights).max(initial=0.0), np.abs(possible).max(initial=0.0))
         of_parts = starts, parts, arcs.n_labels + len(members)
