@@ -284,6 +284,21 @@ EXTRACTORS = {
     "dropped borders": {"padding": "drop"},
     "hashed": {"n_features": 64},
     "rare ones": {"min_count": 3},
+    "numbers": {"token_features": ["lower", "is_title", "length"]},
+    "products": {
+        "token_features": {
+            "n": ("w", "length"),
+            "lower": ("w", "lower"),
+            "some": ("w", lambda text: len(text) - 1 or None),
+        },
+        "templates": [
+            ("n", 0),
+            (("n", -1), ("w", 0)),
+            (("n", 1), ("some", 0)),
+            (("some", 0), ("lower", 1)),
+            ("some", 2),
+        ],
+    },
     "functions": {"token_features": {"shout": ("w", shout)}, "templates": TEMPLATES},
 }
 
