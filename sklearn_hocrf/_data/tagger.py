@@ -664,6 +664,10 @@ class AttributeIds:
                 add(names[key])
             elif kind is dict:
                 self.inner[key]._add(value, found, depth + 1)
+            elif kind is list:
+                if set(map(type, value)) - {str}:
+                    raise TypeError
+                found += map(values[key].__getitem__, value)
             elif kind is not int and kind is not float or not math.isfinite(value):
                 raise TypeError
             elif names[key] >= 0 and value:
@@ -681,11 +685,15 @@ class TemplateIds:
     ids : list of dict
         For each template the ids by value or, if it has several pairs, by the tuple of their values.
     made : dict
-        For each column the field whose values make its own, and what is :class:`Made` of them.
+        For each column of texts the field whose values make its own, and what is :class:`Made` of them.
+    numbers : dict
+        The same for columns of numbers; ids are of the value True instead of a number.
     """
 
-    def __init__(self, templates: Sequence, ids: Sequence[Mapping], made: Mapping) -> None:
-        self.templates, self.ids, self.made = templates, ids, made
+    def __init__(self, templates: Sequence, ids: Sequence[Mapping], made: Mapping, numbers: Mapping) -> None:
+        self.templates, self.ids, self.numbers = templates, ids, numbers
+        are_there = {c: (field, Made(partial(_is_there, of_value))) for c, (field, of_value) in numbers.items()}
+        self.made = made = {**made, **are_there}
         self.alone: dict = {}  # numbers of the templates of one pair, by field and offset
         for k, template in enumerate(templates):
             if len(template) == 1:
@@ -711,6 +719,18 @@ class TemplateIds:
         shifts = [(c, offset if -pad <= offset <= pad else pad if offset > 0 else -pad) for c, offset in places]
         return [padded[column][pad + shift : pad + shift + length] for column, shift in shifts]
 
+    def amounts(self, fields: Mapping, n_tokens: int) -> np.ndarray | None:
+        """Return the products of the numbers of templates at all tokens, (J, T); None without numbers."""
+        if not self.numbers:
+            return None
+        numbers, amounts = {}, np.ones((len(self.templates), n_tokens))
+        for column, (field, made) in self.numbers.items():
+            numbers[column] = [made[value] or 0.0 for value in fields[field]]
+        for k, template in enumerate(self.templates):
+            if places := [place for place in template if place[0] in numbers]:
+                amounts[k] = np.prod(self.around(numbers, places, 1.0, 1.0), axis=0)
+        return amounts
+
     def of_several(self, fields: Mapping, marks: bool) -> list[int]:
         """Return the ids that the templates of several pairs find: of all tokens by one, then by the next.
 
@@ -732,6 +752,10 @@ class TemplateIds:
             found += chain.from_iterable(zip(*map(known.__getitem__, at_place), strict=True))
         found += self.of_several(fields, marks)
         return np.array(found, np.intp).reshape(len(self.templates), -1)[self.place]
+
+
+def _is_there(numbers: Mapping, value: Any) -> bool | None:
+    return True if numbers[value] else None
 
 
 def ids_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
@@ -977,7 +1001,7 @@ class _Templates:
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
         code = np.add.accumulate(arrays["code"], dtype=arrays["code"].dtype)  # modulo its range, as the differences
         templates, ids = self._read_templates(_get(features, "templates", list), columns, code)
-        self.ids = TemplateIds(templates, ids, made)
+        self.ids = TemplateIds(templates, ids, made, self.numbers)
 
     def _read_columns(self, entries, texts, functions):
         """Return the values of columns, by code, and by column the field and what is made of its values."""
@@ -998,10 +1022,7 @@ class _Templates:
             _require((called is None) == (function is None), f"there is no function {called!r:.40}")
             numeric = _get(entry, "numeric", bool, "a column")
             made = Made(partial(self.sources[field].made, name=name, function=function, numeric=numeric))
-            all_made[number] = field, made
-            if numeric:
-                self.numbers[number] = field, made
-                all_made[number] = field, Made(lambda value, made=made: True if made[value] else None)
+            (self.numbers if numeric else all_made)[number] = field, made
             columns.append([*([True] if numeric else texts.take(n_values)), *([BEFORE, AFTER] if self.marks else [])])
         own |= {one.name for one in self.phrases if one.own}
         if unknown := set(functions) - own:
@@ -1042,18 +1063,9 @@ class _Templates:
             given.append(one.marks(given[one.field]))
         fields, size = dict(enumerate(given)), (len(self.ids.templates), len(tokens))
         ids = self.ids.find(fields, self.marks) if size[0] else np.empty(size)
-        amounts = self._amounts(fields, size).T.ravel() if self.numbers else None
+        amounts = self.ids.amounts(fields, size[1])
+        amounts = None if amounts is None else amounts.T.ravel()
         return ids.T.astype(np.int32).ravel(), np.arange(size[1] + 1) * size[0], amounts
-
-    def _amounts(self, fields, size):
-        """Return the products of the numbers of templates at all tokens; (J, T)."""
-        numbers, amounts = {}, np.ones(size)
-        for column, (field, made) in self.numbers.items():
-            numbers[column] = [made[value] or 0.0 for value in fields[field]]
-        for k, template in enumerate(self.ids.templates):
-            places = [place for place in template if place[0] in numbers]
-            amounts[k] = np.prod([amounts[k], *self.ids.around(numbers, places, 1.0, 1.0)], axis=0)
-        return amounts
 
     def _values(self, tokens) -> list:
         """Return the values of each field."""
@@ -1104,8 +1116,8 @@ class ReadSequence:
 
     def _fast(self, question, *arguments):
         """Return the answer of compiled code; None where there is none."""
-        fast = self.tagger._fast if self.length and self.amounts is None else None
-        return fast and getattr(fast, question)(self.ids, self.indptr, *arguments)
+        fast = self.tagger._fast if self.length else None
+        return fast and getattr(fast, question)((self.ids, self.indptr, self.amounts), *arguments)
 
     @_CachedProperty
     def codes(self) -> list[int]:

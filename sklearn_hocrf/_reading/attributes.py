@@ -47,10 +47,11 @@ class Vocabulary(dict):
         """The ids by key and value, for a vocabulary that does not grow any more."""
         return AttributeIds(self)
 
-    def ids_of(self, tokens) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the ids of the attributes of a sequence, -1 for unknown ones, and the range of each token.
+    def ids_of(self, tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
+        """Return the ids of the attributes of a sequence, -1 for unknown ones, the range of each token, and the values.
 
-        None where tokens are of uncommon types, have values other than 1, or deserve a warning: they need a batch.
+        The values are None if all are 1. None instead of all where tokens are of uncommon types, or deserve a warning:
+        they need a batch.
         """
         if type(tokens) is not list or not tokens:
             return None
@@ -60,11 +61,8 @@ class Vocabulary(dict):
         widths = self.tables.add(tokens, found)
         if widths is None:
             return None
-        try:
-            ids = np.fromiter(found, np.int32, len(found))
-        except TypeError:  # some have values other than 1
-            return None
-        return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1)
+        ids, values = ids_and_amounts(found)
+        return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1), values
 
     def __getstate__(self) -> dict:
         """Return what files keep: not the tables, which are made on demand."""
@@ -290,13 +288,15 @@ def _finite(value, key, n, t):
 
 def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
-    if values is None:
-        from .._engine.kernels.lists import sort_ids  # loads numba, which other forms of X do not need
+    from .._engine.kernels.lists import sort_ids  # loads numba, which other forms of X do not need
 
-        ends, found = np.empty_like(indptr), np.empty_like(ids)
-        n_found = sort_ids(*freeze_all((indptr, ids), np.int64, np.int32), ends, found)
-        if n_found >= 0:
-            return SequenceBatch(offsets, ends, found[:n_found], None, n_features, names)
+    given = freeze_all((indptr, ids, () if values is None else values), np.int64, np.int32, np.float64)
+    ends, found, amounts = map(np.empty_like, given)
+    n_found = sort_ids(*given, ends, found, amounts)
+    if n_found >= 0:
+        amounts = amounts[:n_found]
+        are_one = (amounts == 1).all()  # or there are none
+        return SequenceBatch(offsets, ends, found[:n_found], None if are_one else amounts, n_features, names)
     is_known = ids >= 0
     indptr = offsets_of(is_known)[indptr]
     data = np.ones(indptr[-1]) if values is None else values[is_known]
@@ -306,9 +306,9 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     return batch
 
 
-def known_batch(offsets, indptr, ids, names) -> SequenceBatch:
-    """Return the batch of attributes of value 1, without those of id -1."""
-    return _canonical(offsets, indptr, ids, None, len(names), names)
+def known_batch(offsets, indptr, ids, values, names) -> SequenceBatch:
+    """Return the batch of attributes without those of id -1; ``values`` are None if all are 1."""
+    return _canonical(offsets, indptr, ids, values, len(names), names)
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:

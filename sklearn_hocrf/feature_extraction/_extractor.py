@@ -375,8 +375,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if type(X) is list and len(X) == 1:
             found = self.__token_ids__(X[0])  # one sequence at a time
             if found is not None and found[1].max(initial=-1) >= 0:
-                names, ids, indptr, columns = found
-                batch = known_batch(np.array([0, len(indptr) - 1]), indptr, ids, names)
+                names, ids, indptr, values, columns = found
+                batch = known_batch(np.array([0, len(indptr) - 1]), indptr, ids, values, names)
                 batch.columns = {field: text_column(texts) for field, texts in columns.items()}
                 return batch
         maker = self._maker
@@ -384,7 +384,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         return self._to_batch(X, table, maker.rows(self._vocabularies, table))
 
     def __token_ids__(self, tokens) -> tuple | None:
-        """Return the names of all attributes, those of one sequence, their ranges, and its texts by field.
+        """Return the names of all attributes, those of one sequence, their ranges and values, and its texts by field.
 
         None means that a batch must be used. This is for feature dicts, lists of names and texts of common types, of
         which ``transform`` would not warn.

@@ -57,10 +57,8 @@ class FieldTemplates(GivenNames):
         return vocabularies, self._rows(vocabularies, table, ids, values)
 
     def rows(self, vocabularies, table) -> tuple:
-        ids = self._of_few(vocabularies, table) if table.offsets[-1] <= FEW_TOKENS else None
-        if ids is not None:
-            return self._rows(vocabularies, table, ids, ())
-        return self._rows(vocabularies, table, *self._of_many(table, vocabularies)[1:])
+        found = self._of_few(vocabularies, table) if table.offsets[-1] <= FEW_TOKENS else None
+        return self._rows(vocabularies, table, *(found or self._of_many(table, vocabularies)[1:]))
 
     def counts(self, table) -> TemplateCounts:
         if self.n_features is not None:
@@ -98,15 +96,19 @@ class FieldTemplates(GivenNames):
         lists = ((name, *pair) for name, pair in self.functions.items() if isinstance(pair[1], Phrases))
         return {**table.columns, **{n: own.column(table.columns[field], table.offsets, n) for n, field, own in lists}}
 
-    def _of_few(self, vocabularies, table) -> np.ndarray | None:
-        """Look attributes up by their values; None where a field holds numbers, or a function gives no text."""
-        if self.n_features is not None or not table.offsets[-1]:
+    def _of_few(self, vocabularies, table) -> tuple | None:
+        """Look attributes up by their values; None where a field holds numbers, or as for ``find``."""
+        if self.n_features is not None or not table.offsets[-1] or not vocabularies.all:
             return None
         texts = {name: texts_of(column) for name, column in self.with_phrases(table).items() if is_text(column)}
         bounds = [(a, b) for a, b in pairwise(table.offsets.tolist()) if a < b]
         parts = ({name: own[a:b] for name, own in texts.items()} for a, b in bounds)
         found = [vocabularies.find(part, self.functions, self.padding == "mark") for part in parts]
-        return None if any(own is None for own in found) else np.concatenate(found, axis=1)
+        if any(own is None for own in found):
+            return None
+        values = [np.ones(ids.shape) if own is None else own for ids, own in found]
+        are_one = all(own is None for _, own in found)
+        return np.concatenate([ids for ids, _ in found], axis=1), () if are_one else np.concatenate(values, axis=1)
 
     def _of_many(self, table, vocabularies=None, min_count=1) -> tuple[TemplateVocabularies, list, list]:
         """Return the vocabularies and, for each template, the ids and values of the tokens.

@@ -175,9 +175,9 @@ class TemplateVocabulary:
         return position.astype(np.int32)
 
     def ids_by_value(self) -> dict:
-        """Return the ids of the attributes by their values or tuples of values, which are texts or marks."""
+        """Return the ids of the attributes by their values or tuples of values: texts, marks, True for numbers."""
         values = [
-            np.array([*table.labels, BEFORE, AFTER], dtype=object)[code].tolist()
+            np.array([*([True] if table.labels is None else table.labels), BEFORE, AFTER], dtype=object)[code].tolist()
             for table, code in zip(self.tables, self.codes, strict=True)
         ]
         return dict(zip(values[0] if len(values) == 1 else zip(*values, strict=True), range(len(self)), strict=True))
@@ -211,11 +211,12 @@ def find_keys(keys, key) -> np.ndarray:
     return position
 
 
-def _text_of(function, text):
+def _made_of(function, is_text, text):
+    """Return what a function makes of a text: a text, or a finite number; None if it is missing."""
     made = None if text is None else function(text)
-    if not (made is None or isinstance(made, str)):
-        raise TypeError(f"{made!r} is not a text")
-    return made
+    if made is not None and not (isinstance(made, str) if is_text else type(made) in (bool, int, float)):
+        raise TypeError(f"{made!r} is of another kind than in fit")
+    return made if is_text or made is None else float(made)
 
 
 class TemplateVocabularies:
@@ -238,43 +239,50 @@ class TemplateVocabularies:
         self._state: dict | None = None
         self._by_value: TemplateIds | None = None
 
-    def by_value(self, functions) -> TemplateIds | None:
-        """Return what finds the attributes of a few tokens, made once; None if some field holds numbers.
+    def by_value(self, functions) -> TemplateIds:
+        """Return what finds the attributes of a few tokens, made once.
 
         ``functions`` are the token features: by name, a field and the function of its texts, or its name.
         """
-        if self._by_value is None and all(table.labels is not None for table in self.tables.values()):
-            made = {}
-            for name in self.tables:
+        if self._by_value is None:
+            made: tuple[dict, dict] = {}, {}  # of texts, of numbers
+            for name, table in self.tables.items():
                 field, function = functions.get(name, (name, str))
                 if isinstance(function, Phrases):  # they depend on neighbours, and are a column already
                     field, function = name, str
-                made[name] = field, Made(partial(_text_of, as_function(function)))
+                is_number = table.labels is None
+                made[is_number][name] = field, Made(partial(_made_of, as_function(function), not is_number))
             ids = [own.ids_by_value() for own in self.all]
-            self._by_value = TemplateIds([own.template for own in self.all], ids, made)  # other threads may do the same
+            self._by_value = TemplateIds([own.template for own in self.all], ids, *made)  # other threads may do it, too
         return self._by_value
 
-    def find(self, columns, functions, marks) -> np.ndarray | None:
-        """Return the ids of the attributes of a sequence, of shape (n_templates, T); -1 for none.
+    def find(self, columns, functions, marks) -> tuple[np.ndarray, np.ndarray | None] | None:
+        """Return the ids of the attributes of a sequence, (n_templates, T), -1 for none, and values unless all are 1.
 
         ``columns`` are lists of texts by field, and ``marks`` tells whether places outside the sequence are marked.
-        None where a field is none of these, or a function gives no text.
+        None where a field is none of these, or a function gives neither a text nor a number, as it did in fit.
         """
-        ids = self.by_value(functions) if self.all else None
         try:
-            return None if ids is None else ids.find(columns, marks)
+            found = self.by_value(functions)
+            ids = found.find(columns, marks)
+            values = found.amounts(columns, ids.shape[1])
         except Exception:  # the functions of users may raise what they like; the other way says where
             return None
+        if values is None or (values == 1).all():
+            return ids, None
+        return (np.where(values == 0, -1, ids), values) if np.isfinite(values).all() else None
 
-    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the ids of all attributes of a sequence, -1 for none, and the range of each token; see ``find``."""
-        found = self.find(columns, functions, True)
+    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
+        """Return the attributes of a sequence as ``Vocabulary.ids_of`` does; see ``find``."""
+        found = self.find(columns, functions, True) if self.all else None
         if found is None:
             return None
         firsts = offsets_of([*map(len, self.all), 1])
-        ids = np.where(found < 0, -1, found + firsts[:-2, None])
-        table = np.concatenate([ids, np.full((int(has_bias), ids.shape[1]), firsts[-2])]).T
-        return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1]
+        ids = np.where(found[0] < 0, -1, found[0] + firsts[:-2, None])
+        shape = int(has_bias), ids.shape[1]
+        table = np.concatenate([ids, np.full(shape, firsts[-2])]).T
+        values = None if found[1] is None else np.concatenate([found[1], np.ones(shape)]).T.ravel()
+        return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1], values
 
     @classmethod
     def of(cls, templates, columns) -> TemplateVocabularies:

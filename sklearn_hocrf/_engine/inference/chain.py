@@ -13,13 +13,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..._data.arrays import freeze_all
+from ..._data.arrays import freeze, freeze_all
+from ..._data.columns import DenseColumns
 from ..._data.segments import BEGIN, Segments
 from ..kernels import _vectors, chain, choices, segment_scores
 from ..kernels._network import LARGEST_BETA, LOWEST_LOG, SMALLEST_TOTAL
-from ..kernels.bounded_search import FOUND, SearchTables, bound_pairs, find_best, score_tokens
+from ..kernels.bounded_search import FOUND, SearchTables, TokenEntries, bound_pairs, find_best, score_tokens
 from ..kernels.choices import ChoiceTables
 from ..kernels.tag_segments import Tags, weigh_segments
+from ..structure.pairs import PartLinks
 from ..structure.patterns import TOKENS
 from ..structure.weighted_arcs import WeightedArcs, given_arcs, log_spread
 from .model import TokenModel
@@ -230,14 +232,15 @@ SHARE_KEPT = 0.25  # of states: with more, the kernels of a batch take less time
 FEWEST_KEPT = 64
 MOST_CELLS = 1 << 24  # states times tokens: a longer sequence fills the lanes of a batch
 MOST_OF_PASS = 1 << 20  # likewise, of passes that keep all of them
+MOST_PRODUCTS = 1 << 15  # of dense features with labels: for more, the kernels of a batch take less time
 _FIRST = np.zeros((1, 1), np.int64)  # the sequence of the only lane
 
 
 class OneSequence:
     """The answers about a single sequence, of a model whose arcs have constant scores.
 
-    The methods take the attributes of the tokens, ids (nnz,) int32, all of value 1, -1 for unknown ones, and the range
-    of each token, indptr (T + 1,) int64. They return None where the kernels of a batch are needed.
+    The methods take the attributes of the tokens, as for :func:`token_entries`. They return None where the kernels of a
+    batch are needed.
 
     Parameters
     ----------
@@ -245,16 +248,23 @@ class OneSequence:
     borders : ndarray of shape (2, L)
         Scores that are added to those of labels at the first and at the last token.
     pairs : tuple of ndarray
-        The rank of each attribute, the range of the weights of each rank, their labels, and the weights.
+        The rank of each attribute, the range of the weights of each rank, their score columns, and the weights.
+    links : PartLinks or None
+        The score columns of parts of labels; None: all columns are labels.
     """
 
-    def __init__(self, arcs: WeightedArcs, borders: np.ndarray, pairs: tuple) -> None:
+    def __init__(self, arcs: WeightedArcs, borders: np.ndarray, pairs: tuple, links: PartLinks | None = None) -> None:
         automaton = arcs.outgoing, arcs.source_arcs, arcs.arc_label, arcs.arc_target, arcs.fail, arcs.arc_score
         bounds = np.full((arcs.n_labels, arcs.n_labels), -np.inf)
         bound_pairs(*automaton, bounds)
         weights, possible = pairs[-1], arcs.arc_score[arcs.arc_score > -np.inf]
-        largest = max(np.abs(weights).max(initial=0.0), np.abs(possible).max(initial=0.0))
-        tables: Any = *automaton, *freeze_all((bounds, borders), np.float64), *pairs, float(largest)
+        starts, parts, members = freeze_all(
+            links or (np.zeros(arcs.n_labels + 1), [], []), np.int64, np.int32, np.int32
+        )
+        most_terms = 1 + np.diff(starts).max(initial=0)
+        largest = max(most_terms * np.abs(weights).max(initial=0.0), np.abs(possible).max(initial=0.0))
+        of_parts = starts, parts, arcs.n_labels + len(members)
+        tables: Any = *automaton, *freeze_all((bounds, borders), np.float64), *pairs, *of_parts, float(largest)
         self.arcs, self.tables = arcs, SearchTables(*tables)
         self.most_kept = min(max(FEWEST_KEPT, int(SHARE_KEPT * len(arcs.fail))), len(arcs.fail))
         self.scales = possible.min(initial=np.inf) - arcs.log_shift > LOWEST_LOG
@@ -263,15 +273,15 @@ class OneSequence:
     def of(cls, model: Any, borders: np.ndarray | None) -> Self | None:
         """Return the answers of a model, given whether each label may be the first and the last of a sequence, (2, L).
 
-        None where they do not hold: arcs that vary, parts, many labels, other models.
+        None where they do not hold: arcs that vary, many labels, other models.
         """
         n_labels = model.weighted_arcs.n_labels
-        if type(model) is not ChainModel or model.layout.pairs.n_columns != n_labels or n_labels > MOST_LABELS:
+        if type(model) is not ChainModel or n_labels > MOST_LABELS or model.layout.n_varying:
             return None
         scores = np.zeros((2, n_labels)) if borders is None else np.where(borders, 0.0, -np.inf)
         pairs = model.layout.pairs
         of_pairs = model.layout.rank_of_attribute, pairs.starts, pairs.columns, model.pair_weights
-        return cls(model.weighted_arcs, scores, of_pairs)
+        return cls(model.weighted_arcs, scores, of_pairs, model.layout.part_links)
 
     @classmethod
     def of_arrays(cls, n_labels: int, structure: tuple, score: np.ndarray, borders: np.ndarray, pairs: tuple) -> Any:
@@ -281,28 +291,27 @@ class OneSequence:
         pairs = freeze_all(pairs, np.int32, np.int64, np.int32, np.float64)
         return cls(given_arcs(n_labels, structure, score), borders, pairs)
 
-    def decode(self, ids: np.ndarray, indptr: np.ndarray) -> np.ndarray | None:
+    def decode(self, tokens: tuple) -> np.ndarray | None:
         """Return the codes of the best labelling; None also if it is undecided."""
-        codes = np.empty(len(indptr) - 1, np.int32)
+        entries = token_entries(*tokens)
+        codes = np.empty(len(entries.indptr) - 1, np.int32)
         if not len(codes):
             return codes
-        if len(codes) * len(self.tables.fail) > MOST_CELLS:
+        if len(codes) * len(self.tables.fail) > MOST_CELLS or entries.numbers.size * self.arcs.n_labels > MOST_PRODUCTS:
             return None
-        return codes if find_best(self.tables, ids, indptr, self.most_kept, codes) == FOUND else None
+        return codes if find_best(self.tables, entries, self.most_kept, codes) == FOUND else None
 
-    def marginals(self, ids: np.ndarray, indptr: np.ndarray) -> tuple[float, np.ndarray] | None:
+    def marginals(self, tokens: tuple) -> tuple[float, np.ndarray] | None:
         """Return log Z, and the probability of each label at each token; (T, L)."""
-        scores = self._scores(ids, indptr)
+        scores = self._scores(tokens)
         if scores is None or (log_z := _Lane(self.arcs, scores).run(backward=True)) is None:
             return None
         np.maximum(scores, 0.0, out=scores)
         return log_z, np.divide(scores, np.add.reduce(scores, axis=1, keepdims=True), out=scores)
 
-    def log_likelihood(
-        self, ids: np.ndarray, indptr: np.ndarray, codes: list[int], log_z: float | None = None
-    ) -> float | None:
+    def log_likelihood(self, tokens: tuple, codes: list[int], log_z: float | None = None) -> float | None:
         """Return the logarithm of the probability of a possible labelling, for which log Z may be known."""
-        scores = self._scores(ids, indptr)
+        scores = self._scores(tokens)
         if scores is None or len(codes) != len(scores):  # a batch says what is wrong
             return None
         labels, used = np.array(codes, np.int32), np.empty(len(codes), np.int32)
@@ -313,11 +322,9 @@ class OneSequence:
             return None
         return min(score - log_z, 0.0)
 
-    def segment_probabilities(
-        self, ids: np.ndarray, indptr: np.ndarray, segments: Segments, tags: Tags
-    ) -> np.ndarray | None:
+    def segment_probabilities(self, tokens: tuple, segments: Segments, tags: Tags) -> np.ndarray | None:
         """Return the probabilities of segments, no two of which have the same start; (M,)."""
-        scores, arcs = self._scores(ids, indptr), self.arcs
+        scores, arcs = self._scores(tokens), self.arcs
         if scores is None:
             return None
         lane = _Lane(arcs, scores.copy())
@@ -331,13 +338,28 @@ class OneSequence:
         weigh_segments(arcs, lane.tile, _FIRST, choices, tags, table, probability)
         return np.minimum(probability[segments.start], 1.0)
 
-    def _scores(self, ids: np.ndarray, indptr: np.ndarray) -> np.ndarray | None:
+    def _scores(self, tokens: tuple) -> np.ndarray | None:
         """Return the scores of labels at tokens; (T, L)."""
-        n_tokens = len(indptr) - 1
-        if not (self.scales and n_tokens and n_tokens * len(self.tables.fail) <= MOST_OF_PASS):
+        entries = token_entries(*tokens)
+        n_tokens = len(entries.indptr) - 1
+        is_large = n_tokens * len(self.tables.fail) > MOST_OF_PASS
+        if not (self.scales and n_tokens) or is_large or entries.numbers.size * self.arcs.n_labels > MOST_PRODUCTS:
             return None
         scores = np.empty((n_tokens, self.arcs.n_labels))
-        return scores if score_tokens(self.tables, ids, indptr, scores) > 2 * n_tokens else None  # of attributes
+        return scores if score_tokens(self.tables, entries, scores) > 2 * n_tokens else None  # of attributes
+
+
+_NOTHING = freeze_all((np.zeros(0), np.zeros(0), np.zeros((0, 0))), np.float64, np.int32, np.float64)
+
+
+def token_entries(
+    ids: np.ndarray, indptr: np.ndarray, values: np.ndarray | None = None, dense: DenseColumns | None = None
+) -> TokenEntries:
+    """Return the attributes of tokens for kernels; ``values`` are None if all are 1."""
+    of_entries = _NOTHING[0] if values is None else freeze(values, np.float64)
+    if dense is None:
+        return TokenEntries(ids, indptr, of_entries, *_NOTHING[1:])
+    return TokenEntries(ids, indptr, of_entries, *freeze_all(dense, np.int32, np.float64))
 
 
 class _Lane:

@@ -6,6 +6,7 @@ Labelled sequences, read once for all models of one layout.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -17,6 +18,8 @@ from ..kernels._network import LOWEST_LOG
 from ..structure.weighted_arcs import arcs_of_labels, weighted_arcs
 from .posterior import Evidence, Posterior
 from .schedule import Schedule
+
+MOST_WIDER = 1 << 20  # weights of models of which another one with more columns is kept
 
 
 class Model(metaclass=ABCMeta):
@@ -42,6 +45,7 @@ class Model(metaclass=ABCMeta):
         self, layout: Any, weights: np.ndarray, dense_table: np.ndarray | None = None, schedule: Schedule | None = None
     ) -> None:
         self.layout, self.schedule = layout, schedule
+        self._wider: tuple | None = None  # what ``with_columns`` made last
         self.weights = freeze(weights, np.float64)
         if self.weights.shape != (layout.n_weights,):  # kernels do not check
             raise ValueError(
@@ -87,6 +91,19 @@ class Model(metaclass=ABCMeta):
         posterior = self.posterior_class(self, plan.batch, plan.mask, plan.n_jobs)
         posterior.plan = plan
         return posterior
+
+    def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
+        """Return the model with more score columns, as for the layout, and their indices; the last one is kept.
+
+        The columns have the weight 0: they change no scores but are counted.
+        """
+        kept = self._wider  # once: another thread may ask for other columns
+        if kept is None or kept[0] != columns:
+            layout, ids = self.layout.with_columns(columns)
+            kept = columns, type(self)(layout, self.weights, schedule=self.schedule), ids
+            if layout.n_weights <= MOST_WIDER:
+                self._wider = kept
+        return kept[1:]
 
     def moving(self, direction: np.ndarray) -> Self:
         """Return a direction of the weights as a model, for passes on dual numbers."""

@@ -20,7 +20,6 @@ from ..._data.batch import SequenceBatch
 from ..._data.segments import Channel, Mask, Segments, both, sorted_segments
 from ..kernels import choices, tag_segments, token_scores
 from ..kernels.tag_segments import Tags
-from ..structure.layout import WeightLayout
 from .passes import DecodePass, ExpectedCounts, MarginalPass, Receiver
 from .schedule import Plan, Task, Tile
 
@@ -379,13 +378,6 @@ class LanePosterior(Posterior):
         counts[layout.first_bias :] = layout.sum_over_suffixes(arcs)
         return counts
 
-    def under(self, layout: WeightLayout) -> Self:
-        """Return the posterior under a layout with more columns, in which weights keep their positions."""
-        model = type(self.model)(layout, self.model.weights, schedule=self.model.schedule)
-        posterior = type(self)(model, self.batch, self.support, self.n_jobs, self.evidence)
-        posterior.shift = self.shift
-        return posterior
-
     def column_marginals(self, n_columns: int) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
         table = np.empty((self.batch.n_tokens, n_columns))
@@ -399,9 +391,10 @@ class LanePosterior(Posterior):
 
     def _marginals_of(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> np.ndarray:
         """Return the expected value of score columns at each token, which need not have any weights."""
-        # they become columns of weight 0 in a copy of the model: they change no scores but are counted
-        layout, ids = self.model.layout.with_columns(columns)
-        marginals = self.under(layout).column_marginals(layout.pairs.n_columns)
+        model, ids = self.model.with_columns(columns)
+        posterior = type(self)(model, self.batch, self.support, self.n_jobs, self.evidence)
+        posterior.shift = self.shift
+        marginals = posterior.column_marginals(model.layout.pairs.n_columns)
         return np.clip(marginals[:, ids], 0.0, 1.0)
 
     def segment_marginals(self, threshold: float, tags: Any = None) -> tuple[Segments, np.ndarray]:

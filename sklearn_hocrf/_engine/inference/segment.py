@@ -50,10 +50,9 @@ class SegmentPlan(Plan):
     def _read(self) -> None:
         layout, batch = self.layout, self.batch
         self.candidates = layout.candidate_features(batch)
-        self.segment_index = layout.segment_index(int(batch.lengths.max(initial=0)))
-        self.scored_parts = layout.scored_parts(self.segment_index) if layout.parts.n_parts else None
+        tables = layout.length_tables(int(batch.lengths.max(initial=0)))
+        self.segment_index, self.scored_parts, self.length_entries = tables
         self.shortest = freeze(np.empty(0) if layout.shortest is None else layout.shortest, np.int64)
-        self.length_entries = layout.length_entries(self.segment_index)
         self.n_spans, self.n_cells = len(self.segment_index.span_arc), self.segment_index.n_cells
         self.n_counted_lengths = self.n_cells if len(self.length_entries.cell) else 0
         n_states = layout.automaton.n_states

@@ -17,6 +17,7 @@ from ._jit import njit
 from ._network import resolve
 
 TOLERANCE = 1e-9  # of scores, in units of the largest sum of absolute terms
+MOST_SIZE = 1e12  # of sums of values: beyond it, rounding decides
 FOUND, UNDECIDED = range(2)
 
 
@@ -33,9 +34,22 @@ class SearchTables(NamedTuple):
     borders: np.ndarray  # (2, L) float64   added to the scores of labels at the first and at the last token
     rank_of: np.ndarray  # (n_attributes,) int32   -1 for attributes without pairs
     starts: np.ndarray  # (F + 1,) int64   range of the pairs of each rank
-    columns: np.ndarray  # (K,) int32   label of each pair
+    columns: np.ndarray  # (K,) int32   score column of each pair: a label, or a part of labels
     weights: np.ndarray  # (K,) float64
-    largest: float  # absolute weight of a pair or score of an arc
+    part_starts: np.ndarray  # (L + 1,) int64   range of the parts of each label
+    parts: np.ndarray  # int32   their columns
+    n_columns: int
+    largest: float  # absolute score that an attribute of value 1, or an arc, adds to a label
+
+
+class TokenEntries(NamedTuple):
+    """The attributes of the tokens of a sequence, sparse and dense ones.   d dense attributes."""
+
+    ids: np.ndarray  # (nnz,) int32   -1 for unknown attributes
+    indptr: np.ndarray  # (T + 1,) int64   range of each token
+    values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+    dense: np.ndarray  # (d,) int32   attributes that have a value at every token
+    numbers: np.ndarray  # (T, d) float64   these values
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -50,29 +64,43 @@ def bound_pairs(outgoing, source_arcs, arc_label, arc_target, fail, arc_score, b
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def score_tokens(tables, ids, indptr, scores):
-    """Write the scores of labels at tokens, (T, L), and return the number of terms; ids of -1 have no weights.
+def _add_attribute(tables, attribute, value, row):
+    """Add the scores of an attribute to those of the columns, (C,); return its part of the size of the scores."""
+    rank = tables.rank_of[attribute] if attribute >= 0 else -1
+    if rank < 0:
+        return 0.0
+    for pair in range(tables.starts[rank], tables.starts[rank + 1]):
+        row[tables.columns[pair]] += value * tables.weights[pair]
+    return max(1.0, abs(value))
 
-    Return 0 if an attribute is none of the model's: parameters of a transformer have changed.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_tokens(tables, entries, scores):
+    """Write the scores of labels at tokens, (T, L), and return the sum of the absolute values of all terms.
+
+    A value below 1 counts as 1. Return 0 if an attribute is none of the model's: parameters of a transformer have
+    changed; and if sums of values may overflow.
     """
-    rank_of, starts, columns, weights = tables.rank_of, tables.starts, tables.columns, tables.weights
-    if len(ids) and ids.max() >= len(rank_of):
-        return 0
-    borders, n_tokens = tables.borders, len(scores)
-    n_terms = 2 * n_tokens
-    scores[:] = 0.0
+    if len(entries.ids) and entries.ids.max() >= len(tables.rank_of):
+        return 0.0
+    borders, n_tokens, row = tables.borders, len(scores), np.empty(tables.n_columns)
+    size = 2.0 * n_tokens
+    for token in range(n_tokens):
+        row[:] = 0.0
+        for entry in range(entries.indptr[token], entries.indptr[token + 1]):
+            value = entries.values[entry] if len(entries.values) else 1.0
+            size += _add_attribute(tables, entries.ids[entry], value, row)
+        for column in range(len(entries.dense)):
+            size += _add_attribute(tables, entries.dense[column], entries.numbers[token, column], row)
+        for label in range(scores.shape[1]):
+            score = row[label]
+            for part in range(tables.part_starts[label], tables.part_starts[label + 1]):
+                score += row[tables.parts[part]]
+            scores[token, label] = score
     for label in range(scores.shape[1]):
         scores[0, label] += borders[0, label]
         scores[n_tokens - 1, label] += borders[1, label]
-    for token in range(n_tokens):
-        for entry in range(indptr[token], indptr[token + 1]):
-            if ids[entry] < 0 or rank_of[ids[entry]] < 0:
-                continue
-            n_terms += 1
-            rank = rank_of[ids[entry]]
-            for pair in range(starts[rank], starts[rank + 1]):
-                scores[token, columns[pair]] += weights[pair]
-    return n_terms
+    return size if size < MOST_SIZE else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -106,21 +134,21 @@ def _follow_bound(tables, scores, rest, arc_of_label):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_best(tables, ids, indptr, most_kept, codes):
+def find_best(tables, entries, most_kept, codes):
     """Find the best labelling of a sequence; return whether it is found, or undecided.
 
     It is undecided if another labelling comes so close that a different order of additions may prefer it, if no
     labelling is possible, if an attribute is none of the model's, and if more than ``most_kept`` states a token are
     kept, which takes longer than all states of a batch.
 
-    ids : (nnz,) int32        indptr : (T + 1,) int32 or int64        codes : (T,) int32, out
+    codes : (T,) int32, out
     """
     n_tokens, n_labels = len(codes), len(tables.bounds)
     scores, rest = np.empty((n_tokens, n_labels)), np.empty((n_tokens, n_labels))
-    n_terms = score_tokens(tables, ids, indptr, scores)
-    if n_terms <= 2 * n_tokens:  # no attribute has weights: a batch may warn, or raise
+    size = score_tokens(tables, entries, scores)
+    if size <= 2 * n_tokens:  # no attribute has weights: a batch may warn, or raise
         return UNDECIDED
-    tolerance = TOLERANCE * (1.0 + tables.largest * n_terms)
+    tolerance = TOLERANCE * (1.0 + tables.largest * size)
     _bound_suffixes(tables.bounds, scores, rest)
     outgoing, source_arcs, arc_label = tables.outgoing, tables.source_arcs, tables.arc_label
     fail, arc_score, arc_target = tables.fail, tables.arc_score, tables.arc_target

@@ -14,6 +14,8 @@ Vectors whose numbers have 16 bits: integers, in units that each block has for i
 Products and sums are those of BLAS, in double precision, without a copy in double precision.
 """
 
+import numpy as np
+
 from ._jit import njit
 
 
@@ -55,13 +57,14 @@ MOST = 256  # ids of a row that are sorted by insertion
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sort_ids(indptr, ids, ends, found):
+def sort_ids(indptr, ids, values, ends, found, amounts):
     """Sort the ids >= 0 of each row, by insertion; return how many there are.
 
-    It is -1 if a row has an id twice, or more than ``MOST`` ids.
+    It is -1 if a row has an id twice, or more than ``MOST`` ids, and if a value is 0 or not finite.
 
     indptr : (N + 1,) int64   the rows of ``ids``, (n,) int32
-    ends, found : out, rows of the same shapes and types
+    values : (n,) float64, or empty
+    ends, found, amounts : out, rows of the same shapes and types
     """
     n_found = 0
     ends[0] = 0
@@ -69,16 +72,22 @@ def sort_ids(indptr, ids, ends, found):
         if indptr[row + 1] - indptr[row] > MOST:
             return -1
         first = n_found
-        for attribute in ids[indptr[row] : indptr[row + 1]]:
+        for entry in range(indptr[row], indptr[row + 1]):
+            attribute, slot = ids[entry], n_found
             if attribute < 0:
                 continue
-            slot = n_found
             while slot > first and found[slot - 1] > attribute:
                 found[slot] = found[slot - 1]
+                if len(values):
+                    amounts[slot] = amounts[slot - 1]
                 slot -= 1
             if slot > first and found[slot - 1] == attribute:
                 return -1
             found[slot] = attribute
+            if len(values):
+                amounts[slot] = values[entry]
+                if values[entry] == 0.0 or not np.isfinite(values[entry]):
+                    return -1
             n_found += 1
         ends[row + 1] = n_found
     return n_found

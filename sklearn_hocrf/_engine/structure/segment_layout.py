@@ -155,6 +155,7 @@ class SegmentLayout(WeightLayout):
         self.rules = SegmentRules(*rules).checked()
         _, self.length_blocks, self.longest, self.repeats, self.shortest = self.rules
         self._derived: dict[Callable, Any] = {}
+        self._length_tables: tuple | None = None
         super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
         self.rules.check_sizes(self.patterns.n_labels, self.n_features)
 
@@ -186,6 +187,18 @@ class SegmentLayout(WeightLayout):
         longest = np.minimum(index.longest, max(longest_sequence, 1))
         longest, first_cell = freeze_all((longest, offsets_of(longest)), np.int64)
         return index._replace(longest=longest, first_cell=first_cell)
+
+    def length_tables(self, longest_sequence: int) -> tuple[SegmentIndex, PartLinks | None, LengthEntries]:
+        """Return the index of segment scores, the parts by scored pattern, and the entries of lengths; kept once made.
+
+        They differ only for sequences that are shorter than the longest segment.
+        """
+        longest, kept = min(longest_sequence, int(self.longest.max())), self._length_tables
+        if kept is None or kept[0] != longest:
+            index = self.segment_index(longest)
+            parts = self.scored_parts(index) if self.parts.n_parts else None
+            kept = self._length_tables = longest, (index, parts, self.length_entries(index))
+        return kept[1]
 
     @cached_property
     def _index_without_cells(self) -> SegmentIndex:
@@ -285,10 +298,13 @@ class SegmentLayout(WeightLayout):
         last = np.repeat(ends, counts)
         length = 1 + np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
         blocks_of_candidates = [(first, block.rows(batch, last + 1 - length, last + 1)) for first, block in blocks]
-        matrix = sparse.csr_array(sparse.hstack([rows for _, rows in blocks_of_candidates], format="csr"))
+        first, matrix = blocks_of_candidates[0]
+        feature: Any = np.arange(first, first + matrix.shape[1])
+        if len(blocks) > 1:
+            matrix = sparse.csr_array(sparse.hstack([rows for _, rows in blocks_of_candidates], format="csr"))
+            feature = np.concatenate([first + np.arange(rows.shape[1]) for first, rows in blocks_of_candidates])
         matrix.sum_duplicates()
-        feature = np.concatenate([first + np.arange(rows.shape[1]) for first, rows in blocks_of_candidates])
-        attributes = self.features.attribute[feature][matrix.indices]
+        attributes = self.features.attribute[feature[matrix.indices]]
         return last, length, np.diff(matrix.indptr), attributes, matrix.data
 
     def empirical_counts(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..._data.arrays import freeze
 from ..._data.batch import SequenceBatch
+from ..._data.columns import DenseColumns
 from ..._data.messages import warn_user
 from ..._data.segments import NO_LIMIT, Mask
 from ..._engine.inference.candidates import LevelZero
@@ -32,6 +33,7 @@ from ..._engine.structure.segment_layout import SegmentLayout
 from ..._engine.training.problem import checked_level_zero
 from ..._engine.training.stochastic import TrainingState
 from ..._reading.inputs import FeatureSpace, check_sequence_weight, read_sequences
+from ..._reading.rows import refuse_infinite_values
 from ..._reading.targets import SegmentTargets, TokenTargets
 from ..labels.kinds import class_of_layouts
 from ..labels.patterns import SegmentTags, pattern_labels
@@ -369,7 +371,7 @@ class OneCall:
     def ask(self, question: str, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
         """Return an answer of :class:`OneSequence` about the only sequence of X; None where a batch is needed."""
         found = None if self.search is None else self._attributes(X, steps)
-        return None if found is None else getattr(self.search, question)(*found, *arguments)
+        return None if found is None else getattr(self.search, question)(found, *arguments)
 
     def predict(self, X: Any, steps: Sequence = ()) -> list | None:
         """Return the labels of the only sequence of X in a list; None where they need a batch."""
@@ -391,18 +393,35 @@ class OneCall:
         log_likelihood = None if min(codes) < 0 else self.ask("log_likelihood", X, codes)
         return None if log_likelihood is None else np.array([log_likelihood])
 
-    def _attributes(self, X: Any, steps: Sequence = ()) -> tuple[np.ndarray, np.ndarray] | None:
-        """Return the attributes of the sequence and the ranges of its tokens; None where X must be read as a batch."""
+    def _attributes(self, X: Any, steps: Sequence = ()) -> tuple | None:
+        """Return the attributes of the sequence, as for ``token_entries``; None where X must be read as a batch."""
         if steps:
             read = getattr(steps[0], "__token_ids__", None) if len(steps) == 1 and type(X) is list else None
             read_ids = read and read(X[0])
-            return read_ids[1:3] if read_ids and read_ids[0] is self.features.names else None
+            return read_ids[1:4] if read_ids and read_ids[0] is self.features.names else None
+        if self.features.kinds is not None:
+            return None
         if type(X) is list:
             vocabulary = self.features.vocabulary
-            return None if vocabulary is None else vocabulary.ids_of(X[0])
+            return _numbers_of(X[0], self.features.n_features) if vocabulary is None else vocabulary.ids_of(X[0])
         is_alike = X.attribute_names is self.features.names and X.n_attributes == self.features.n_features
-        is_plain = X.values is None and X.dense is None and X.blocks is None and self.features.kinds is None
-        return (X.indices, X.indptr) if is_alike and is_plain else None
+        if not is_alike or X.blocks is not None:
+            return None
+        refuse_infinite_values(X)
+        return X.indices, X.indptr, X.values, X.dense
+
+
+def _numbers_of(rows: Any, n_features: int) -> tuple | None:
+    """Return rows of numbers as attributes that all tokens have; None where they are not common numbers."""
+    if type(rows) is list and set(map(type, rows)) == {list}:
+        kinds = set(map(type, chain.from_iterable(rows)))
+        rows = np.array(rows, np.float64) if kinds <= {float} and set(map(len, rows)) == {n_features} else None
+    if type(rows) is not np.ndarray or rows.dtype.kind not in "fiu" or rows.ndim != 2 or rows.shape[1] != n_features:
+        return None
+    if not rows.size or not np.isfinite(rows).all():
+        return None
+    dense = DenseColumns(np.arange(n_features, dtype=np.int32), rows)
+    return np.empty(0, np.int32), np.zeros(len(rows) + 1, np.int64), None, dense
 
 
 def one_call(estimator: Any, X: Any) -> OneCall | None:

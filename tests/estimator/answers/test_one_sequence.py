@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from cases import peak_of
+from registry import KINDS, NEW, asked
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -59,11 +60,24 @@ def test_segments_with_probabilities_alone_have_the_bits_of_a_batch(model):
         assert alone.tolist() == together.tolist()
 
 
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.filterwarnings("ignore")
+def test_a_sequence_of_any_kind_has_the_answers_of_a_batch(name):
+    model, kind = asked(name), KINDS[name]
+    many = kind.X([*kind.words, *NEW])
+    labels, segments, marginals = model.predict(many), model.predict_segments(many), model.predict_marginals(many)
+    for n in range(len(many)):
+        one = many[n : n + 1]
+        assert str(model.predict(one)) == str(labels[n : n + 1])
+        assert model.predict_segments(one) == segments[n : n + 1]
+        np.testing.assert_allclose(model.predict_marginals(one)[0], marginals[n], rtol=1e-11, atol=1e-14)
+
+
 # ------------------------------------------------------------------------------------------------ features of templates
 
 
 @pytest.mark.parametrize("function", [len, lambda text: 1 / 0 if text == "c" else text])
-def test_functions_that_give_no_text_go_the_other_way(function):
+def test_functions_that_give_numbers_or_raise(function):
     extractor = SequenceFeatureExtractor([("w", 0)], token_features={"f": function}).fit([["a", "b"]])
     if function is len:
         assert extractor.transform([["a", "bb"]]).values.tolist() == [1.0, 1.0, 2.0]
