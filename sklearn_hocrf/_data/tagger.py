@@ -661,13 +661,7 @@ class AttributeIds:
     def _add(self, token, found, amounts, depth=0):
         if depth > MOST_DEPTH:
             raise TypeError
-        given, is_amount, numbers = token.values(), ARE_AMOUNTS.__getitem__, self.numbers
-        ends = next(iter(given), None), next(reversed(given), None)
-        if is_amount(ends[0].__class__) and is_amount(ends[1].__class__) and all(map(is_amount, {*map(type, given)})):
-            found += map(numbers.__getitem__, token)
-            amounts.extend(given)
-            return
-        add, add_amount, names, values = found.append, amounts.append, self.names, self.values
+        before, add, names, values = len(found), found.append, self.names, self.values
         for key, value in token.items():
             kind = value.__class__
             if kind is str:
@@ -677,15 +671,26 @@ class AttributeIds:
                     raise TypeError
             elif value is True:
                 add(names[key])
-            elif kind is float or is_amount(kind):
-                add(numbers[key])
-                add_amount(value)
+            elif kind is float or ARE_AMOUNTS[kind]:
+                if len(found) == before and self._add_numbers(token, found, amounts):
+                    return
+                add(self.numbers[key])
+                amounts.append(value)
             elif kind is list:
                 found += map(values[key].__getitem__, value)
             elif kind is dict:
                 self.inner[key]._add(value, found, amounts, depth + 1)
             else:
                 raise TypeError
+
+    def _add_numbers(self, token, found, amounts):
+        """Add all attributes of a token that has numbers alone; return whether it does."""
+        given, is_amount = token.values(), ARE_AMOUNTS.__getitem__
+        are_numbers = is_amount(next(reversed(given)).__class__) and all(map(is_amount, {*map(type, given)}))
+        if are_numbers:
+            found += map(self.numbers.__getitem__, token)
+            amounts.extend(given)
+        return are_numbers
 
 
 class TemplateIds:
