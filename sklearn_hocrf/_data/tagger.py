@@ -14,6 +14,7 @@ import os
 import re
 import unicodedata
 import zlib
+from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -603,14 +604,21 @@ class Made(dict):
 class _Rests(dict):
     """Ids of attributes by what follows a prefix in their names; -1 for none. Known ones are kept as they are met."""
 
-    def __init__(self, ids, prefix):
-        self.get_id, self.prefix = ids.get, prefix
+    def __init__(self, ids, prefix, have_amounts=False):
+        self.get_id, self.prefix, self.have_amounts = ids.get, prefix, have_amounts
 
     def __missing__(self, rest):
         found = self.get_id(self.prefix + rest, -1)  # a TypeError if it is not a text
+        given = HAS_AMOUNT - found if self.have_amounts else found
         if found >= 0:
-            self[rest] = found
-        return found
+            self[rest] = given
+        return given
+
+
+HAS_AMOUNT = -3  # minus the id of an attribute, -1 for none, stands for it beside an amount
+
+# whether values of a type are amounts of attributes; ``isinstance`` takes longer for each value
+ARE_AMOUNTS = Made(lambda kind: issubclass(kind, (Real, np.bool_, Decimal)) and not issubclass(kind, (str, bytes)))
 
 
 class AttributeIds:
@@ -620,21 +628,21 @@ class AttributeIds:
     """
 
     def __init__(self, ids: Mapping, prefix: str = "") -> None:
-        self.ids, self.names = ids, _Rests(ids, prefix)
+        self.ids, self.names, self.numbers = ids, _Rests(ids, prefix), _Rests(ids, prefix, have_amounts=True)
         self.values = Made(lambda key: _Rests(ids, prefix + key + ":"), MOST_KEYS)  # a TypeError if it is not a text
         self.inner = Made(lambda key: AttributeIds(ids, prefix + key + ":"), MOST_KEYS)
 
-    def add(self, tokens: Sequence, found: list) -> list | None:
+    def add(self, tokens: Sequence, found: list, amounts: array) -> list | None:
         """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
 
-        Values other than 1 are in pairs with their id. Nothing is added, and None returned, unless all tokens are
-        dicts, or lists of names, of the types that are common.
+        Numbers are amounts, with ids as of :data:`HAS_AMOUNT`. Nothing is added, and None returned, unless all tokens
+        are dicts, or lists of names, of the types that are common.
         """
-        before, stops = len(found), [len(found)]
+        before, n_before, stops = len(found), len(amounts), [len(found)]
         try:
             for token in tokens:
                 if token.__class__ is dict:
-                    self._add(token, found)
+                    self._add(token, found, amounts)
                 elif token.__class__ is list:
                     ids = [*map(self.ids.get, token, repeat(-1))]
                     if -1 in ids and set(map(type, token)) - {str}:
@@ -643,35 +651,46 @@ class AttributeIds:
                 else:
                     raise TypeError
                 stops.append(len(found))
+            if len(amounts) > n_before and not np.isfinite(amounts[n_before:]).all():
+                raise ValueError
             return [*map(sub, stops[1:], stops)]
-        except (TypeError, OverflowError):  # not hashable, or of another type
-            del found[before:]
+        except (TypeError, ValueError, OverflowError):  # not hashable, of another type, or not finite
+            del found[before:], amounts[n_before:]
             return None
 
-    def _add(self, token, found, depth=0):
+    def _add(self, token, found, amounts, depth=0):
         if depth > MOST_DEPTH:
             raise TypeError
-        add, names, values = found.append, self.names, self.values
+        before, add, names, values = len(found), found.append, self.names, self.values
         for key, value in token.items():
-            if value is False:  # most are
-                if key.__class__ is not str:
-                    raise TypeError
-                continue
             kind = value.__class__
             if kind is str:
                 add(values[key][value])
+            elif value is False:
+                if key.__class__ is not str:
+                    raise TypeError
             elif value is True:
                 add(names[key])
-            elif kind is dict:
-                self.inner[key]._add(value, found, depth + 1)
+            elif kind is float or ARE_AMOUNTS[kind]:
+                if len(found) == before and self._add_numbers(token, found, amounts):
+                    return
+                add(self.numbers[key])
+                amounts.append(value)
             elif kind is list:
-                if set(map(type, value)) - {str}:
-                    raise TypeError
                 found += map(values[key].__getitem__, value)
-            elif kind is not int and kind is not float or not math.isfinite(value):
+            elif kind is dict:
+                self.inner[key]._add(value, found, amounts, depth + 1)
+            else:
                 raise TypeError
-            elif names[key] >= 0 and value:
-                add(names[key] if value == 1 else (names[key], float(value)))
+
+    def _add_numbers(self, token, found, amounts):
+        """Add all attributes of a token that has numbers alone; return whether it does."""
+        given, is_amount = token.values(), ARE_AMOUNTS.__getitem__
+        are_numbers = is_amount(next(reversed(given)).__class__) and all(map(is_amount, {*map(type, given)}))
+        if are_numbers:
+            found += map(self.numbers.__getitem__, token)
+            amounts.extend(given)
+        return are_numbers
 
 
 class TemplateIds:
@@ -758,13 +777,19 @@ def _is_there(numbers: Mapping, value: Any) -> bool | None:
     return True if numbers[value] else None
 
 
-def ids_and_amounts(found: list) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return ids, some of them in pairs with an amount, as an array, and all amounts; None if all are 1."""
-    try:
-        return np.fromiter(found, np.int32, len(found)), None
-    except TypeError:
-        pairs = [one if type(one) is tuple else (one, 1.0) for one in found]
-        return np.array([one for one, _ in pairs], np.int32), np.array([amount for _, amount in pairs])
+def ids_and_amounts(found: list, amounts: array, zeros: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return ids, with -1 for those of amounts of 0 unless ``zeros``, and all amounts, or None if they are 1.
+
+    ``found`` and ``amounts`` are those to which :class:`AttributeIds` adds.
+    """
+    ids, given = np.fromiter(found, np.int32, len(found)), np.array(amounts, np.float64)
+    if not len(given):
+        return ids, None
+    have_amounts, values = ids < -1, np.ones(len(ids))
+    ids[have_amounts], values[have_amounts] = HAS_AMOUNT - ids[have_amounts], given
+    if not zeros:
+        ids[values == 0.0] = -1
+    return ids, values if (values[ids >= 0] != 1.0).any() else None
 
 
 def _indptr(widths):
@@ -788,21 +813,23 @@ class _Names:
     def read(self, tokens):
         """Return the ids of the attributes, -1 for unknown ones, the range of each token, and amounts or None."""
         found: list = []
-        widths = self.tables.add(tokens, found)
+        amounts = array("d")
+        widths = self.tables.add(tokens, found, amounts)
         if widths is None:
-            widths = [self._add(token, t, found) for t, token in enumerate(tokens)]
-        ids, amounts = ids_and_amounts(found)
-        return ids, _indptr(widths), amounts
+            widths = [self._add(token, t, found, amounts) for t, token in enumerate(tokens)]
+        ids, values = ids_and_amounts(found, amounts)
+        return ids, _indptr(widths), values
 
-    def _add(self, token, t, found):
+    def _add(self, token, t, found, amounts):
         """Add the ids of the known attributes of a token; return how many there are."""
         before = len(found)
-        if self.tables.add([token], found) is None:
+        if self.tables.add([token], found, amounts) is None:
             if isinstance(token, tuple):
                 raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
             for name, amount in _attributes("", token, t):
-                if name in self.ids and amount:
-                    found.append(self.ids[name] if amount == 1 else (self.ids[name], amount))
+                if name in self.ids:
+                    found.append(HAS_AMOUNT - self.ids[name])
+                    amounts.append(amount)
         return len(found) - before
 
 
@@ -815,7 +842,7 @@ def _attributes(prefix, given, t, depth=0):
             name = prefix + _name(key, t, prefix)
             if isinstance(value, (str, bytes)):
                 yield f"{name}:{_name(value, t)}", 1.0
-            elif isinstance(value, (bool, int, float, Real, np.bool_, Decimal)):  # the first ones are found sooner
+            elif ARE_AMOUNTS[type(value)]:
                 yield name, _finite(value, "position {}, attribute {!r}", t, name)
             else:
                 yield from _attributes(f"{name}:", value, t, depth + 1)

@@ -90,7 +90,7 @@ class BaseSequenceLabeler(
         sklearn.exceptions.ConvergenceWarning
             If a solver stopped before the gradient was small enough, or could not decrease the function; also if there
             is no optimum, for example because a model without a penalty separates the data. Not if a callback stopped
-            it.
+            it, or ``max_iter`` where the objective is at most 1 % above the optimum (``optimality_gap_``).
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
             precedes the work and estimates both. Also if y labels less than a tenth of the tokens, and if the rows of a

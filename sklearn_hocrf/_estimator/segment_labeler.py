@@ -73,13 +73,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     segment_length : int, inf, (least, most), dict or None, default=None
         The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
-        label. None, also in place of the longest, means the longest training segment of the label, as does a label that
-        a dict lacks. A training segment beyond the limits is an error; docs/guide/segments.md shows how to leave out or
-        cut such segments. Training time is proportional to the longest length, but does not depend on it with inf, see
-        Notes. If the longest length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
-        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
-        Prediction raises an error for a sequence that cannot be segmented in this way. The label "O" of "bio" and
-        "bioes" always has length 1.
+        label. None, also in place of the longest or in a dict, means the longest training segment of the label, as does
+        a label that a dict lacks. A training segment beyond the limits is an error; docs/guide/segments.md shows how to
+        leave out or cut such segments. Training time is proportional to the longest length, but does not depend on it
+        with inf, see Notes. If the longest length is 1 for all labels of "runs", neighbours may have equal labels, and
+        the model is a :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the
+        shortest length. Prediction raises an error for a sequence that cannot be segmented in this way. The label "O"
+        of "bio" and "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
         stronger, and ``inf`` means none. A mapping has a value for each group of weights; docs/guide/training.md has

@@ -10,11 +10,11 @@ UTF-8.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from decimal import Decimal
 from itertools import accumulate, chain, count
-from numbers import Number, Real
+from numbers import Number
 
 import numpy as np
 from scipy import sparse
@@ -23,7 +23,7 @@ from .._data.arrays import cached_property, freeze_all, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.messages import warn_user
-from .._data.tagger import AttributeIds, ids_and_amounts
+from .._data.tagger import ARE_AMOUNTS, HAS_AMOUNT, AttributeIds, ids_and_amounts
 from .rows import NA_TOKENS, not_finite, refuse_infinite_values, refuse_non_sequence
 from .values import is_missing, to_float
 
@@ -58,10 +58,11 @@ class Vocabulary(dict):
         if self.complete and not (type(tokens[0]) is dict and all(key in tokens[0] for key in self.complete)):
             return None
         found: list = []
-        widths = self.tables.add(tokens, found)
+        amounts = array("d")
+        widths = self.tables.add(tokens, found, amounts)
         if widths is None:
             return None
-        ids, values = ids_and_amounts(found)
+        ids, values = ids_and_amounts(found, amounts)
         return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1), values
 
     def __getstate__(self) -> dict:
@@ -121,7 +122,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
         If a token, a name or a value is invalid; the message names sequence and position.
     """
     names = defaultdict(count().__next__) if grow else vocabulary  # a new name gets the next id
-    ids: list = []  # in pairs with values that are not 1
+    ids: list = []
+    amounts = array("d")  # of the ids as of ``HAS_AMOUNT``
     lengths, widths = [], []
     id_of, tables = names.__getitem__, None if grow else vocabulary.tables
     complete = None  # keys that all dicts so far have had
@@ -129,7 +131,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
         lengths.append(len(sequence))
-        if tables is not None and (added := tables.add(sequence, ids)) is not None:
+        if tables is not None and (added := tables.add(sequence, ids, amounts)) is not None:
             widths += added
             continue
         for t, token in enumerate(sequence):
@@ -142,7 +144,11 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
                         ids.append(id_of(key + SEPARATOR + value))
                         continue
                     for name, amount in _attributes_of(key, value, n, t):
-                        ids.append(id_of(name) if amount == 1.0 else (id_of(name), amount))
+                        if amount == 1.0:
+                            ids.append(id_of(name))
+                            continue
+                        ids.append(HAS_AMOUNT - id_of(name))
+                        amounts.append(amount)
             else:
                 complete = set()
                 ids.extend(map(id_of, _attribute_names(token if is_list else _collection(token, n, t), n, t)))
@@ -150,7 +156,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     if grow:
         vocabulary.update(names)
         vocabulary.complete = tuple(sorted(_decoded(complete or ())))
-    offsets, indptr, (found, values) = offsets_of(lengths), offsets_of(widths), ids_and_amounts(ids)
+    offsets, indptr, (found, values) = offsets_of(lengths), offsets_of(widths), ids_and_amounts(ids, amounts, grow)
     if grow:
         return SequenceBatch(offsets, indptr, found, values, len(vocabulary))
     return _canonical(offsets, indptr, found, values, len(vocabulary), None)
@@ -258,7 +264,7 @@ def _attributes_of(key, value, n, t, depth=0):
     key = _text(key, n, t)
     if isinstance(value, (str, bytes)):
         yield key + SEPARATOR + _text(value, n, t), 1.0
-    elif isinstance(value, (Real, np.bool_, Decimal)):
+    elif ARE_AMOUNTS[type(value)]:
         yield key, _finite(value, key, n, t)
     elif isinstance(value, Mapping):
         if depth > MAX_DEPTH:

@@ -208,6 +208,8 @@ def test_classes_are_the_tags_that_can_occur(scheme):
     expected = {"bio": ["B-L", "B-P", "I-P", "O"], "bioes": ["B-P", "E-P", "I-P", "O", "S-L", "S-P"]}[scheme]
     assert longer.classes_.tolist() == expected
     assert longer.segment_length_["O"] == (1, 1)
+    mixed = fit(scheme, segment_length={"P": None, "L": (1, 4)})
+    assert mixed.segment_length_ == {"L": (1, 4), "O": (1, 1), "P": (1, 2)}
     inf = fit(scheme, segment_length=math.inf)
     assert inf.segment_length_ == {"L": (1, math.inf), "O": (1, 1), "P": (1, math.inf)}
     assert "I-L" in inf.classes_

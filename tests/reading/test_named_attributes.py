@@ -2,6 +2,9 @@
 
 import ast
 import re
+from array import array
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -294,6 +297,7 @@ def test_they_read_what_load_conll_returns(tmp_path, columns, form):
 
 VALUES = st.sampled_from(
     [True, False, 0, 1, 2, -1.5, 1.0, "x", "", "1", b"x", np.bool_(True), np.float64(2), ["x", "y"]]
+    + [np.float32(0.5), np.int64(-3), np.float64(0), Decimal("0.25"), Fraction(1, 3), ["x", b"x"], ("x",)]
 )
 KEYS = st.sampled_from(["a", "b", "a:x", b"a"])
 TOKENS = st.dictionaries(
@@ -315,6 +319,18 @@ def test_tables_of_known_attributes_say_the_same_as_joined_names(X, most_keys):
         expected = read_attributes(X, Vocabulary(known), grow=False)
     for name in ("offsets", "indptr", "indices", "values"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize(
+    "token",
+    [{"a": [], "b": ["x", "unseen"]}, {"b": "x", "a": 2}]
+    + [{"a": number} for number in (3, 0.5, np.float64(2), np.float32(2), np.int8(2), np.bool_(True), Decimal(2))],
+)
+def test_tables_read_lists_and_numbers_of_all_types(token):
+    """Others are read one by one, in several times the time."""
+    vocabulary, amounts = Vocabulary({"a": 0, "b:x": 1}), array("d")
+    assert vocabulary.tables.add([token], [], amounts) == [len(token)]
+    assert amounts.tolist() == [float(value) for value in token.values() if not isinstance(value, (str, list))]
 
 
 @pytest.mark.parametrize(

@@ -329,7 +329,7 @@ class _AgedBasePass(BasePass):
 
     def _score(self, tile: Tile) -> np.ndarray:
         scores, table = self._score_tokens(tile), self.chain_scores(tile)
-        segment_scores.assemble_aged(self.links, tile, self.length_scores, scores, table)
+        segment_scores.assemble_aged(self._lane_kind(tile), self.links, tile, self.length_scores, scores, table)
         self._shift_labels(tile, table)
         self._forbid_labels(tile, table)
         return table
@@ -348,7 +348,8 @@ class AgedPass(_AgedBasePass, ChainPass):
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
         scores, columns = self.scores(tile), self._columns(tile)
         counts = self._sum("lengths", self.plan.n_counted_lengths, columns)
-        segment_scores.collect_aged(self.links, tile, weight, self.chain_scores(tile), scores, counts)
+        lane_weight, table = np.ascontiguousarray(self._with_derivatives(weight)[:, :columns]), self.chain_scores(tile)
+        segment_scores.collect_aged(self._lane_kind(tile), self.links, tile, lane_weight, table, scores, counts)
         return scores
 
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:

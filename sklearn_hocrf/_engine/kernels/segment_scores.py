@@ -335,50 +335,44 @@ def forbid_short(index, tile, shortest, cells):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def assemble_aged(links, tile, constants, scores, table):
+def assemble_aged(lane_kind, links, tile, constants, scores, table):
     """Write the scores of the chain.
 
     constants : (M, 2)   of lengths and tokens, and their derivatives        scores : (R * C, W or 2 W)
     table : (R * M, W or 2 W)   out
     """
-    n_lanes, width, n_targets = tile.length.shape[1], table.shape[1], len(links.starts) - 1
-    n_columns = len(scores) // tile.rows[-1]
+    n_targets, n_columns = len(links.starts) - 1, len(scores) // tile.rows[-1]
     for block in range(len(tile.length)):
         for row in range(tile.rows[block], tile.rows[block + 1]):
             for target in range(n_targets):
-                cell = row * n_targets + target
-                for column in range(width):
-                    table[cell, column] = constants[target, column // n_lanes]
+                score = fill_dual(constants[target, 0], constants[target, 1], lane_kind)
                 for item in range(links.starts[target], links.starts[target + 1]):
-                    token, sign = row - links.shift[item], links.sign[item]
+                    token = row - links.shift[item]
                     if tile.rows[block] <= token < tile.rows[block + 1]:  # lanes that end earlier contain zeros
-                        source = token * n_columns + links.column[item]
-                        for column in range(width):
-                            table[cell, column] += sign * scores[source, column]
+                        term = load(scores, token * n_columns + links.column[item], lane_kind)
+                        score = multiply_add(fill(links.sign[item], lane_kind), term, score)
+                store(table, row * n_targets + target, score)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def collect_aged(links, tile, weight, table, scores, counts):
+def collect_aged(lane_kind, links, tile, weight, table, scores, counts):
     """Sum, for each token and column, the marginals of the chain that it adds to: the adjoint of ``assemble_aged``.
 
-    weight : (B, W)   by which lanes count in ``counts``        table : (R * M, W or 2 W)   marginals
+    weight : (B, W or 2 W)   by which lanes count in ``counts``        table : (R * M, W or 2 W)   marginals
     scores : (R * C, W or 2 W)   out        counts : (M, W or 2 W) or (0, ...)   increased by the marginals
     """
-    n_lanes, width, n_targets = tile.length.shape[1], table.shape[1], len(links.starts) - 1
-    n_columns = len(scores) // tile.rows[-1]
+    n_targets, n_columns = len(links.starts) - 1, len(scores) // tile.rows[-1]
     for cell in range(tile.rows[-1] * n_columns):
-        for column in range(width):
-            scores[cell, column] = 0.0
+        store(scores, cell, fill(0.0, lane_kind))
     for block in range(len(tile.length)):
+        lane_weight = load(weight, block, lane_kind)
         for row in range(tile.rows[block], tile.rows[block + 1]):
             for target in range(n_targets):
-                cell = row * n_targets + target
+                marginal = load(table, row * n_targets + target, lane_kind)
                 for item in range(links.starts[target], links.starts[target + 1]):
-                    token, sign = row - links.shift[item], links.sign[item]
+                    token = row - links.shift[item]
                     if tile.rows[block] <= token < tile.rows[block + 1]:
-                        source = token * n_columns + links.column[item]
-                        for column in range(width):
-                            scores[source, column] += sign * table[cell, column]
+                        source, sign = token * n_columns + links.column[item], fill(links.sign[item], lane_kind)
+                        store(scores, source, multiply_add(sign, marginal, load(scores, source, lane_kind)))
                 if len(counts):
-                    for column in range(width):
-                        counts[target, column] += table[cell, column] * weight[block, column % n_lanes]
+                    store(counts, target, multiply_add(marginal, lane_weight, load(counts, target, lane_kind)))

@@ -163,12 +163,12 @@ _LIMITS = "an integer >= 1, inf or a pair (least, most)"
 
 
 def _are_limits(given: Any) -> bool:
-    """Return whether these are the most tokens of a segment, or a pair of the least and the most, which may be None."""
+    """Return whether these are the most tokens of a segment, which may be None, or a pair of the least and the most."""
     least, most = given if isinstance(given, tuple) and len(given) == 2 else (1, given)
     if not is_order(least) or least < 1:
         return False
     is_most = is_order(most) or isinstance(most, Real) and most == np.inf
-    return most is None and isinstance(given, tuple) or is_most and most >= least
+    return most is None or is_most and most >= least
 
 
 def is_stochastic(solver: Any) -> bool:

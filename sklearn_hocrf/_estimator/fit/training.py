@@ -32,8 +32,8 @@ from .progress import STARTING, TRAINING, ProgressLines, lines_of
 
 # (training by a solver, solver, name of the stage)
 Watch = Callable[[Callable[[Any], SolverReport], Minimizer, str], SolverReport]
-# the largest change of a score, from a tolerance to the optimum, of all models of docs/develop/design.md
-_CHANGES = (3e-3, 0.001), (3e-2, 0.002), (1e-1, 0.006)
+# the largest change of a score, from this tolerance to the optimum, of all models of docs/develop/design.md
+_NEAR, _CHANGE = 1e-1, 0.006
 
 
 # ------------------------------------------------------------------------------------------------------------- choices
@@ -103,7 +103,7 @@ class Training(NamedTuple):
 
 
 def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> None:
-    """Warn about each stage of training that did not converge, unless a callback stopped it.
+    """Warn about each stage of training that did not converge, unless a callback stopped it or scores cannot improve.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> No
         The reports of the stages; the last one belongs to the fitted weights.
     """
     for stage in stages:
-        if not stage.converged and not stage.stopped:
+        if not stage.converged and not stage.stopped and not _is_near(solver, stage):
             trained = name if stage is stages[-1] else f"{name}: training of the weights to start from"
             warn_user(_failure(trained, solver, stage), ConvergenceWarning)
 
@@ -128,8 +128,8 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
     value = abs(float(report.history[-1]))
     if report.gap <= value:  # a larger bound says nothing
         parts.append(f"the objective, {value:.5g}, is at most {report.gap:.3g} above the optimum")
-    if np.isfinite(report.gap) and report.n_iter >= solver.max_iter:
-        parts += _change_of_scores(report, value)
+    if np.isfinite(report.gap) and np.isfinite(report.gradient_norm) and report.n_iter >= solver.max_iter:
+        parts.append(f"scores on new data may still change by more than {_CHANGE:g}")
     remedy = f"Increase max_iter (now {report.n_iter})"
     if report.n_iter < solver.max_iter:  # no better point was found: rounding errors
         remedy = f"Rounding errors prevent further progress: increase tol (now {solver.tol:g})"
@@ -140,13 +140,10 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
     return f"{'; '.join(parts)}. {remedy}. (Solver: {report.message})"
 
 
-def _change_of_scores(report: SolverReport, value: float) -> list[str]:
-    """Return a remark on how far scores may be from those of the optimum, if there is a gradient to judge by."""
-    if not (np.isfinite(report.gradient_norm) and value):
-        return []
-    reached = float(np.sqrt(report.gap / value))
-    change = next((f"up to {change:g}" for tol, change in _CHANGES if reached <= tol), f"more than {_CHANGES[-1][1]:g}")
-    return [f"scores on new data may still change by {change}"]
+def _is_near(solver: Any, report: SolverReport) -> bool:
+    """Return whether ``max_iter`` ended a training whose weights have about the scores of the optimum."""
+    is_judged = np.isfinite(report.gradient_norm) and report.n_iter >= solver.max_iter and not report.remedy
+    return bool(is_judged and report.gap <= _NEAR**2 * abs(float(report.history[-1])))
 
 
 class TrainingData(NamedTuple):
