@@ -83,6 +83,7 @@ class SGD(Solver):
     batch_size : int, default=8
         Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
         the same data.
+        ``fit`` doubles it after four and after eight epochs, as long as an epoch has at least 250 steps.
     step_size : float or None, default=None
         The step size above. None selects the best one for one pass over a sample of up to 1000 sequences.
     validation_fraction : float, default=0.0
