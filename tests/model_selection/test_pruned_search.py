@@ -107,7 +107,7 @@ def test_level_zero_sees_the_training_part_alone(levels):
 
 
 def test_each_fold_trains_its_own_level_zero(levels):
-    search = PenaltySearchCV(clone(CRF).set_params(tol=1e-2), cv=3, max_steps=2).fit(X, Y)
+    search = PenaltySearchCV(clone(CRF).set_params(tol=1e-2), cv=3, max_steps=4).fit(X, Y)
     assert [len(arguments[1]) for arguments, _ in levels] == [16, 16, 16, 24]
     assert len({arguments[2].tobytes() for arguments, _ in levels}) == 4
     assert search.best_estimator_._state.level_zero.weights.tobytes() == levels[-1][1].weights.tobytes()

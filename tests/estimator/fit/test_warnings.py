@@ -32,7 +32,7 @@ def test_a_program_of_the_package_alone_is_named():
 @pytest.mark.parametrize(
     ("category", "call"),
     [
-        (ConvergenceWarning, lambda: HighOrderCRF(max_iter=1).fit(X, Y)),
+        (ConvergenceWarning, lambda: HighOrderCRF(sigma_reg=10, max_iter=1).fit(X, Y)),
         (ConvergenceWarning, lambda: make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=1)).fit(X, Y)),
         (ConvergenceWarning, lambda: cross_val_score(HighOrderCRF(max_iter=1), X, Y, cv=[([0, 1], [2])])),
         (UserWarning, lambda: HighOrderSemiCRF().fit(X, [["B-A", "I-A"], ["O"], ["noun"]])),
