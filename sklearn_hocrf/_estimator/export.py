@@ -277,14 +277,22 @@ def _features(fitted, transformers, kept) -> TaggerFeatures:
         names = _names(own)
         raise ValueError(f"a tagger cannot contain {names}: export {steps}, and apply {names} before the tagger")
     if len(transformers) > 1:
-        raise ValueError(f"a tagger has one transformer before the model at most, not {_names(transformers)}")
+        raise ValueError(f"a tagger has one transformer before the model at most, not {_names(transformers)}{_NUMBERS}")
     if not last:
         what = _names(own) or "numbers, or a SequenceBatch"
-        raise ValueError(f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}")
+        raise ValueError(
+            f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}{_NUMBERS}"
+        )
     (transformer,) = transformers
     if space.n_features != getattr(transformer, "n_features_out_", None):
         raise ValueError(f"the model was not fitted on the features of {type(transformer).__name__}")
     return transformer.__tagger_features__(kept)
+
+
+_NUMBERS = (
+    "; for rows of numbers, put a SequenceFeatureExtractor() before the model, fit again, export the last two steps, "
+    "and apply those before them before the tagger"
+)
 
 
 def _names(steps) -> str:

@@ -85,7 +85,8 @@ class WindowFeatures(  # type: ignore[call-arg]
         Parameters
         ----------
         X : list of sequences, SequenceBatch, or array-like
-            Sequences of rows of numbers: arrays or data frames of shape (T, n_columns), or lists of rows.
+            Sequences of rows of numbers: arrays or data frames of shape (T, n_columns), or lists of rows. Each row of a
+            plain table is a sequence of its own, without neighbours: for one recording, pass ``[X]``.
         y : object, default=None
             Ignored.
 

@@ -99,7 +99,7 @@ class SequenceDisplay:
         whose = f"the sequence has {n_tokens} tokens"
         self.signals = {
             name: finite_numbers(values, n_tokens, f"signals[{name!r}]", whose)
-            for name, values in dict(signals or {}).items()
+            for name, values in dict({} if signals is None else signals).items()
         }
         shown = [*segments, *(true_segments or [])]
         last = max((stop for _, stop, _ in shown), default=0)

@@ -157,6 +157,8 @@ def test_probabilities_of_tags_are_added_up(pyplot):
 def test_models_and_forms(pyplot):
     pandas = pytest.importorskip("pandas", reason="pandas is absent")
     frames = [pandas.DataFrame(x, columns=["x", "y"]) for x in X]
+    signals = SequenceDisplay.from_predictions(Y[0], signals=frames[0]).signals
+    np.testing.assert_array_equal(np.column_stack([*signals.values()]), X[0])
     scaled = TokenTransformer(StandardScaler())
     semi = make_pipeline(scaled, HighOrderSemiCRF(max_iter=5, tol=1)).fit(frames[:2], Y[:2])
     calibrated = CalibratedSequenceLabeler(make_pipeline(scaled, HighOrderCRF()), cv=2).fit(frames[:4], Y[:4])

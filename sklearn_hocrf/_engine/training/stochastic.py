@@ -29,7 +29,10 @@ _LEAST_STEPS = 250  # if so many remain
 _FAR = 0.05  # distance from the minimum, relative to the value, above which there is a warning
 _PROBE = 100  # most iterations to determine it if the bound does not; for chunking, that is 0.01 to 0.3 at 0.003
 _REMEDY = "give a smaller step_size, or rescale numeric features, sample weights or the penalty"
-_REMEDY_OF_FLAT = "Use solver='lbfgs', or rescale numeric features or sample weights"
+_REMEDY_OF_FLAT = (
+    "Use solver='lbfgs' (warm_start=True continues), a smaller batch_size or a larger n_iter_no_change of SGD, or "
+    "rescale numeric features or sample weights"
+)
 _OF_WEIGHTS = ("w", "sums", "squares")
 
 
