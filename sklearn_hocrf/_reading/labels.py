@@ -212,6 +212,8 @@ def check_hashable(labels, where, name=""):
             hash(label)
         except TypeError:
             remedy = "; use a set if the label is one of several" if isinstance(label, list) and not name else ""
+            if isinstance(label, (set, frozenset)):
+                remedy = ", but scores need one label for each token"
             raise TypeError(
                 f"a label must be hashable, but {short(label)}{name and f' of {name}'} ({where(t)}) is a "
                 f"{type(label).__name__}{remedy}"

@@ -180,7 +180,8 @@ def segment_precision_recall_fscore_support(
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
     ignore : list of labels, default=()
-        Segment labels to ignore, such as ``["O"]`` for runs of "O".
+        Segment labels to ignore, such as ``["O"]`` for runs of "O", or if y_true and y_pred are segments and only one
+        of them lists those between names.
     average : {"micro", "macro", "weighted"} or None, default=None
         None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
         "weighted": the mean over labels, weighted by their support.
@@ -259,7 +260,8 @@ def segment_f1_score(
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
     ignore : list of labels, default=()
-        Segment labels to ignore, such as ``["O"]`` for runs of "O".
+        Segment labels to ignore, such as ``["O"]`` for runs of "O", or if y_true and y_pred are segments and only one
+        of them lists those between names.
     average : {"micro", "macro", "weighted"} or None, default="micro"
         As for :func:`segment_precision_recall_fscore_support`.
     zero_division : {"warn", 0, 1, nan}, default="warn"
@@ -320,7 +322,8 @@ def segment_classification_report(
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
         ``y_pred``, sorted.
     ignore : list of labels, default=()
-        Segment labels to ignore, such as ``["O"]`` for runs of "O".
+        Segment labels to ignore, such as ``["O"]`` for runs of "O", or if y_true and y_pred are segments and only one
+        of them lists those between names.
     digits : int, default=2
         Number of decimals of the text.
     output_dict : bool, default=False
