@@ -1,7 +1,7 @@
-"""Batches as folders of .npy files, which can be read as memory maps, and files written under new names.
+"""Batches as folders of .npy files, which can be read as memory maps; files written beside those that they replace.
 
     folder/batch.json                 format, generation, sizes, and the type and shape of each array
-    folder/arrays.GENERATION/*.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two (see ``texts``)
+    folder/arrays.GENERATION/*.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two (``pack_texts``)
 
 A generation is a random number, new each time that the folder is written. The header is written last, and replaced as a
 whole. At any moment, readers and killed writers thus see either the earlier or the new generation, never a mixture,
@@ -10,8 +10,6 @@ and nobody has written to for a day: leftovers of killed writers.
 
 Nothing in a folder is executed or unpickled. The header is compared with the sizes of the files, and all indices used
 by kernels are checked once, before a batch is returned.
-
-Files that are written under new names before they replace others.
 """
 
 from __future__ import annotations

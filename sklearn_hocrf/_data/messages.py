@@ -1,8 +1,6 @@
-"""What users are told: warnings with the place of their call, texts for files, display and HTML.
+"""What users are told: warnings with the place of their call, texts for display and HTML; texts in files.
 
-Texts as two arrays, for files; texts for display and for HTML.
-
-skops writes about 200 bytes of JSON for each str, and reads them in Python.
+Files hold texts as two arrays, because skops writes about 200 bytes of JSON for each str, and reads them in Python.
 """
 
 from __future__ import annotations
@@ -97,6 +95,9 @@ def loads_again(thing: Any, *holders: Any) -> bool:
         return all(map(loads_again, (thing.func, *thing.args, *thing.keywords.values())))
     if isinstance(thing, Pattern) or hasattr(thing, "cache_info"):  # the latter of functools.lru_cache
         return False
+    if isinstance(thing, (list, tuple, set, frozenset, dict)):
+        parts = (*thing, *thing.values()) if isinstance(thing, dict) else thing
+        return any(thing is holder for holder in holders) or all(loads_again(part, thing, *holders) for part in parts)
     is_bound = ismethod(thing)
     if not is_bound and (isroutine(thing) or isinstance(thing, (type, np.ufunc))):
         module = sys.modules.get(getattr(thing, "__module__", None) or "")

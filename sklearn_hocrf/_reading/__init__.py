@@ -5,7 +5,7 @@
     "grid"       3-D array: sequences of one length                             2-D array, or a list of sequences
     "sequences"  list of sequences, or a SequenceBatch                          list of label sequences
 
-A sequence is a list of feature dicts or of attribute-name lists (``_attributes``), or a 2-D array or sparse matrix
-(``_rows``). No function of this package changes an estimator: fit keeps its description of X as a
+A sequence is a list of feature dicts or of attribute-name lists (``attributes``), or a 2-D array or sparse matrix
+(``rows``). No function of this package changes an estimator: fit keeps its description of X as a
 :class:`FeatureSpace`.
 """

@@ -356,22 +356,31 @@ def _kinds_of(batch):
     return None if batch.blocks is None else tuple(map(kind, batch.blocks))
 
 
+def refuse_other_names(names, fitted, name) -> None:
+    """Raise a ValueError if features have other names than in fit, or another order; None if they have no names."""
+    if first := _first_other_name(names, fitted):
+        raise ValueError(f"the features of X differ from those {name} was fitted on: {first}")
+
+
+def _first_other_name(names, fitted) -> str:
+    if names is fitted or names is None or fitted is None:
+        return ""
+    both = np.asarray(names), np.asarray(fitted)  # they may be lazy
+    n = min(map(len, both))
+    i = int(np.append(np.flatnonzero(both[0][:n] != both[1][:n]), n)[0])
+    in_x, in_fit = (short(some[i]) if i < len(some) else "missing" for some in both)
+    return f"feature {i} is {in_x}, in fit it was {in_fit}" if in_x != in_fit else ""
+
+
 def _refuse_other_features(given, fitted, name):
     """Raise unless the features of a batch are those of the training data.
 
     Names are compared where both have them; one object for both, the usual case, costs nothing.
     """
-    first = ""
-    if given.names is not fitted.names and given.names is not None and fitted.names is not None:
-        names = np.asarray(given.names), np.asarray(fitted.names)  # they may be lazy
-        n = min(map(len, names))
-        i = int(np.append(np.flatnonzero(names[0][:n] != names[1][:n]), n)[0])
-        in_x, in_fit = (short(some[i]) if i < len(some) else "missing" for some in names)
-        first = f"feature {i} is {in_x}, in fit it was {in_fit}" if in_x != in_fit else ""
     if given.n_features != fitted.n_features:
+        first = _first_other_name(given.names, fitted.names)
         message = f"X has {given.n_features} features, but {name} is expecting {fitted.n_features} features as input"
         raise ValueError(message + (first and f": {first}"))
-    if first:
-        raise ValueError(f"the features of X differ from those {name} was fitted on: {first}")
+    refuse_other_names(given.names, fitted.names, name)
     if given.kinds != fitted.kinds:
         raise ValueError(_OTHER_SEGMENT_FEATURES.format(name))

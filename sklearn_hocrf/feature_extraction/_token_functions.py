@@ -1,6 +1,6 @@
 """Token functions: functions of the text of one token, and phrases of lists.
 
-Those with names, and the search for phrases, are written in ``_tagger``, which may import nothing of this package.
+Those with names, and the search for phrases, are in ``_data/tagger.py``, which may import nothing of this package.
 Functions are called once per distinct text, not once per token, so plain Python is fast enough. They return a str (one
 attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """

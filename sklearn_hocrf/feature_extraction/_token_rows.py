@@ -50,16 +50,20 @@ class TokenRows(NamedTuple):
         """The names of the columns of a batch, which its rows lack; None if X is something else."""
         return self.X.feature_names if isinstance(self.X, SequenceBatch) else None
 
+    def refuse_other_size(self, rows, maker) -> None:
+        """Raise a ValueError unless there is a row for each token; ``maker`` is the name of what made them."""
+        if n_tokens(rows) != self.offsets[-1]:
+            raise ValueError(
+                f"{maker} returned {n_tokens(rows)} rows for {self.offsets[-1]} tokens, but each token needs one"
+            )
+
     def split(self, rows, names, maker) -> Any:
         """Return a table with one row per token in the form of X.
 
         ``names`` are those of its columns or None, ``maker`` that of what made the table, for messages.
         """
         rows = np.empty((0, 0 if names is None else len(names))) if rows is None else rows
-        if n_tokens(rows) != self.offsets[-1]:
-            raise ValueError(
-                f"{maker} returned {n_tokens(rows)} rows for {self.offsets[-1]} tokens, but each token needs one"
-            )
+        self.refuse_other_size(rows, maker)
         if self.form == "table":
             return rows
         if isinstance(self.X, SequenceBatch):

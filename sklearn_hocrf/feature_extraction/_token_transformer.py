@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from .._reading.inputs import check_sequence_weight
+from .._reading.inputs import check_sequence_weight, refuse_other_names
 from .._reading.known import read_labels, read_target_sequences
 from .._reading.schemes import looks_like_segments
 from .._reading.values import without_columns
@@ -143,6 +143,8 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
                 raise TypeError(f"{type(inner).__name__} takes no sample_weight: fit {name} without it")
             params["sample_weight"] = np.repeat(weight, np.diff(tokens.offsets))
         result = getattr(inner, method)(tokens.rows, _labels_of_tokens(y, tokens, name), **params)
+        if method == "fit_transform":
+            tokens.refuse_other_size(result, type(inner).__name__)
         self.transformer_, self._names = inner, tokens.names
         return tokens, result
 
@@ -167,6 +169,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         """
         check_is_fitted(self)
         tokens = TokenRows.of(X, type(self).__name__)
+        refuse_other_names(tokens.names, self._names, type(self).__name__)
         rows = None if tokens.rows is None else self.transformer_.transform(tokens.rows)
         return self._split(tokens, rows)
 

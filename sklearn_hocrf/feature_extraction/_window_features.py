@@ -12,6 +12,7 @@ from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._data.checks import check_choice
+from .._reading.inputs import refuse_other_names
 from .._sklearn.names import Interval, fit_context
 from .._sklearn.versions import VersionMixin
 from ._token_rows import TokenRows
@@ -125,6 +126,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         """
         check_is_fitted(self)
         tokens, rows = self._read(X, reset=False)
+        refuse_other_names(tokens.names, self._names, type(self).__name__)
         table = None if rows is None else np.hstack([rows, *_windows(rows, tokens.offsets, self)])
         return tokens.split(table, self.get_feature_names_out(), type(self).__name__)
 
@@ -174,7 +176,7 @@ def _windows(rows, offsets, windows):
 
     mean = summed(lambda _, difference: difference) / len(lags)
     slopes = lags - lags.mean()
-    slopes /= max((slopes**2).sum(), 1.0)
+    slopes /= (slopes**2).sum() or 1.0  # 0 for windows of one token
     functions = {
         "mean": lambda: rows + mean,
         "std": lambda: np.sqrt(summed(lambda _, difference: (difference - mean) ** 2) / len(lags)),

@@ -230,7 +230,7 @@ class OrderSearch:
             return -self.steps[-1].score, -gradient[finite]
 
         most = max(1, self._search.max_steps - len(self.steps) - n_left) + is_known
-        most = MOST_COMPARED + is_known if self._is_compared else most
+        most = min(most, MOST_COMPARED + is_known) if self._is_compared else most
         box, tol = (lowest[finite], highest[finite]), LEAST_GAIN * self._search.tol
         minimize_in_box(evaluate, start[finite], box, max_evaluations=most, tol=tol)
         self._check_end()
@@ -256,11 +256,11 @@ class OrderSearch:
     def _learn_l1(self):
         """Search for sigma and l1, from the best point of a path of l1."""
         start = self._path()
-        while True:
+        while len(self.steps) < self._search.max_steps:
             on = self._n_groups + np.flatnonzero(self._groups.has_weights & np.isfinite(start[self._n_groups :]))
             self._descend(start, len(on))
             best = self.best
-            for off in on[: self._search.max_steps - len(self.steps)]:
+            for off in on[: max(0, self._search.max_steps - len(self.steps))]:
                 without = self._point(self.best)
                 without[off] = -np.inf
                 self._take(without, self._tolerances.loosest, LOOSE)

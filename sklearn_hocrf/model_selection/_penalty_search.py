@@ -476,9 +476,10 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         best, patterns = course.steps[best_index(course.steps)].order, self._final.patterns
         is_all = isinstance(patterns, str) and patterns == "all"
         if best == max(tried) > min(tried) and (is_all or self._has_more_weights(best + 1, whole)):
+            is_other = not is_all and not isinstance(self.orders, str) and best < max(AUTO_ORDERS)
             warn_user(
                 f"the best order is {best}, the highest that was tried: a higher one may be better. Pass "
-                f"orders=[{best}, {best + 1}, {best + 2}]" + ("" if best >= max(AUTO_ORDERS) else ', or orders="auto"')
+                f"orders=[{best}, {best + 1}, {best + 2}]" + (', or orders="auto"' if is_other else "")
             )
 
     def _warn_of_steps(self, steps: list[Step]) -> None:

@@ -29,7 +29,14 @@ from .._data.messages import unwarned, warn_user
 from .._engine.training.solvers import zero_of_slope
 from .._estimator.token_labeler import HighOrderCRF
 from .._reading.attributes import looks_like_rows
-from .._reading.inputs import check_sequence_weight, common_column_names, input_form, refuse_no_tokens, used_sequences
+from .._reading.inputs import (
+    check_sequence_weight,
+    common_column_names,
+    input_form,
+    refuse_no_tokens,
+    refuse_other_names,
+    used_sequences,
+)
 from .._reading.rows import (
     TOKEN_FEATURES_FIRST,
     Places,
@@ -249,7 +256,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         scoring = scoring.scaled_on(scores, training)
         final.fit(scoring.columns(tokens, scores), without_columns(y), **of_final)
         made = {"estimator_": classifier, "final_estimator_": final, "stack_method_": scoring.method}
-        self.__dict__.update(made, temperature_=scoring.temperature, _scored_by=scoring._asdict())
+        names = X.feature_names if isinstance(X, SequenceBatch) else None
+        self.__dict__.update(made, temperature_=scoring.temperature, _scored_by=scoring._asdict(), _names=names)
         return self
 
     def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> None:
@@ -343,6 +351,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         return self.__dict__.get(self._answering, self._unfitted_final())
 
     def _given(self, X: Any) -> Any:
+        if isinstance(X, SequenceBatch):
+            refuse_other_names(X.feature_names, self._names, type(self).__name__)
         tokens, scoring = _Tokens.of(X), _Scoring(**self._scored_by)
         with tokens.explained():
             scores = scoring.of(self.estimator_, tokens.rows)

@@ -501,6 +501,8 @@ FUNCTIONS = {
     "static method": Written.last,
     "class method": Written.made,
     "holds a pattern": Written(re.compile("a")),
+    "holds a list of methods": Written([str.isupper]),
+    "holds a list of functions": Written([len, {"a": reverse}]),
     "method of what holds a pattern": Written(re.compile("a")).first,
     "cached": remembered,
     "function of a type": float.fromhex,

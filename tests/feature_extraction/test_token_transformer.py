@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sklearn
 import skops.io
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -37,7 +37,14 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from sklearn_hocrf import TRUSTED_TYPES, HighOrderCRF, HighOrderSemiCRF, SequenceBatch, make_pipeline
+from sklearn_hocrf import (
+    TRUSTED_TYPES,
+    HighOrderCRF,
+    HighOrderSemiCRF,
+    SequenceBatch,
+    StackedSequenceLabeler,
+    make_pipeline,
+)
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SequenceFeatureExtractor,
@@ -410,6 +417,8 @@ def plain_windows(x, before, after, function):
     st.lists(st.sampled_from(["mean", "std", "slope"]), unique=True),
     st.integers(0, 2**32 - 1),
 )
+@example([3], 1, 0, ["slope"], 0)
+@example([3], 0, 1, ["slope"], 0)
 def test_windows_are_those_of_the_definition(lengths, before, after, functions, seed):
     rng = np.random.default_rng(seed)
     X = [rng.normal(size=(length, 2)) * [1.0, 1e3] + [0.0, 1e6] for length in lengths]
@@ -421,6 +430,26 @@ def test_windows_are_those_of_the_definition(lengths, before, after, functions, 
             np.testing.assert_allclose(found, np.hstack(expected), rtol=1e-9, atol=1e-7)
     names = windows.get_feature_names_out()
     assert names.tolist() == ["x0", "x1", *(f"x{i}_{function}" for function in functions for i in (0, 1))]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda X, y: TokenTransformer(StandardScaler()).fit(X).transform,
+        lambda X, y: WindowFeatures().fit(X).transform,
+        lambda X, y: StackedSequenceLabeler(LogisticRegression(), cv=2).fit(X, y).predict,
+    ],
+    ids=["inner", "windows", "stacked"],
+)
+def test_features_of_a_batch_in_another_order_are_refused(made):
+    rows = np.random.default_rng(0).normal(size=(8, 2))
+    batch, swapped = (
+        SequenceBatch.from_table(rows, [0, 4, 8], feature_names=names) for names in (["a", "b"], ["b", "a"])
+    )
+    ask = made(batch, [list("pqpq"), list("qqpp")])
+    ask(batch)
+    with pytest.raises(ValueError, match="the features of X differ from those .* feature 0 is 'b', in fit it was 'a'"):
+        ask(swapped)
 
 
 @cache

@@ -601,6 +601,18 @@ def test_new_groups_start_from_the_smaller_penalty():
     assert results["sigma_patterns_2"][3] == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("orders", [None, [1, 2], "auto"])
+@pytest.mark.parametrize("learn_l1", [False, True])
+@pytest.mark.parametrize("max_steps", [1, 2, 3])
+def test_no_order_takes_more_steps_than_allowed(orders, learn_l1, max_steps):
+    options = {"cv": 2, "max_steps": max_steps, "learn_l1": learn_l1, "refit": False}
+    words = make_digit_words(30, random_state=0)
+    with warnings.catch_warnings(action="ignore"):
+        search = PenaltySearchCV(HighOrderCRF(1), orders=orders, **options).fit(*words)
+    tried = search.cv_results_["max_order"] if orders is not None else np.ones(len(search.cv_results_["params"]), int)
+    assert np.bincount(tried).max() <= max_steps
+
+
 # --- rising orders ----------------------------------------------------------------------------------------------------
 
 

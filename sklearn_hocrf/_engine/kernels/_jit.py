@@ -249,6 +249,8 @@ def _shipped():
     A processor without one of the target's features would end the process with an illegal instruction. Numba writes its
     own version and Python's into its files; that of llvmlite is compared here.
     """
+    if numba.config.BOUNDSCHECK or numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # ask for other kernels
+        return None
     found = importlib.util.find_spec("sklearn_hocrf_kernels")
     if found is None or found.origin is None or os.environ.get("SKLEARN_HOCRF_NATIVE_KERNELS", "0") not in ("", "0"):
         return None

@@ -9,7 +9,7 @@ and then their derivatives along one direction, and every operation obeys the ru
 docs/develop/theory.md. A kernel compiled for dual numbers therefore computes the derivatives of everything that it
 computes.
 
-With ``lane_kind=WIDE`` they work on single wide numbers, see ``_wide``, in two columns: a kernel compiled for these
+With ``lane_kind=WIDE`` they work on single wide numbers, see below, in two columns: a kernel compiled for these
 needs no scales, as nothing underflows. ``(WIDE,)`` selects dual numbers of wide ones, in four columns.
 
 The operations are LLVM instructions, written by hand: compiled from loops over 16 numbers, one loop for each operation,
@@ -113,7 +113,7 @@ def _pair(builder, first, second):
 
 
 def _call(context, builder, function, *values, result=_WIDE_TYPE):
-    """Return the result of a function of ``_wide``."""
+    """Return the result of a function of wide numbers."""
     parts = [part for value in values for part in (_parts(builder, value) if _is_pair(value) else [value])]
     kinds = [types.int64 if part.type == _BITS.element else types.float64 for part in parts]
     return context.compile_internal(builder, function, typing.signature(result, *kinds), parts)

@@ -89,7 +89,7 @@ class FitSteps:
         check_parameters(self.parameters, self.name)
 
     def refuse(self, circumstance: str) -> None:
-        """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``compatibility``."""
+        """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``parameters``."""
         refuse(self.parameters, circumstance)
 
     def choose_training(self) -> Training:

@@ -265,9 +265,10 @@ def test_shipped_kernels_are_not_compiled(toy, companion, tmp_path):
         lambda folder, _: [path.write_bytes(b"") for path in folder.glob("*.nbi")],
         lambda folder, _: folder.chmod(0o777),
         lambda folder, patch: patch.setenv("SKLEARN_HOCRF_NATIVE_KERNELS", "1"),
+        lambda folder, patch: patch.setattr("numba.config.BOUNDSCHECK", 1),
         lambda folder, _: (folder.parents[1] / "toy.py").write_text(TOY + "# another version of the package"),
     ],
-    ids=["feature", "llvmlite", "processor", "target", "data", "index", "rights", "native", "version"],
+    ids=["feature", "llvmlite", "processor", "target", "data", "index", "rights", "native", "bounds", "version"],
 )
 def test_other_shipped_kernels_are_compiled(toy, companion, tmp_path, monkeypatch, change):
     """Above all a feature that the host lacks: code for it would end the process."""
