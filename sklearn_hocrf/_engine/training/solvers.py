@@ -77,7 +77,7 @@ class Solver(Settings):
         self.callback = callback
 
     def minimizer(self, tol: float, max_iter: int, callback: Any, random_state: Any) -> Minimizer:
-        """Return what minimises; for its parameters, see :class:`Minimizer`."""
+        """Return what minimises an objective, with the settings of the estimator; estimators call it."""
         raise NotImplementedError
 
 
