@@ -177,5 +177,6 @@ test_refusals = refusals(
       {"n_labels": lambda n: n + 1}, {"n_labels": lambda n: n * 0 - 1},
       {"labels": lambda packed: (packed[0][::-1], packed[1])}, {"n_codes": lambda n: n + 1},
       {"n_codes": lambda n: n[:1]}, {"n_codes": lambda n: n[::-1]}, {"codes": lambda codes: codes[::-1]},
-      {"codes": lambda codes: codes - 1}, {"codes": lambda codes: codes * 10**6}, {"codes": lambda codes: codes * 1.0})),
+      {"codes": lambda codes: codes - 1}, {"codes": lambda codes: codes * 10**6},
+      {"codes": lambda codes: codes * 1.0})),
 )  # fmt: skip
