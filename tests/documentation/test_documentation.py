@@ -116,6 +116,7 @@ def test_messages_name_pages_of_the_site():
         assert not anchor or anchor in titles
 
 
+@pytest.mark.slow  # .ci/run looks in an environment that lacks them
 @pytest.mark.skipif(
     parse_version(sklearn.__version__) < parse_version("1.9"), reason="scikit-learn < 1.9 asks the hidden pandas"
 )
