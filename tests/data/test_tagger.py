@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden.write_tagger import GOLDEN, expected, golden_models
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mutate_tagger import changed_contents, check_content, dumps, file_of, framed, parts_of
 from numpy.testing import assert_allclose
@@ -314,7 +314,6 @@ MARKS = st.tuples(st.sampled_from(["w", "city", "firm", "low"]), st.integers(-2,
 
 
 @given(st.data())
-@settings(max_examples=25)
 def test_drawn_phrases(tmp_path_factory, data):
     """Lists that overlap, are empty or match nothing, and tokens of every form."""
     forms = {
@@ -387,7 +386,6 @@ ATTRIBUTES = st.one_of(
 
 
 @given(st.data())
-@settings(max_examples=20)
 def test_drawn_attributes(tmp_path_factory, data):
     X = data.draw(sequences(ATTRIBUTES))
     y = data.draw(labels_of(X))
@@ -988,7 +986,7 @@ console.log(JSON.stringify(JSON.parse(process.argv[4]).map((tokens) => tagger.ta
 def test_the_reader_for_browsers(tmp_path):
     node = shutil.which("node")
     if node is None:
-        pytest.skip("node is absent")
+        pytest.skip("Node.js is absent: put node on PATH")
     (tmp_path / "page.js").write_text(PAGE, encoding="utf-8")
     demo = Path(__file__).parents[2] / "docs" / "_static" / "demo"
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(2, constraints="bio", max_iter=9))

@@ -558,7 +558,7 @@ def test_functions_that_skops_cannot_load_are_told(name):
 NASTY = st.lists(st.sampled_from(["a", "b", "|", "\\", " ", "=", "[0]", "__BOS__", "__EOS__"]), max_size=3).map("".join)
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.tuples(NASTY, NASTY), min_size=1, max_size=4), min_size=1, max_size=3), st.booleans())
 def test_no_two_features_have_one_name(X, mark):
     """Values that hold the very characters that join them; no name needs a number ("#2")."""
