@@ -331,6 +331,7 @@ def test_what_needs_all_of_the_stream_is_refused(crf):
         clone(crf).set_params(min_count=2).partial_fit(X, Y)
 
 
+@pytest.mark.slow
 def test_checks_of_scikit_learn():
     """All but the equality of weighted and repeated sequences, which holds at the optimum only."""
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
