@@ -156,6 +156,14 @@ def test_the_search_finds_most(name, reader):
     assert found > 0.8 * asked
 
 
+def test_log_likelihoods_of_what_is_certain_are_not_positive():
+    for seed in range(2, 62, 3):  # of weights up to 30 times as large
+        model, X = drawn("order 3", seed)
+        X = [x for x in X if len(x)]
+        y = model.predict(X)
+        assert max(model.log_likelihood([x], [labels])[0] for x, labels in zip(X, y, strict=True)) <= 0
+
+
 def test_ties_are_left_to_the_batch():
     model, X = drawn("order 3", 1)
     state = FittedModel(model).state
