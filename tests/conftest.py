@@ -8,6 +8,8 @@ import importlib.metadata
 import importlib.util
 import math
 import os
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -46,15 +48,30 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else scikit-learn skips one of 
 
 LONGEST_MESSAGE = 400  # characters, of errors and warnings that tests meet
 
-settings.register_profile(
-    "sklearn_hocrf",
-    deadline=None,  # the first example may have to compile a kernel
-    derandomize="CI" in os.environ,
-    max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 20)),
-    suppress_health_check=[HealthCheck.too_slow],
-    print_blob=True,
-)
-settings.load_profile("sklearn_hocrf")
+
+def pytest_configure(config):
+    """Draw the same examples in each run, unless a seed is given; compile kernels before processes share the tests."""
+    settings.register_profile(
+        "sklearn_hocrf",
+        deadline=None,  # the first example may have to compile a kernel
+        derandomize=config.getoption("--hypothesis-seed") is None,
+        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 10)),
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
+    )
+    settings.load_profile("sklearn_hocrf")
+    shares_all_tests = config.args_source == config.ArgsSource.TESTPATHS and getattr(config.option, "numprocesses", 0)
+    if shares_all_tests and not Path(os.environ["NUMBA_CACHE_DIR"]).exists():
+        compile_kernels()
+
+
+def compile_kernels():
+    """Compile all kernels by two processes, from both ends: workers would compile the same ones at the same time."""
+    command = [sys.executable, str(Path(__file__).with_name("all_kernels.py"))]
+    environment = os.environ | {"PYTHONPATH": str(KERNELS.parents[2])}  # the package that the tests import
+    options = {"env": environment, "stdout": subprocess.DEVNULL}
+    for process in [subprocess.Popen([*command, *more], **options) for more in ([], ["--backwards"])]:
+        process.wait()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,7 +14,7 @@ def refusals(*groups):
     """
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-    @pytest.mark.parametrize(("call", "error", "words"), _cases(groups))
+    @pytest.mark.parametrize(("call", "error", "words"), [*_cases(groups)])
     def test(call, error, words):
         with pytest.raises(error, match=words):
             call()
@@ -26,7 +26,7 @@ def refusals_of_files(*groups, given=()):
     """Return the same of functions that take ``tmp_path`` last, and leave no files but those with given names."""
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-    @pytest.mark.parametrize(("call", "error", "words"), _cases(groups))
+    @pytest.mark.parametrize(("call", "error", "words"), [*_cases(groups)])
     def test(call, error, words, tmp_path):
         with pytest.raises(error, match=words):
             call(tmp_path)

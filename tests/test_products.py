@@ -14,7 +14,7 @@ import pytest
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
-PROGRAMS = ["usaddress", "anystyle", "grobid", "chinese_addresses"]
+PROGRAMS = ["usaddress", "anystyle", "grobid"]
 OTHERS = ["conformal", "spans"]  # of several sets
 
 
@@ -89,21 +89,6 @@ def invent_names(folder, rng):
         write(folder / "conll2002" / f"esp.{part}.gz", "\n\n".join(blocks) + "\n")
 
 
-def invent_chinese_addresses(folder, rng):
-    for part in "train", "dev", "test":
-        blocks = []
-        for _ in range(400):
-            parts = [(rng.choice("东西南") + rng.choice("河山"), "市", "city"), (rng.choice("竹石木"), "路", "road")]
-            parts = [*parts, (str(rng.randrange(1, 300)), "号", "houseno")][rng.randrange(2) :]
-            lines = [
-                f"{token} {'I' if i else 'B'}-{label}"
-                for name, end, label in parts
-                for i, token in enumerate([*([name] if name.isdigit() else name), end])
-            ]
-            blocks.append("\n".join(lines))
-        write(folder / "chinese_addresses" / f"{part}.txt.gz", "\n\n".join(blocks) + "\n")
-
-
 @pytest.mark.parametrize(
     ("name", "invent", "printed"),
     [
@@ -112,7 +97,6 @@ def invent_chinese_addresses(folder, rng):
         ("grobid", invent_documents, ["order 3", "chosen", "F1 of zones", "MiB"]),
         ("conformal", invent_addresses, ["skipped: conll2002", "AddressNumber", "to 3 tokens", "strata are off"]),
         ("spans", invent_names, ["running fold", "exact, pairs fitted", "tokens, exact", "log loss"]),
-        ("chinese_addresses", invent_chinese_addresses, ["dev", "published", "mean of both, p >= ", "50 of 50"]),
     ],
 )
 def test_programs_run(load, monkeypatch, tmp_path, capsys, name, invent, printed):

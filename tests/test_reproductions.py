@@ -40,7 +40,7 @@ def test_optimum_of_references(load, kind, order, sizes, optimum, f1, accuracy):
     task = load("bench_bibliography")
     references = task.load()
     if references is None:
-        pytest.skip("cora_references is absent")
+        pytest.skip("cora_references is absent: python notebooks/fetch_data.py data")
     model = getattr(task, f"{kind}_model")(order, tol=3e-3)  # enough for the optimum to a hundredth
     fitted = load("common").train(references, getattr(task, f"{kind}_features")(), model, task.score)
     assert (weights_up_to(model)[-1], len(model.patterns_), model.automaton_.n_states) == sizes
@@ -61,7 +61,7 @@ def test_numbers_of_weights(load, task, expected):
     module = load(f"bench_{task}")
     data = module.load()
     if data is None:
-        pytest.skip(f"the data of {task} is absent")
+        pytest.skip(f"the data of {task} is absent: python notebooks/fetch_data.py data")
     batch = module.segment_features().fit_transform(data.X)
     model = module.segment_model(max(expected), max_iter=0).fit(batch, data.y)
     n_weights = weights_up_to(model)

@@ -1,7 +1,7 @@
-"""A cluster: a gradient on two workers beside one process, the client's share, a corpus that no process holds, faults.
+"""A cluster: a gradient on two workers beside one process, and faults.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--weights K ...] [--parts P]
-        [--attributes N ...] [--rounds N]
+    OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--attributes N ...] [--rounds N]
+        [--parts P]
 
 All processes take the settings of their allocator from the environment, also workers: with MALLOC_MMAP_MAX_=0 and
 MALLOC_TRIM_THRESHOLD_=8000000000 they keep memory that is freed. ``compare.py --tasks cluster`` measures the parts
@@ -10,10 +10,7 @@ MALLOC_TRIM_THRESHOLD_=8000000000 they keep memory that is freed. ``compare.py -
 Parts: "gradient", two workers of one thread beside one process of one thread, which take turns, on the data of
 ``common.generate``; an iteration has the L-BFGS of the client too, in one process or on the cluster; "two bare" is the
 iteration of two processes that need not exchange anything; what the loopback device has sent is counted in vectors of
-weights for each worker. "client": what an iteration costs beside gradients, by the number of weights. "memory":
-training where the memory of each worker is limited so that it cannot hold the corpus (``--limit`` GiB). "kills": fits
-of which a worker is killed. "model": seconds of an iteration as a linear function, fitted to the first two parts, and
-what it says of a cluster of 100 workers: an extrapolation.
+weights for each worker. "kills": fits of which a worker is killed.
 """
 
 import os
@@ -34,12 +31,11 @@ from sklearn_hocrf._engine.training.lbfgs import LBFGS, LBFGSMinimizer
 from sklearn_hocrf._engine.training.penalties import Penalty
 from sklearn_hocrf._engine.training.solvers import SolverReport
 from sklearn_hocrf.dask import DaskSequenceLabeler
-from sklearn_hocrf.dask._partitions import Partitions
 
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
 BARE = 0.535  # time of two bare processes that evaluate half of the data each, in times of one with all
 KEEP_FREED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8000000000"}  # when processes start
-PARTS = ["gradient", "client", "memory", "kills", "model"]
+PARTS = ["gradient", "kills"]
 
 
 def sent_bytes():
@@ -172,30 +168,16 @@ def measure_gradient(n_tokens, n_parts, n_rounds, n_attributes):
 
 
 def report_gradients(sizes, n_attributes, n_parts, n_rounds):
-    lines, results = [], []
+    lines = []
     for n_tokens, n in product(sizes, n_attributes):
         before = load()
         found = measure_gradient(n_tokens, n_parts, n_rounds, n)
-        results.append((n_tokens, found.n_weights, *np.median(found.seconds, axis=0)))
         ratio, iteration = (pairs[:, 0] / pairs[:, 1] for pairs in (found.seconds, found.iterations))
         parts = [with_spread(numbers) for numbers in (*found.seconds.T, ratio, iteration)]
         sent = f"{np.median(found.sent):.1f}"
         lines.append((f"{n_tokens:,}", f"{found.n_weights:,}", *parts, f"{found.bare:.2f}", sent, before))
     heads = ["tokens", "weights", "two workers, s", "one process, s", "ratio", "iteration", "two bare", "sent", "load"]
     print_table(heads, lines)
-    return results
-
-
-# -------------------------------------------------------------------------------------------------------------- client
-
-
-def zeros(w, value):
-    """Return what a gradient looks like that takes no time."""
-    return 0.0, np.zeros_like(w)
-
-
-def add(one, other):
-    return one[0] + other[0], one[1] + other[1]
 
 
 class Bowl:
@@ -217,59 +199,6 @@ def seconds_of_steps(n_weights):
     solver = LBFGSMinimizer(tol=0.0, max_iter=12, callback=lambda _: times.append(time.perf_counter()))
     solver.solve(Bowl(n_weights), Penalty(0.0), np.ones(n_weights))
     return np.diff(times) if len(times) > 1 else np.array([np.nan])
-
-
-def report_client(weights, n_rounds, n_parts=4):
-    """Print what an iteration costs beside gradients: to send weights, to sum vectors, and L-BFGS itself."""
-    lines, results = [], []
-    with LocalCluster(n_workers=2, memory_limit=0, **OPTIONS) as cluster, Client(cluster) as client:
-        for n_weights in weights:
-            values = Partitions(client, [(delayed(int)(n),) for n in range(n_parts)])
-            values.add_step(first)
-            w = np.ones(n_weights)
-            seconds = []
-            for _ in range(n_rounds + 1):
-                start = time.perf_counter()
-                values.total(zeros, add, w)
-                seconds.append(time.perf_counter() - start)
-            steps = seconds_of_steps(n_weights)
-            results.append((n_weights, np.median(seconds[1:]), np.median(steps)))
-            lines.append((f"{n_weights:,}", with_spread(seconds[1:]), with_spread(steps)))
-            values.release()
-    print_table(["weights", "send and sum, s", "L-BFGS, s an iteration"], lines)
-    return results
-
-
-def first(value):
-    return value + 1
-
-
-# -------------------------------------------------------------------------------------------------------------- memory
-
-
-def resident():
-    return psutil.Process().memory_info().rss
-
-
-def report_memory(n_tokens, n_parts, limit):
-    """Print how much memory training takes where no worker may hold all."""
-    with LocalCluster(n_workers=2, memory_limit=limit, **OPTIONS) as cluster, Client(cluster) as client:
-        X, y = partitions(n_tokens, n_parts)
-        most = []
-
-        def look(progress):
-            most.append((*client.run(resident).values(), resident()))
-
-        labeler = DaskSequenceLabeler(HighOrderCRF(1, max_iter=5, solver=LBFGS(callback=look)), client)
-        with warnings.catch_warnings(action="ignore"):
-            crf = labeler.fit(X, y).estimator_
-        held = n_tokens * (10 * 4 + 8) + n_tokens * 10 * 8  # features, ranges; where the kernels find weights
-        peak = np.max(most, axis=0) / 2**20
-        print(
-            f"{n_tokens:,} tokens in {n_parts} partitions: {held / 2**20:,.0f} MiB of arrays, workers limited to "
-            f"{limit / 2**20:,.0f} MiB; resident: workers {peak[0]:,.0f} and {peak[1]:,.0f} MiB, client "
-            f"{peak[2]:,.0f} MiB; {crf.n_iter_} iterations, objective {crf.objective_history_[-1]:.6f}"
-        )
 
 
 # --------------------------------------------------------------------------------------------------------------- kills
@@ -300,45 +229,15 @@ def report_kills(n_fits, n_tokens=20_000):
     return same
 
 
-# --------------------------------------------------------------------------------------------------------------- model
-
-
-def report_model(gradients, client):
-    """Fit seconds of an iteration = a tokens/workers + b weights + c, and say what it predicts."""
-    tokens, weights, cluster, process = np.array(gradients).T
-    of_token = float((process @ tokens) / (tokens @ tokens))
-    n, transport, step = np.array(client).T
-    (of_weight, constant), of_step = np.polyfit(n, transport, 1), float((step @ n) / (n @ n))
-    predicted = of_token * tokens / 2 + of_weight * weights + constant
-    print(
-        f"seconds = {of_token:.3g} tokens / workers + {of_weight:.3g} weights + {constant:.3g} (sums) + {of_step:.3g} "
-        f"weights (L-BFGS); on two workers measured / predicted: {np.round(cluster / predicted, 2).tolist()}"
-    )
-    for n_weights in 1e6, 1e7, 1e8:
-        data, sums, solver = of_token * 1e10 / 100, of_weight * n_weights + max(constant, 0), of_step * n_weights
-        print(
-            f"EXTRAPOLATED, 100 workers, 10^10 tokens, {n_weights:.0e} weights: {data:.1f} s of gradients, {sums:.1f} "
-            f"s of sums if they cost what they cost for two workers, {solver:.1f} s of L-BFGS an iteration"
-        )
-
-
 def main(arguments=None):
-    sizes = [100_000, 1_000_000, 10_000_000]
-    sizes = {"tokens": sizes, "weights": sizes, "attributes": [N_ATTRIBUTES]}
+    sizes = {"tokens": [100_000, 1_000_000, 10_000_000], "attributes": [N_ATTRIBUTES]}
     counts = {"rounds": 5, "partitions": 4, "kills": 10}
-    options = parse(__doc__, arguments, **sizes, **counts, limit=1.5, parts=PARTS)
+    options = parse(__doc__, arguments, **sizes, **counts, parts=PARTS)
     warnings.filterwarnings("ignore", category=UserWarning)
-    gradients = client = None
     if "gradient" in options.parts:
-        gradients = report_gradients(options.tokens, options.attributes, options.partitions, options.rounds)
-    if "client" in options.parts:
-        client = report_client(options.weights, options.rounds)
-    if "memory" in options.parts:
-        report_memory(max(options.tokens), 16, int(options.limit * 2**30))
+        report_gradients(options.tokens, options.attributes, options.partitions, options.rounds)
     if "kills" in options.parts:
         report_kills(options.kills)
-    if "model" in options.parts and gradients and client:
-        report_model(gradients, client)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """The yardstick U: processor seconds of one L-BFGS iteration of python-crfsuite on conll2000, order 1, one thread.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/yardstick.py [--rounds N]
-
-prints U and its spread. The features are those of the chunking template, the penalty is c2 = 1. What is stated in U is
+The features are those of the chunking template, the penalty is c2 = 1. What is stated in U is
 measured in the same run, in turns with it, so that a slow moment of the machine does not pass for a slow program.
 """
 
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import bench_chunking
 import numpy as np
-from common import Process, parse, skip_where, skipped, with_spread
+from common import skip_where
 
 
 class Yardstick:
@@ -29,17 +27,3 @@ class Yardstick:
         with tempfile.TemporaryDirectory() as folder:
             self.trainer.train(str(Path(folder, "model")))
         return float(np.median(np.diff(self.trainer.moments.since_first()[0])))
-
-
-def main(arguments=None):
-    options = parse(__doc__, arguments, rounds=5)
-    if skipped(bench_chunking.absent()):
-        return
-    with Process() as process:
-        yardstick = process.keep(Yardstick)
-        seconds = [yardstick.call("track_iteration") for _ in range(options.rounds)]
-    print(f"U: {with_spread(seconds)} s, median [least most] of {options.rounds} rounds")
-
-
-if __name__ == "__main__":
-    main()

@@ -9,7 +9,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sklearn
 from internals import GUIDE
@@ -22,7 +21,6 @@ from sklearn_hocrf._estimator.pipeline import SequencePipeline
 CHECKOUT = Path(__file__).resolve().parents[2]
 PAGE = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 THEORY = (CHECKOUT / "docs" / "develop" / "theory.md").read_text(encoding="utf-8")
-DESIGN = (CHECKOUT / "docs" / "develop" / "design.md").read_text(encoding="utf-8")
 NUMBERS = [int(number) for number in re.findall(r"\\tag\{(\d+)\}", THEORY)]
 assert list(range(1, len(NUMBERS) + 1)) == NUMBERS  # in order
 NOTEBOOK = json.loads((CHECKOUT / "notebooks" / "05_how_it_works.ipynb").read_text(encoding="utf-8"))
@@ -55,50 +53,6 @@ def test_code_cites_equations_that_exist():
     assert len(cited_by_kernels) > 20
 
 
-def numbers(text):
-    """Return the numbers of a text, as written but without commas."""
-    found = re.findall(r"(?<![\w.])(?:\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.\d+|\d+)", text)
-    return [number.replace(",", "") for number in found]
-
-
-def shown_numbers(cells):
-    """Return the numbers in the sources and the outputs of code cells."""
-    texts = []
-    for cell in cells:
-        texts.append("".join(cell["source"]))
-        for output in cell["outputs"]:
-            data = {**output.get("data", {}), "text/stream": output.get("text", "")}
-            texts += ["".join(text) for kind, text in data.items() if kind.startswith("text/")]
-    return {float(number) for text in texts for number in numbers(text)}
-
-
-def is_shown(number, shown):
-    """Return whether a number is among those shown, perhaps rounded, or in percent."""
-    digits = len(number.partition(".")[2])
-    return any(round(known * unit, digits) == float(number) for known in shown for unit in (1, 100))
-
-
-@pytest.mark.parametrize("path", sorted((CHECKOUT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
-def test_numbers_in_prose_are_in_outputs(path):
-    """Each number of a notebook's prose is in its code or its outputs, perhaps rounded, or in percent.
-
-    Integers of one or two digits, years and versions are left out. In texts of pictures, all numbers count.
-    """
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    shown = shown_numbers([cell for cell in cells if cell["cell_type"] == "code"])
-    if path.stem == "05_how_it_works":  # which cites these pages
-        shown |= {float(number) for number in numbers(THEORY + DESIGN)}
-    for cell in cells:
-        if cell["cell_type"] != "code":
-            formulas_and_code = r"\$\$.*?\$\$|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|scikit-learn [\d.]+"
-            for number in numbers(re.sub(formulas_and_code, "", "".join(cell["source"]), flags=re.DOTALL)):
-                if "." in number or (float(number) >= 100 and not 1950 <= float(number) < 2050):
-                    assert is_shown(number, shown), number
-        elif "mystnb" in cell["metadata"]:
-            for number in numbers(cell["metadata"]["mystnb"]["image"]["alt"]):
-                assert is_shown(number, shown), number
-
-
 def test_page_names_all_modules_above_those_that_import_them():
     table = PAGE.split("| floor | room |")[1].split("\n\n")[0]
     rows = [re.findall(r"`([\w.]+)`", row.split("|")[2]) for row in table.splitlines()[2:]]
@@ -121,28 +75,6 @@ def test_estimators_link_to_their_page():
     links = {estimator._get_doc_link(estimator.__new__(estimator)) for estimator in [*linked, SequencePipeline]}
     assert len(links) >= 10
     assert {link.rsplit("/", 1)[1] for link in links} <= made
-
-
-def test_gains_of_order_two():
-    """The means and the median that pages state are those of the table in the log."""
-    table = (CHECKOUT / "docs" / "develop" / "measured.md").read_text(encoding="utf-8")
-    table = table.partition("## Which order is the better default?")[2].partition("## ")[0]
-    rows = [row for row in table.splitlines() if re.search(r"\d: [+-]", row)]
-    gains = [
-        [float(cell.partition(": ")[2].partition(" ")[0] or "nan") for cell in row.split("|")[2:4]] for row in rows
-    ]
-    few, every = np.array([[a, a if np.isnan(b) else b] for a, b in gains]).T
-    others = ["handwriting" not in row for row in rows]
-    assert len(every) == len(others) == 10 == sum(others) + 1
-    pages = {name: (CHECKOUT / "docs" / name).read_text(encoding="utf-8") for name in ("results.md", "guide/order.md")}
-    mean, without, median = (round(of, 1) for of in (every.mean(), every[others].mean(), np.median(every)))
-    assert f"| +{mean}; +{without}; +{median} | | `products/orders.py` |" in pages["results.md"]
-    assert f"mean is +{few.mean():.1f}, or +{few[others].mean():.1f} without" in pages["results.md"]
-    assert re.search(
-        f"{mean} percentage points.*\n.* {without} points without.* {median} points", pages["guide/order.md"]
-    )
-    assert f"{few[others].mean():.1f} and {without}; the medians" in table
-    assert f"{np.median(few):.2f} and {np.median(every):.2f}. For" in table
 
 
 def test_what_archives_and_conda_are_told_is_what_the_package_says():
@@ -184,6 +116,7 @@ def test_messages_name_pages_of_the_site():
         assert not anchor or anchor in titles
 
 
+@pytest.mark.slow  # .ci/run looks in an environment that lacks them
 @pytest.mark.skipif(
     parse_version(sklearn.__version__) < parse_version("1.9"), reason="scikit-learn < 1.9 asks the hidden pandas"
 )

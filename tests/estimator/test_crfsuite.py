@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusals, refusals_of_files
 from sklearn.base import clone
@@ -301,7 +301,6 @@ def test_same_training(params):
 
 
 @given(st.data())
-@settings(max_examples=10)
 def test_the_optimum_with_numbers(tmp_path_factory, data):
     """The table's rows on entries of dicts that are 0 or negative; other numbers make no difference."""
     kind = data.draw(st.sampled_from(["positive", "zero", "negative"]))

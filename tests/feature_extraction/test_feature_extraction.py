@@ -558,7 +558,7 @@ def test_functions_that_skops_cannot_load_are_told(name):
 NASTY = st.lists(st.sampled_from(["a", "b", "|", "\\", " ", "=", "[0]", "__BOS__", "__EOS__"]), max_size=3).map("".join)
 
 
-@settings(max_examples=200)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.tuples(NASTY, NASTY), min_size=1, max_size=4), min_size=1, max_size=3), st.booleans())
 def test_no_two_features_have_one_name(X, mark):
     """Values that hold the very characters that join them; no name needs a number ("#2")."""
@@ -628,8 +628,6 @@ test_refusals = refusals(
     (lambda: SequenceFeatureExtractor(affixes=2).fit([[1.0, 2.0]]), "affixes=2, but no field of the tokens holds text"),
     (lambda value: SequenceFeatureExtractor(None).fit(value),
      (TypeError, "X must be a list of sequences of tokens, got str", "text"),
-     (TypeError, "got dict", {"a": 1}),
-     (TypeError, "got int", 3),
      (r"wrap it: \[X\]", np.ones((3, 2))),
      (r"sequence 0 is the text 'text'.*text.tokenize\(X\) .*list\(text\)", ["text"]),
      ("X is a data frame.*group its rows into sequences", pd.DataFrame({"w": ["a"], "tag": ["O"]})),
@@ -664,10 +662,8 @@ test_refusals = refusals(
      ("the same .* pair twice", {"templates": [(("w", 0), ("w", 0))]}),
      (r"templates\[1\] .* is there twice", {"templates": [("w", 0), (("w", 0),)]}),
      (r"names the field 'q'; the tokens have the fields \['w', 'p'\]", {"templates": [("q", 0)]}),
-     ("names the field 'shape'", {"templates": [("shape", 0)]}),
      (TypeError, "token_features must be 'auto', None, a list", {"token_features": "lower"}),
      ("unknown token function 'louder'; use one of lower, .* suffixN", {"token_features": ["louder"]}),
-     ("unknown token function 'prefix0'", {"token_features": ["prefix0"]}),
      (TypeError, "3 must be a callable or the name", {"token_features": [3]}),
      ("must be a function, or a pair", {"token_features": [("w", "lower", 1)]}),
      (r"'lower\(q\)' is for the field 'q'", {"token_features": [("q", "lower")]}),

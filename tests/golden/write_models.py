@@ -23,7 +23,7 @@ def main():
     warnings.simplefilter("ignore")  # not converged
     answers = {}
     for kind, name in KINDS.items():
-        model, X = saved_models.models()[name]
+        model, X = saved_models.fitted(name)
         steps = [step for _, step in model.steps]
         file = HERE / f"{kind}-{sklearn_hocrf.__version__}.skops"
         skops.io.dump(steps, file, compression=zipfile.ZIP_DEFLATED)

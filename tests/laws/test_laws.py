@@ -19,7 +19,7 @@ from cases import (
     to_chain_model,
     to_codes,
 )
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     BAG,
@@ -183,14 +183,12 @@ def test_every_answer_of_chains_equals_enumeration(kind, data):
 
 
 @pytest.mark.parametrize("kind", SEGMENT_KINDS)
-@settings(max_examples=12)
 @given(data=st.data())
 def test_every_answer_equals_enumeration(kind, data):
     check_every_answer(data, SEGMENT_KINDS[kind], to_segment_model)
 
 
 @pytest.mark.parametrize("kind", AGED_KINDS)
-@settings(max_examples=12)
 @given(data=st.data())
 def test_every_answer_by_ages_equals_enumeration(kind, data):
     check_every_answer(data, AGED_KINDS[kind], to_aged_model)
@@ -262,7 +260,6 @@ def check_best(case, given):
     close(given.log_score(decoded), [score for score, _ in best])
 
 
-@settings(max_examples=20)
 @given(
     st.one_of(segment_cases(), segment_cases(EXTREME)),
     st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), min_size=4, max_size=4),

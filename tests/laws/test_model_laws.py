@@ -130,10 +130,10 @@ def test_a_batch_equals_its_sequences_one_by_one(name):
 
 
 def answers(crf, X):
-    """Return what a model says about sequences: the best labellings, those after them, and probabilities."""
+    """Return what a model says about sequences: the best labellings, those after them, segments, and probabilities."""
     best = crf.predict(X)
     after = [[one.labels for one in candidates] for candidates in crf.predict_nbest(X, 2)]
-    return best, after, crf.predict_marginals(X), crf.log_likelihood(X, best)
+    return best, after, crf.predict_segments(X), crf.predict_marginals(X), crf.log_likelihood(X, best)
 
 
 def assert_same(found, expected):

@@ -64,7 +64,7 @@ FORMS = {
     "sparse": lambda: [sparse.csr_array(rows) for rows in X],
     "batch": lambda: SequenceBatch.from_table(ROWS, OFFSETS),
     "frames": frames,
-    "frames of polars": lambda: cut(pytest.importorskip("polars", reason="absent").DataFrame(ROWS, schema=NAMES)),
+    "frames of polars": lambda: cut(pytest.importorskip("polars").DataFrame(ROWS, schema=NAMES)),
 }
 
 
@@ -301,7 +301,7 @@ HOLED = {
     "lists": lambda: [rows.tolist() for rows in cut(HOLES)],
     "objects": lambda: cut(HOLES.astype(object)),
     "batch": lambda: SequenceBatch.from_table(HOLES, OFFSETS),
-    "frames": lambda: cut(pytest.importorskip("pandas", reason="absent").DataFrame(HOLES, columns=NAMES)),
+    "frames": lambda: cut(pytest.importorskip("pandas").DataFrame(HOLES, columns=NAMES)),
 }
 
 
@@ -358,7 +358,7 @@ def test_features_that_pass_are_finite_numbers_before_any_fit(form):
 
 
 def test_columns_of_texts_do_not_pass():
-    pandas = pytest.importorskip("pandas", reason="absent")
+    pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame({"u": ROWS[:, 0], "place": np.array(["x", "y"])[np.arange(len(ROWS)) % 2]})
     Counted.fits = 0
     classifier = sklearn_make_pipeline(make_column_transformer((OneHotEncoder(), ["place"])), Counted())

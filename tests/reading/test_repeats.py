@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import RowBlock, blocks_of
 from scipy import sparse
@@ -46,7 +46,6 @@ def of_rows(X):
 
 
 @pytest.mark.parametrize("make", [attribute_lists, hashed, appended, of_rows])
-@settings(max_examples=15)
 @given(X=WORDS)
 def test_tokens_have_each_feature_once(make, X):
     batch = make(X)
@@ -67,7 +66,6 @@ def describe(tokens, starts, stops):
     return {"text": texts, "tokens": stops - starts}
 
 
-@settings(max_examples=15)
 @given(WORDS, st.data())
 def test_candidates_may_come_in_any_order_and_again(X, data):
     """Features of candidate segments are the same, whatever other candidates are asked for."""

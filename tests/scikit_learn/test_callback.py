@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 import pytest
 import sklearn
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from internals import FitSteps, SGDMinimizer, _callbacks
 from refusals import refusals
@@ -352,7 +352,6 @@ N_ITER = 8
 
 
 @new
-@settings(max_examples=12)
 @given(
     values=st.lists(st.sampled_from([-np.inf, 0, 0.5, 1, 1.25, 2]), min_size=N_ITER, max_size=N_ITER),
     patience=st.integers(1, 5),

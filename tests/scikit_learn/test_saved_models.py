@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from internals import TemplateVocabularies, pack_texts, unpack_texts
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refusals
-from saved_models import TAGS, estimators, models
+from saved_models import TAGS, estimators, fitted
 from sklearn.exceptions import InconsistentVersionWarning
 
 import sklearn_hocrf
@@ -36,7 +36,7 @@ def reloaded(model):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_models_answer_the_same(name):
-    model, X = models()[name]
+    model, X = fitted(name)
     again = reloaded(model)
     assert again.predict(X) == model.predict(X)
     for question in "predict_marginals", "log_likelihood":
@@ -54,7 +54,7 @@ def test_models_answer_the_same(name):
 
 
 def test_trusted_types_are_those_that_models_need():
-    needed = {name for model, _ in models().values() for name in sio.get_untrusted_types(data=sio.dumps(model))}
+    needed = {name for model, _ in map(fitted, NAMES) for name in sio.get_untrusted_types(data=sio.dumps(model))}
     assert needed == {*TRUSTED_TYPES, *USERS}
     assert isinstance(TRUSTED_TYPES, tuple)
     assert list(TRUSTED_TYPES) == sorted(TRUSTED_TYPES)
@@ -79,7 +79,7 @@ def test_token_functions_are_kept_by_name():
 
 def test_steps_share_names_after_loading():
     """Else each batch would be compared with the names of fit, one by one."""
-    model, X = models()["texts"]
+    model, X = fitted("texts")
     again = reloaded(model)
     batch = again[:-1].transform(X)
     assert batch.feature_names is again[-1]._state.features.names
@@ -88,12 +88,9 @@ def test_steps_share_names_after_loading():
 def test_keys_of_training_tokens_are_saved():
     """They were lost in files of skops, and with them the warning."""
     for name in "CRF on dicts", "vectorizer":
-        again, tokens = reloaded(models()[name][0]), [[{"w": "Ann", "title": True}]]
+        again, tokens = reloaded(fitted(name)[0]), [[{"w": "Ann", "title": True}]]
         with pytest.warns(UserWarning, match="no token of X has the key 'n', which every training token had"):
             again.predict(tokens)
-
-
-# --- size and time ----------------------------------------------------------------------------------------------------
 
 
 # --- texts as arrays --------------------------------------------------------------------------------------------------
@@ -157,36 +154,29 @@ def test_there_are_files_of_this_version_or_earlier_ones():
             assert zipfile.is_zipfile(GOLDEN / f"{kind}-{version}.skops")
 
 
+STATE = vocabularies().__getstate__()
+
+
+def broken(**change):
+    """Set the state of vocabularies, one part of it changed."""
+    ((name, function),) = change.items()
+    object.__new__(TemplateVocabularies).__setstate__({**STATE, name: function(STATE[name])})
+
+
 test_refusals = refusals(
-    (lambda: sio.loads(sio.dumps(models()["a function of the user"][0]), trusted=TRUSTED_TYPES),
+    (lambda: sio.loads(sio.dumps(fitted("a function of the user")[0]), trusted=TRUSTED_TYPES),
      (Exception, "ends_in_vowel")),
     (unpack_texts,
      (".", (DATA, LENGTHS[:-1]), (DATA, LENGTHS + 1), (DATA, np.array([-1, 4], np.int32)),
       (DATA, LENGTHS.astype(float)), (DATA, LENGTHS[:, None]), (DATA[:-2], LENGTHS), (DATA.astype(np.int32), LENGTHS),
       (np.full(3, 255, np.uint8), LENGTHS), (DATA,), "né")),
-    (lambda: object.__new__(TemplateVocabularies).__setstate__({**vocabularies().__getstate__(),
-         "fields": (lambda fields: fields[:-1])(vocabularies().__getstate__()["fields"])}),
-     "."),
-    (lambda value: object.__new__(TemplateVocabularies).__setstate__(value),
-     (".", {**vocabularies().__getstate__(),
-      "fields": (lambda fields: [99, *fields[1:]])(vocabularies().__getstate__()["fields"])},
-      {**vocabularies().__getstate__(),
-      "templates": (lambda templates: templates[:1])(vocabularies().__getstate__()["templates"])},
-      {**vocabularies().__getstate__(),
-      "templates": (lambda templates: templates[::-1])(vocabularies().__getstate__()["templates"])},
-      {**vocabularies().__getstate__(),
-      "templates": (lambda templates: [templates[0], ((99, 0),)])(vocabularies().__getstate__()["templates"])},
-      {**vocabularies().__getstate__(), "n_labels": (lambda n: n[:-1])(vocabularies().__getstate__()["n_labels"])},
-      {**vocabularies().__getstate__(), "n_labels": (lambda n: n + 1)(vocabularies().__getstate__()["n_labels"])},
-      {**vocabularies().__getstate__(), "n_labels": (lambda n: n * 0 - 1)(vocabularies().__getstate__()["n_labels"])},
-      {**vocabularies().__getstate__(),
-      "labels": (lambda packed: (packed[0][::-1], packed[1]))(vocabularies().__getstate__()["labels"])},
-      {**vocabularies().__getstate__(), "n_codes": (lambda n: n + 1)(vocabularies().__getstate__()["n_codes"])},
-      {**vocabularies().__getstate__(), "n_codes": (lambda n: n[:1])(vocabularies().__getstate__()["n_codes"])},
-      {**vocabularies().__getstate__(), "n_codes": (lambda n: n[::-1])(vocabularies().__getstate__()["n_codes"])},
-      {**vocabularies().__getstate__(), "codes": (lambda codes: codes[::-1])(vocabularies().__getstate__()["codes"])},
-      {**vocabularies().__getstate__(), "codes": (lambda codes: codes - 1)(vocabularies().__getstate__()["codes"])},
-      {**vocabularies().__getstate__(),
-      "codes": (lambda codes: codes * 10 ** 6)(vocabularies().__getstate__()["codes"])},
-      {**vocabularies().__getstate__(), "codes": (lambda codes: codes * 1.0)(vocabularies().__getstate__()["codes"])})),
+    (lambda change: broken(**change),
+     (".", {"fields": lambda fields: fields[:-1]}, {"fields": lambda fields: [99, *fields[1:]]},
+      {"templates": lambda templates: templates[:1]}, {"templates": lambda templates: templates[::-1]},
+      {"templates": lambda templates: [templates[0], ((99, 0),)]}, {"n_labels": lambda n: n[:-1]},
+      {"n_labels": lambda n: n + 1}, {"n_labels": lambda n: n * 0 - 1},
+      {"labels": lambda packed: (packed[0][::-1], packed[1])}, {"n_codes": lambda n: n + 1},
+      {"n_codes": lambda n: n[:1]}, {"n_codes": lambda n: n[::-1]}, {"codes": lambda codes: codes[::-1]},
+      {"codes": lambda codes: codes - 1}, {"codes": lambda codes: codes * 10**6},
+      {"codes": lambda codes: codes * 1.0})),
 )  # fmt: skip

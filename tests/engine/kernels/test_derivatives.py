@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import segment_oracle as so
 from cases import cases, chain_case, count_wide_passes, golden_case, random_case, reschedule, to_chain_model
-from hypothesis import given, settings
+from hypothesis import given
 from internals import LANES, chain, segment, segment_scores, token_scores
 from scipy import sparse
 from segment_cases import EXTREME, FEATURES, is_possible, random_segment_case, segment_cases, to_segment_model
@@ -117,7 +117,6 @@ def test_segments_equal_enumeration(case):
     assert_enumerated(*to_segment_model(case), case, 1e-10)
 
 
-@settings(max_examples=20)
 @given(cases(EXTREME, forbid=True).filter(is_possible))
 def test_chains_of_extreme_weights_equal_enumeration(case):
     """Some are done in log space."""
@@ -125,7 +124,6 @@ def test_chains_of_extreme_weights_equal_enumeration(case):
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
 @given(segment_cases(EXTREME, forbid=True).filter(is_possible))
 def test_segments_of_extreme_weights_equal_enumeration(case):
     assert_enumerated(*to_segment_model(case), case, 1e-8)

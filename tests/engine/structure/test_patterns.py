@@ -152,5 +152,4 @@ def test_many_long_patterns_are_told_before_the_work(estimator, scheme):
 test_refusals = refusals(
     (lambda: all_patterns(26, 4), "1,000,000 patterns of 26 labels up to max_order=4;"),
     (lambda: all_patterns(26, 400), "1,000,000 patterns of 26 labels up to max_order=400;"),
-    (lambda: all_patterns(26, 100000), "1,000,000 patterns of 26 labels up to max_order=100000;"),
 )  # fmt: skip

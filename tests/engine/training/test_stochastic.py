@@ -8,7 +8,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from cases import build_layout, by_order, cases, peak_of, random_case, to_batch, to_codes, to_layout
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     CHAIN,
@@ -110,13 +110,11 @@ def test_minibatches_are_parts_of_the_objective(kind, batch_size):
     assert_minibatches(*some_objective(kind), batch_size)
 
 
-@settings(max_examples=20)
 @given(cases(min_length=1), st.integers(1, 3))
 def test_minibatches_of_chains(case, batch_size):
     assert_minibatches(*chain_objective(case), batch_size)
 
 
-@settings(max_examples=15)
 @given(segment_cases(), st.integers(1, 3))
 def test_minibatches_of_segments(case, batch_size):
     objective, weights = segment_objective(case)
@@ -275,7 +273,6 @@ def test_compiled_steps_are_those_of_python(precision, strength, batch_size):
     assert assert_same_steps(objective, w, penalty, batch_size) == set()
 
 
-@settings(max_examples=30)
 @given(cases(), st.integers(1, 4), st.sampled_from([0.0, 0.2]))
 def test_compiled_steps_of_chains(case, batch_size, strength):
     objective, w = chain_objective(case)
@@ -453,7 +450,8 @@ def test_it_says_when_it_ends_far_from_the_minimum():
     report = sgd(tol=3e-2, random_state=0).solve(objective, Penalty(0.5), np.zeros(25))
     assert report.n_iter < 100
     assert not report.converged
-    assert re.fullmatch(r"the function hardly decreases any more, but can decrease by \d+\.\d% or more", report.message)
+    pattern = r"the function hardly decreases any more, but can decrease by (\d+\.\d)% or more"
+    assert 5 <= float(re.fullmatch(pattern, report.message)[1]) <= 100 * (1 - best / report.history[-1]) + 0.05
     assert 1.05 * best < report.history[-1] <= best + report.gap
 
 
@@ -543,6 +541,7 @@ def test_they_stop_when_the_objective_no_longer_falls():
     )
     history = report.history
     assert report.converged
+    assert calls[-1].value == rows(200).value(report.w) + Penalty(0.5).value(report.w)
     assert 5 <= report.n_iter < 200
     lowest = np.minimum.accumulate(history)
     fell = history[1:] < lowest[:-1] - 1e-3 * lowest[:-1]

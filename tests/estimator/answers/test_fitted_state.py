@@ -95,11 +95,12 @@ def test_records_whose_parts_do_not_fit_are_refused(crf):
 @pytest.mark.parametrize("name", ["w", "sums", "squares", "step", "n_seen", "mass"])
 def test_states_of_streams_are_checked(name):
     crf = HighOrderCRF(solver="sgd", random_state=0).partial_fit(X, TAGS)
-    wrong = copy.copy(crf._state.stream)
-    value = getattr(wrong, name)
-    setattr(wrong, name, value[:-1] if isinstance(value, np.ndarray) else -1)
-    with pytest.raises(ValueError, match="the state of the solver"):
-        HighOrderCRF().__setstate__(change(crf, stream=wrong))
+    value = getattr(crf._state.stream, name)
+    for bad in (value[:-1], value.astype(np.float32)) if isinstance(value, np.ndarray) else (-1, np.inf):
+        wrong = copy.copy(crf._state.stream)
+        setattr(wrong, name, bad)
+        with pytest.raises(ValueError, match="the state of the solver"):
+            HighOrderCRF().__setstate__(change(crf, stream=wrong))
 
 
 # --- what kernels index with ------------------------------------------------------------------------------------------

@@ -2,13 +2,11 @@
 
 import copy
 import sys
-import threading
 from functools import partial
 
 import numpy as np
 import pytest
 from cases import peak_of
-from registry import KINDS, NEW, asked
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -58,19 +56,6 @@ def test_segments_with_probabilities_alone_have_the_bits_of_a_batch(model):
     for sequence, together in zip(X, answers, strict=True):
         (alone,) = model.predict_segments([sequence], with_probability=True)
         assert alone.tolist() == together.tolist()
-
-
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.filterwarnings("ignore")
-def test_a_sequence_of_any_kind_has_the_answers_of_a_batch(name):
-    model, kind = asked(name), KINDS[name]
-    many = kind.X([*kind.words, *NEW])
-    labels, segments, marginals = model.predict(many), model.predict_segments(many), model.predict_marginals(many)
-    for n in range(len(many)):
-        one = many[n : n + 1]
-        assert str(model.predict(one)) == str(labels[n : n + 1])
-        assert model.predict_segments(one) == segments[n : n + 1]
-        np.testing.assert_allclose(model.predict_marginals(one)[0], marginals[n], rtol=1e-11, atol=1e-14)
 
 
 # ------------------------------------------------------------------------------------------------ features of templates
@@ -135,27 +120,3 @@ def test_no_work_grows_with_the_number_of_weights(question):
     assert abs(sum(counts[5000]) - sum(counts[50])) <= 40  # segments are as many as are predicted
     assert counts[50][1] < most_calls  # scikit-learn 1.9 makes 110 more inside, 1.6 makes 420
     assert abs(peaks[5000] - peaks[50]) < layout.n_features  # not even a byte for each feature
-
-
-def test_threads_get_answers_of_one_model():
-    """One thread refits, others predict: each answer is that of the old or of the new model."""
-    crf = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(1, max_iter=8)).fit(X, Y)
-    other = [[label if t % 2 else "O" for t, label in enumerate(y)] for y in Y]
-    own = [str(crf.predict(X)), str(copy.deepcopy(crf).fit(X, other).predict(X))]
-    batch, ended, wrong = crf[0].transform(X), threading.Event(), []
-
-    def ask():
-        while not ended.is_set():
-            answer = str(crf[-1].predict(batch))
-            if answer not in own:
-                wrong.append(answer)
-
-    threads = [threading.Thread(target=ask) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for y in [other, Y] * 5:
-        crf[-1].fit(batch, y)
-    ended.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong

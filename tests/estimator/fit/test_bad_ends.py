@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from cases import given_penalty
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import FitSteps, NegativeLogLikelihood, Penalty
 from sklearn.exceptions import ConvergenceWarning
@@ -44,7 +44,6 @@ def fit(X, y, estimator=HighOrderCRF, **parameters):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@settings(max_examples=10)
 @given(exponent=st.floats(-3, 150), seed=st.integers(0, 99), sigma_reg=st.sampled_from([0.1, 1.0, 30.0]))
 @pytest.mark.slow
 def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, sigma_reg):

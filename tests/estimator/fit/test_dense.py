@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases import build_layout, cases, random_case, reschedule, to_batch, to_codes, to_layout
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
     CHAIN,
@@ -95,7 +95,6 @@ def check_answers(family, model, batches, truth, weight):
         assert_allclose(found, expected, err_msg=str(number), rtol=1e-8, atol=1e-9)
 
 
-@settings(max_examples=15)
 @given(cases(min_length=1), some, dtypes)
 def test_chains_are_the_same(case, draws, dtype):
     batch = to_batch(case.rows, case.n_attributes)
@@ -114,7 +113,6 @@ def to_layout_of(case, batch, **options):
     return build_layout(batch, to_codes(case.labels), patterns, feature_orders=case.feature_orders, **options)
 
 
-@settings(max_examples=15)
 @given(segment_cases(), some, dtypes)
 def test_segments_are_the_same(case, draws, dtype):
     batch = to_segment_batch(case)

@@ -84,6 +84,13 @@ def test_a_stream_is_learned(crf):
     assert type(crf.partial_fit(X[:9], arrays).predict(X[:1])[0]) is list  # as in the first call
 
 
+def test_the_history_has_the_share_of_the_penalty():
+    crf = HighOrderCRF(**SOLVER).partial_fit(X[:60], Y[:60])
+    w, before = crf._state.weights, crf.log_likelihood(X[60:], Y[60:]).sum()
+    crf.partial_fit(X[60:], Y[60:])
+    assert crf.objective_history_[0] == pytest.approx(w @ w / 4 - before)
+
+
 @pytest.mark.usefixtures("all_lines")
 def test_verbose_streams_write_a_line_a_call(capsys):
     crf = HighOrderCRF(solver="sgd", random_state=0, verbose=1).partial_fit(X[:9], Y[:9]).partial_fit(X[9:], Y[9:])
@@ -324,6 +331,7 @@ def test_what_needs_all_of_the_stream_is_refused(crf):
         clone(crf).set_params(min_count=2).partial_fit(X, Y)
 
 
+@pytest.mark.slow
 def test_checks_of_scikit_learn():
     """All but the equality of weighted and repeated sequences, which holds at the optimum only."""
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
