@@ -27,7 +27,9 @@ A fitted model answers:
 0 2 PER 0.51
 3 4 PER 0.66
 
-User guide: docs/guide/order.md, docs/guide/answers.md, docs/guide/many_labels.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/order.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/answers.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
 
 References
 ----------

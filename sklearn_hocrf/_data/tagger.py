@@ -1,7 +1,7 @@
 """The reader of files of models: what :mod:`sklearn_hocrf.tagger` is without the writer.
 
 It imports numpy and the standard library alone, and may be copied into the code of a product (BSD-3-Clause). The files
-are described in docs/guide/tagger_file.md.
+are described in https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html.
 """
 
 from __future__ import annotations
@@ -1218,7 +1218,7 @@ class Tagger:
 
     Examples
     --------
-    See docs/guide/production.md.
+    See https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html.
     """
 
     def __init__(

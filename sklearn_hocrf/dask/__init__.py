@@ -28,7 +28,7 @@ on one machine.
 ...     ).compute()[1]
 ['DET', 'NOUN']
 
-User guide: docs/guide/large_data.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     Examples
     --------
-    See docs/guide/large_data.md.
+    See https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html.
     """
 
     def __init__(self, estimator: Any, client: Any = None) -> None:
@@ -364,7 +364,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
 
     Examples
     --------
-    See docs/guide/large_data.md.
+    See https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html.
     """
 
     def __init__(self, extractor: Any, client: Any = None) -> None:

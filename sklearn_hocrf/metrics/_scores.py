@@ -554,7 +554,7 @@ def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike |
     the ``constraints`` of a :class:`~sklearn_hocrf.HighOrderCRF` name, or else the scheme of the labels that it has
     learned. The model may be inside pipelines, searches and calibration. The scheme of any other model is guessed from
     the labels. For other parameters and averages, and for weights in searches, see the recipe for scorers in the user
-    guide: docs/guide/recipes.md.
+    guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html.
 
     Parameters
     ----------
@@ -704,7 +704,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
 
     A sequence with a label that did not occur in training, or one that the model forbids, such as one with too long a
     segment, has probability 0. The mean is then -inf. The user guide has a scorer with a lower bound, and weights in
-    searches: docs/guide/recipes.md.
+    searches: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html.
 
     Parameters
     ----------

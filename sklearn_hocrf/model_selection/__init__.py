@@ -23,7 +23,8 @@ The folds must mimic what will be new at prediction time: pass groups of words, 
 >>> [len(labels) for labels in y_pred] == [len(labels) for labels in y]
 True
 
-User guide: docs/guide/penalties.md, docs/guide/answers.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/penalties.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/answers.html.
 """
 
 from ._conformal import ConformalSequenceLabeler

@@ -3,6 +3,7 @@
 import json
 import pkgutil
 import re
+import runpy
 from collections import Counter
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def broken_links(path, text):
     roles = re.findall(r"\{(\w+)\}`([^`]+)`", text)
     without_code = re.sub(r"`[^`]+`", "", re.sub(r"\{\w+\}`[^`]+`", "", text))
     targets = re.findall(r"\]\((?!https?:)([^)\s]+)\)", without_code)
-    targets += [f"{page}.{'rst' if page.startswith('/api/') else 'md'}" for role, page in roles if role == "doc"]
+    pages = {page: DOCS / page[1:] if page[0] == "/" else path.parent / page for role, page in roles if role == "doc"}
+    targets += [f"{name}.{'rst' if page.with_suffix('.rst').exists() else 'md'}" for name, page in pages.items()]
     found = []
     for target in targets:
         name, _, anchor = target.partition("#")
@@ -87,11 +89,17 @@ LINKED = [*PAGES, *(CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md",
 
 
 def test_links_lead_somewhere():
-    broken = {path.name: broken_links(path, text_of(path)) for path in [*LINKED, *NOTEBOOKS]}
+    broken = {path.relative_to(CHECKOUT): broken_links(path, text_of(path)) for path in [*LINKED, *NOTEBOOKS]}
     assert {name: links for name, links in broken.items() if links} == {}
     assert broken_links(DOCS / "index.md", "[a](absent.md) [b](#none) [c](start.md#train) {doc}`/guide/order`") == [
         *("absent.md", "#none", "start.md#train"),
     ]
+
+
+def test_the_picture_of_the_tutorial_is_what_its_code_shows():
+    folder = DOCS / "_static"
+    picture = runpy.run_path(str(folder / "make_start.py"))["picture"]
+    assert (folder / "start_names.html").read_text(encoding="utf-8") == picture(), "run docs/_static/make_start.py"
 
 
 def test_examples_do_not_scroll():
