@@ -37,7 +37,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     function of the whole segment, such as the number of times that a word occurs in it, its first word, or its length.
     If X has features of tokens only, each contributes at every token of the segment; if all segments have one token,
     the model is then a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1 segments, however
-    long they are. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags
+    long they are [3]_. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags
     inside segments give the hybrid model of Andrew [2]_.
 
     Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
@@ -216,7 +216,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     longest sequence: features of whole segments (``identity``, ``functions``, ``length="gamma"``, those of a
     :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 254 (255 if capped), shortest
     lengths, limits of other labels above 256, and local feature matching. If sequences are long, a warning in training
-    and prediction names these settings.
+    and prediction names these settings. With ``l1_reg``, L-BFGS becomes OWL-QN [4]_.
 
     References
     ----------
@@ -328,7 +328,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     @overload
     def predict(self, X: Any, *, known: Any = None) -> Any: ...
     def predict(self, X: Any, *, known: Any = None) -> Any:
-        """Return the most probable segmentation of each sequence, in the scheme of y in fit, but "bio" for "iob1".
+        """Return the most probable segmentation of each sequence, in the scheme of the training labels.
 
         Parameters
         ----------

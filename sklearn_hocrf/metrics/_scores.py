@@ -325,7 +325,7 @@ def segment_classification_report(
         Segment labels to ignore, such as ``["O"]`` for runs of "O", or if y_true and y_pred are segments and only one
         of them lists those between names.
     digits : int, default=2
-        Number of decimals of the text.
+        Number of decimal places in the text.
     output_dict : bool, default=False
         Whether to return a dict instead of text, with unrounded values.
     zero_division : {"warn", 0, 1, nan}, default="warn"

@@ -381,8 +381,8 @@ class AnswersMixin:
         Returns
         -------
         candidates : list of lists of Labelling
-            Named tuples ``(labels, score, log_probability)``; ``score`` is the logarithm of the potential, and
-            ``log_probability`` is given ``known``.
+            Named tuples ``(labels, score, log_probability)``. ``score`` is the sum of the weights that count for the
+            labelling, and ``log_probability`` the logarithm of its probability, given ``known``.
 
         Raises
         ------
