@@ -1299,7 +1299,8 @@ class Tagger:
         Raises
         ------
         TypeError, ValueError
-            If the tokens are not one sequence in the form that the estimator was trained on, or were read by another tagger.
+            If the tokens are not one sequence in the form that the estimator was trained on, or were read by another
+            tagger.
         """
         if isinstance(tokens, ReadSequence) and tokens.tagger is not self:
             raise ValueError("the sequence was read by another tagger")

@@ -55,8 +55,9 @@ class EarlyStopping:
     Only iterations that train the weights of the final model count, not those of training the initial weights. Each
     iteration costs a prediction of the held-out sequences.
 
-    Early stopping acts like a penalty [1]_, and costs less than a search for one. However, its result depends on the solver,
-    while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
+    Early stopping acts like a penalty [1]_, and costs less than a search for one. However, its result depends on the
+    solver, while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns
+    it).
 
     References
     ----------

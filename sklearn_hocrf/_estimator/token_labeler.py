@@ -31,8 +31,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     * and, with ``feature_order``, the weights of pairs (pattern z, feature i) in the same way.
 
     A pattern of k + 1 labels has order k [1]_ [2]_. ``max_order=1`` gives the usual linear-chain CRF, ``max_order=0``
-    logistic regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian penalty.
-    The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit ended.
+    logistic regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian
+    penalty. The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit ended.
 
     **Start with** ``max_order`` (how far the model looks back), ``sigma_reg`` and ``l1_reg`` (the penalty),
     ``constraints`` (for BIO tags) and ``n_jobs`` (threads). Read more in
@@ -169,8 +169,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     -----
     The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences.
 
-    With ``l1_reg``, L-BFGS becomes OWL-QN [3]_, and the fitted model keeps only nonzero weights, single labels and the names of all features. With
-    ``sigma_reg=inf`` as well, the optimum need not be unique.
+    With ``l1_reg``, L-BFGS becomes OWL-QN [3]_, and the fitted model keeps only nonzero weights, single labels and the
+    names of all features. With ``sigma_reg=inf`` as well, the optimum need not be unique.
 
     References
     ----------

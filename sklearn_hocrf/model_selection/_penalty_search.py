@@ -165,8 +165,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     that this one chooses. The score of a sequence is then log(0.99 p + 0.01 q), where p is the probability of its
     labels, which is 0 if one of them is not kept, and q their probability according to level 0.
 
-    The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the
-    best step so far. They are determined only to a tolerance, which shrinks from step to step [2]_; scores are corrected for
+    The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the best
+    step so far. They are determined only to a tolerance, which shrinks from step to step [2]_; scores are corrected for
     this to first order. At the end the best step is evaluated precisely, as are all steps that are better than it after
     that, so that ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search
     needs: their gradients are off by a few percent. Unsupported settings raise an error: infinite ``sigma_reg``,
