@@ -7,7 +7,7 @@ A fitted model answers:
 ==============================================  =====================================================================
 ``predict(X)``                                  the most probable label sequences, in the form that y had in ``fit``
 ``predict_marginals(X)``, ``predict_proba``     a list of arrays (tokens, labels): the probability of each label
-``score(X, y)``                                 the share of tokens with the right label
+``score(X, y)``                                 the share of tokens with the correct label
 ``log_likelihood(X, y)``                        ln P(y given x) of each sequence
 ``pattern_marginals(X, patterns)``              the probability that a label pattern ends at a token, for all tokens
 ``predict_nbest(X, n)``                         the n best labellings, with their scores and log-probabilities

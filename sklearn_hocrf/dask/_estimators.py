@@ -245,7 +245,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         return self._ask("predict_marginals", X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of tokens with the right label.
+        """Return the share of tokens with the correct label.
 
         Parameters
         ----------

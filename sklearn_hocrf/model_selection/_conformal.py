@@ -96,8 +96,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
     See Also
     --------
-    CalibratedSequenceLabeler : Make probabilities match how often predictions are right.
-    sklearn_hocrf.metrics.segment_outcomes : Which segments are right, with their probabilities.
+    CalibratedSequenceLabeler : Make probabilities match how often predictions are correct.
+    sklearn_hocrf.metrics.segment_outcomes : Which segments are correct, with their probabilities.
 
     Notes
     -----

@@ -558,7 +558,7 @@ class _Scoring(NamedTuple):
             of_classes = np.hstack([np.zeros_like(of_classes), of_classes])
         above = of_classes - np.take_along_axis(of_classes, columns[at, None], axis=1)  # the score of the label
 
-        smoothed = above.mean(axis=1) / (1 + weight.sum())  # keeps the factor finite where all labels are right
+        smoothed = above.mean(axis=1) / (1 + weight.sum())  # keeps the factor finite where all labels are correct
 
         def slope(factor):
             return float(weight @ (smoothed - (softmax(factor * above) * above).sum(axis=1)))

@@ -90,7 +90,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     See Also
     --------
-    sklearn_hocrf.metrics.segment_outcomes : Which segments are right, with their probabilities.
+    sklearn_hocrf.metrics.segment_outcomes : Which segments are correct, with their probabilities.
     sklearn_hocrf.model_selection.PenaltySearchCV : Learn the strengths of penalties by the same criterion.
     sklearn.calibration.CalibratedClassifierCV : Calibrate classifiers.
 

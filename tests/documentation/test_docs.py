@@ -122,3 +122,23 @@ def test_notebooks_are_executed_and_describe_their_pictures(path):
         assert not re.findall(r"(?<![\w:/.])/\w+/\w\S*", "".join(map("".join, texts)))
         if any("image/svg+xml" in output.get("data", {}) for output in cell["outputs"]):
             assert len(cell["metadata"]["mystnb"]["image"]["alt"]) > 30, "".join(cell["source"])[:60]
+
+
+def pictures(path):
+    """Return the descriptions of the pictures of a notebook, in order."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    shown = [c for c in cells if any("image/svg+xml" in output.get("data", {}) for output in c.get("outputs", []))]
+    return [cell["metadata"]["mystnb"]["image"]["alt"] for cell in shown]
+
+
+def test_figures_show_what_their_pages_say():
+    """A page that shows a picture of a notebook describes it as the notebook does: pictures are numbered there."""
+    found = 0
+    for page in PAGES:
+        figures = re.findall(
+            r"figure\} \.\./examples/(\w+?)(?:_(\d))?\.svg\n:alt: (.*)\n", page.read_text(encoding="utf-8")
+        )
+        for name, number, alt in figures:
+            found += 1
+            assert alt.strip("'") == pictures(CHECKOUT / "notebooks" / f"{name}.ipynb")[int(number or 0)], page.name
+    assert found > 2
