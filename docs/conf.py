@@ -121,11 +121,11 @@ def skip_inherited(app, what, name, obj, skip, options):
 
 
 def adapt_docstring(app, what, name, obj, options, lines):
-    """``n_features_in_`` in the type of a parameter is not a hyperlink; ``docs/start.md`` is one."""
+    """``n_features_in_`` in the type of a parameter is not a hyperlink; addresses of pages lead to this site."""
     for number, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             line = re.sub(r"(?<![`\w.])([a-z]\w*)_(?![`\w])", r"\1\\_", line)
-            lines[number] = re.sub(r"docs/([\w/]+)\.md", r":doc:`/\1`", line)
+            lines[number] = re.sub(rf"{SITE}/stable/([\w/]+)\.html", r":doc:`/\1`", line)
 
 
 def class_signature(app, what, name, obj, options, signature, annotation):

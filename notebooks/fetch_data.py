@@ -2,7 +2,7 @@
 
 Without sets, all that have an address in data_sources.tsv. A file is written only if the SHA-256 of its uncompressed
 content is the one given there; files that exist are only checked. Two sets need packages that convert them: usaddress
-(pip install usaddress==0.5.16) and hexameter (pip install MQDQParser==0.6.2 "ipython<9"). docs/guide/data.md has
+(pip install usaddress==0.5.16) and hexameter (pip install MQDQParser==0.6.2 "ipython<9"). docs/examples/data.md has
 the sources and the licences. Set SKLEARN_HOCRF_DATA to FOLDER afterwards.
 """
 

@@ -20,8 +20,9 @@ exact, and both are scikit-learn estimators.
 =======================================  ===============================================================================
 
 :func:`make_pipeline` chains transformers and an estimator, with all methods of the estimator, and :class:`Constraints`
-says which labels may follow each other. ``TRUSTED_TYPES`` is for ``skops.io.load``: see docs/guide/production.md.
-``python -m sklearn_hocrf warm-up`` compiles all kernels: see :mod:`sklearn_hocrf.__main__`.
+says which labels may follow each other. ``TRUSTED_TYPES`` is for ``skops.io.load``: see
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html. ``python -m sklearn_hocrf warm-up`` compiles
+all kernels: see :mod:`sklearn_hocrf.__main__`.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> X, y = (
@@ -31,7 +32,8 @@ says which labels may follow each other. ``TRUSTED_TYPES`` is for ``skops.io.loa
 >>> HighOrderCRF(max_order=1).fit(X, y).predict([[["Ada"], ["Turing"]]])
 [['given', 'family']]
 
-Tutorial: docs/start.md. User guide: docs/guide/index.md.
+Tutorial: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/start.html. User guide:
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/index.html.
 """
 
 from importlib import import_module

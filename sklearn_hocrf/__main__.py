@@ -16,7 +16,7 @@ a message that names the line. ``warm-up`` compiles all kernels and keeps them i
 NUMBA_CACHE_DIR, by default next to the package; its exit code is 1 if nothing can be kept. Without a command,
 models of growing order are trained on words of noisy handwritten digits.
 
-User guide: docs/guide/production.md, also for container images.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html, also for container images.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ A fitted model answers:
 ==============================================  =====================================================================
 ``predict(X)``                                  the most probable label sequences, in the form that y had in ``fit``
 ``predict_marginals(X)``, ``predict_proba``     a list of arrays (tokens, labels): the probability of each label
-``score(X, y)``                                 the share of tokens with the right label
+``score(X, y)``                                 the share of tokens with the correct label
 ``log_likelihood(X, y)``                        ln P(y given x) of each sequence
 ``pattern_marginals(X, patterns)``              the probability that a label pattern ends at a token, for all tokens
 ``predict_nbest(X, n)``                         the n best labellings, with their scores and log-probabilities
@@ -27,7 +27,9 @@ A fitted model answers:
 0 2 PER 0.51
 3 4 PER 0.66
 
-User guide: docs/guide/order.md, docs/guide/answers.md, docs/guide/many_labels.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/order.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/answers.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
 
 References
 ----------

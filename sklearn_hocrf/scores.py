@@ -11,7 +11,7 @@
 >>> found.predict_segments()
 [[(0, 2, 'PER')]]
 
-User guide: docs/guide/scores.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/scores.html.
 """
 
 from __future__ import annotations

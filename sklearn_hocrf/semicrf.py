@@ -20,7 +20,7 @@ questions that :mod:`sklearn_hocrf.crf` lists; ``scheme`` specifies how y repres
 >>> segmenter.fit(X, y).predict_segments(X[:1])[0][:2]
 [(0, 2, 'author'), (2, 7, 'title')]
 
-User guide: docs/guide/segments.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html.
 
 References
 ----------

@@ -31,7 +31,8 @@ product (BSD-3-Clause).
 
 A file holds no code; loading a damaged or malicious one raises a ValueError.
 
-User guide: docs/guide/production.md, also for a service in a few lines; docs/guide/tagger_file.md describes the files.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html, also for a service in a few
+lines; https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html describes the files.
 """
 
 from __future__ import annotations

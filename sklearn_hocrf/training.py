@@ -20,7 +20,7 @@ Both estimators minimise an ``objective`` plus a penalty with a ``solver``.
 >>> model.predict(X)[1]
 ['DET', 'NOUN']
 
-User guide: docs/guide/training.md, also for other callbacks.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html, also for other callbacks.
 """
 
 from __future__ import annotations

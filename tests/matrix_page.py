@@ -1,6 +1,6 @@
 """Write the page of what goes with what, from the table of refusals.
 
-    python tests/matrix_page.py [docs/guide/matrix.md]
+    python tests/matrix_page.py [docs/api/matrix.md]
 
 ``test_compatibility`` tests every cell, and that the page is that of the table.
 """
@@ -14,7 +14,7 @@ from internals import CIRCUMSTANCES, OBJECTIVES, REFUSALS, refuse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "guide" / "matrix.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "api" / "matrix.md"
 
 
 # parameters that make an estimator have a feature of the table

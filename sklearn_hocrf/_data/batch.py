@@ -53,7 +53,7 @@ class SequenceBatch:
     columns : mapping or None
         Raw token columns by field name: a ``TokenColumn``, or a float64 array of shape (N,) for numeric fields.
     blocks : tuple or None
-        The features of segments, as blocks (see ``_data.segments``); None means only token features.
+        The features of segments, as a transformer makes them; None means only token features.
     block_names : sequence of str or None
         Names of the blocks' features: one lazy object for all batches of a transformer. None: derived from the blocks.
     dense : DenseColumns or None

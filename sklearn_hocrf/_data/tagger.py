@@ -1,7 +1,7 @@
 """The reader of files of models: what :mod:`sklearn_hocrf.tagger` is without the writer.
 
 It imports numpy and the standard library alone, and may be copied into the code of a product (BSD-3-Clause). The files
-are described in docs/guide/tagger_file.md.
+are described in https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html.
 """
 
 from __future__ import annotations
@@ -1218,7 +1218,28 @@ class Tagger:
 
     Examples
     --------
-    See docs/guide/production.md.
+    https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html shows a service.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.tagger import Tagger, export_tagger
+    >>> X = [[["Ann"], ["Lee"], ["met"], ["Bob"]], [["met"], ["Ann"]]]
+    >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
+    >>> crf = HighOrderCRF(constraints="bio").fit(X, y)
+    >>> with TemporaryDirectory() as folder:
+    ...     path = f"{folder}/names.hocrf"
+    ...     size = export_tagger(crf, path)
+    ...     tagger = Tagger(path)
+    >>> tagger.predict([["met"], ["Lee"]])
+    ['O', 'B-PER']
+    >>> tagger.predict_segments(X[0])
+    [(0, 2, 'PER'), (3, 4, 'PER')]
+    >>> tagger.predict_segments(X[0], with_probability=True)["probability"].round(2)
+    array([0.51, 0.66])
+    >>> tagger.predict_marginals(X[0]).shape, tagger.labels
+    ((4, 3), ['B-PER', 'I-PER', 'O'])
+    >>> [labels for labels, score, log_probability in tagger.predict_nbest(X[1], 2)]
+    [['O', 'B-PER'], ['B-PER', 'B-PER']]
     """
 
     def __init__(
@@ -1274,6 +1295,12 @@ class Tagger:
         -------
         sequence : ReadSequence
             For this tagger alone. It does not change with the list.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the tokens are not one sequence in the form that the estimator was trained on, or were read by another
+            tagger.
         """
         if isinstance(tokens, ReadSequence) and tokens.tagger is not self:
             raise ValueError("the sequence was read by another tagger")
@@ -1296,6 +1323,11 @@ class Tagger:
         Returns
         -------
         labels : list
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the tokens are not one sequence in the form that the estimator was trained on.
         """
         read = self.read(tokens)
         labels = [self.labels[code] for code in read.codes]
@@ -1316,6 +1348,11 @@ class Tagger:
         Returns
         -------
         labels : list
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`predict`.
         """
         return self.predict(tokens)
 
@@ -1330,6 +1367,11 @@ class Tagger:
         Returns
         -------
         marginals : ndarray of shape (n_tokens, n_labels)
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`predict`.
         """
         return self.read(tokens).marginals.copy()
 
@@ -1370,8 +1412,9 @@ class Tagger:
 
         Raises
         ------
-        ValueError
-            If the threshold is not in [0, 1], or if labels look like tags, but not all are tags of one scheme.
+        TypeError, ValueError
+            As :meth:`predict`, if the threshold is not in [0, 1], or if labels look like tags, but not all are tags of
+            one scheme.
         """
         is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
         if threshold is not None and not (is_number and 0 <= threshold <= 1):
@@ -1400,6 +1443,11 @@ class Tagger:
         Returns
         -------
         log_likelihood : float
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`predict`, and if the labels are not one label of the model for each token.
         """
         read, labels = self.read(tokens), _sequence(labels, "labels")
         if len(labels) != len(read):
@@ -1425,6 +1473,11 @@ class Tagger:
         -------
         labellings : list of Labelling
             Named tuples ``(labels, score, log_probability)``.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`predict`, and for n < 1.
         """
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be an integer of at least 1, got {n!r:.30}")

@@ -23,11 +23,10 @@ class EarlyStopping:
     Parameters
     ----------
     X : list of sequences, SequenceBatch, array-like or sparse matrix
-        As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+        The held-out sequences, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`: in a pipeline, transformed by the steps
+        before the estimator.
     y : list of label sequences, or array-like
-        As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
-        The held-out sequences. X has the form in which the estimator receives it: in a pipeline, it is transformed by
-        the preceding steps.
+        Their labels, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
     scoring : str, callable or None, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` has scorers.
         None means ``score`` of the estimator, the token accuracy. Names are those of scikit-learn; scorers for segment
@@ -56,8 +55,9 @@ class EarlyStopping:
     Only iterations that train the weights of the final model count, not those of training the initial weights. Each
     iteration costs a prediction of the held-out sequences.
 
-    Early stopping acts like a penalty, and costs less than a search for one. However, its result depends on the solver,
-    while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns it).
+    Early stopping acts like a penalty [1]_, and costs less than a search for one. However, its result depends on the
+    solver, while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns
+    it).
 
     References
     ----------
@@ -108,7 +108,22 @@ class EarlyStopping:
         return {**self.__dict__, "_runs": {}}
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Prepare for a fit of an estimator."""
+        """Prepare for a fit of an estimator.
+
+        Parameters
+        ----------
+        estimator : HighOrderCRF or HighOrderSemiCRF
+            The estimator whose fit begins.
+        context : sklearn.callback.CallbackContext
+            Not used.
+
+        Raises
+        ------
+        TypeError
+            For another estimator, such as a pipeline or a search.
+        ValueError
+            If scikit-learn has no scorer of the name ``scoring``.
+        """
         if not isinstance(estimator, BaseSequenceLabeler):
             raise TypeError(
                 f"EarlyStopping is for HighOrderCRF and HighOrderSemiCRF, not for {type(estimator).__name__}: "

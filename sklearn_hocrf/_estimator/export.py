@@ -1,6 +1,7 @@
 """Fitted models as files for :class:`sklearn_hocrf.tagger.Tagger`.
 
-docs/guide/tagger_file.md describes the container, a safetensors file. Entries of the header:
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html describes the container, a safetensors file.
+Entries of the header:
 
 format
     1.

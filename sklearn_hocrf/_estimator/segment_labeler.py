@@ -37,7 +37,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     function of the whole segment, such as the number of times that a word occurs in it, its first word, or its length.
     If X has features of tokens only, each contributes at every token of the segment; if all segments have one token,
     the model is then a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1 segments, however
-    long they are. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags
+    long they are [3]_. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags
     inside segments give the hybrid model of Andrew [2]_.
 
     Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
@@ -45,7 +45,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     **Start with** ``max_order`` (how many segments the model looks back), ``scheme`` (how y represents segments),
     ``segment_length`` (the longest segment), ``sigma_reg`` (the penalty) and ``n_jobs`` (threads). Read more in
-    docs/guide/segments.md.
+    https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html.
 
     Parameters
     ----------
@@ -74,16 +74,17 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     segment_length : int, inf, (least, most), dict or None, default=None
         The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
         label. None, also in place of the longest or in a dict, means the longest training segment of the label, as does
-        a label that a dict lacks. A training segment beyond the limits is an error; docs/guide/segments.md shows how to
-        leave out or cut such segments. Training time is proportional to the longest length, but does not depend on it
-        with inf, see Notes. If the longest length is 1 for all labels of "runs", neighbours may have equal labels, and
-        the model is a :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the
-        shortest length. Prediction raises an error for a sequence that cannot be segmented in this way. The label "O"
-        of "bio" and "bioes" always has length 1.
+        a label that a dict lacks. A training segment beyond the limits is an error;
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html shows how to leave out or cut such
+        segments. Training time is proportional to the longest length, but does not depend on it with inf, see Notes. If
+        the longest length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
+        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
+        Prediction raises an error for a sequence that cannot be segmented in this way. The label "O" of "bio" and
+        "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
-        stronger, and ``inf`` means none. A mapping has a value for each group of weights; docs/guide/training.md has
-        its keys.
+        stronger, and ``inf`` means none. A mapping has a value for each group of weights;
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html lists its keys.
     l1_reg : float or mapping, default=0.0
         Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. It
         makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
@@ -114,7 +115,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
         Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns about rare
         labels from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
-        docs/guide/many_labels.md.
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
 
@@ -131,8 +132,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Maximum number of iterations; for "sgd", of epochs, which are passes over the training sequences.
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
-        above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at
-        an objective that may be 5 % above the optimum. docs/guide/training.md has the rules for other cases.
+        above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at an
+        objective that may be 5 % above the optimum.
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html gives the rules for other cases.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None
@@ -214,7 +216,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     longest sequence: features of whole segments (``identity``, ``functions``, ``length="gamma"``, those of a
     :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), lengths above 254 (255 if capped), shortest
     lengths, limits of other labels above 256, and local feature matching. If sequences are long, a warning in training
-    and prediction names these settings.
+    and prediction names these settings. With ``l1_reg``, L-BFGS becomes OWL-QN [4]_.
 
     References
     ----------
@@ -326,7 +328,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     @overload
     def predict(self, X: Any, *, known: Any = None) -> Any: ...
     def predict(self, X: Any, *, known: Any = None) -> Any:
-        """Return the most probable segmentation of each sequence, in the scheme of y in fit, but "bio" for "iob1".
+        """Return the most probable segmentation of each sequence, in the scheme of the training labels.
 
         Parameters
         ----------

@@ -30,12 +30,13 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     * the weight of z, for each label pattern z that ends at t (the labels up to y_t end with z),
     * and, with ``feature_order``, the weights of pairs (pattern z, feature i) in the same way.
 
-    A pattern of k + 1 labels has order k. ``max_order=1`` gives the usual linear-chain CRF, ``max_order=0`` logistic
-    regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian penalty.
-    The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit ended.
+    A pattern of k + 1 labels has order k [1]_ [2]_. ``max_order=1`` gives the usual linear-chain CRF, ``max_order=0``
+    logistic regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian
+    penalty. The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit ended.
 
     **Start with** ``max_order`` (how far the model looks back), ``sigma_reg`` and ``l1_reg`` (the penalty),
-    ``constraints`` (for BIO tags) and ``n_jobs`` (threads). Read more in docs/guide/order.md.
+    ``constraints`` (for BIO tags) and ``n_jobs`` (threads). Read more in
+    https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/order.html.
 
     Parameters
     ----------
@@ -45,11 +46,12 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     history : {"tokens", "segments"}, default="tokens"
         Whether patterns run over the labels of neighbouring tokens, or of neighbouring segments: the runs of equal
         labels or, if ``constraints`` name a tagging scheme, the segments of the tags, with patterns such as ``("PER",
-        "O", "PER")``. "segments" does not work with ``pruning`` and "local_feature_matching". See docs/guide/order.md.
+        "O", "PER")``. "segments" does not work with ``pruning`` and "local_feature_matching". See
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/order.html.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
-        stronger, and ``inf`` means none. A mapping has a value for each group of weights; docs/guide/training.md has
-        its keys.
+        stronger, and ``inf`` means none. A mapping has a value for each group of weights;
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html lists its keys.
     l1_reg : float or mapping, default=0.0
         Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. It
         makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
@@ -80,11 +82,12 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
         Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns about rare
         labels from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
-        docs/guide/many_labels.md.
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     pruning : int or None, default=None
-        Number of labels that a model of order 0 selects for each token before training, if labels are many. All
-        other labels have probability 0 at the token. Pruning requires the likelihood, ``feature_order=0`` and a y
-        without missing labels, and does not work with "sgd" and ``partial_fit``. See docs/guide/many_labels.md.
+        Number of labels that a model of order 0 selects for each token before training, if labels are many. All other
+        labels have probability 0 at the token. Pruning requires the likelihood, ``feature_order=0`` and a y without
+        missing labels, and does not work with "sgd" and ``partial_fit``. See
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
 
@@ -101,8 +104,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Maximum number of iterations; for "sgd", of epochs, which are passes over the training sequences.
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
-        above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at
-        an objective that may be 5 % above the optimum. docs/guide/training.md has the rules for other cases.
+        above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at an
+        objective that may be 5 % above the optimum.
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html gives the rules for other cases.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None
@@ -165,8 +169,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     -----
     The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences.
 
-    With ``l1_reg``, the fitted model keeps only nonzero weights, single labels and the names of all features. With
-    ``sigma_reg=inf`` as well, the optimum need not be unique.
+    With ``l1_reg``, L-BFGS becomes OWL-QN [3]_, and the fitted model keeps only nonzero weights, single labels and the
+    names of all features. With ``sigma_reg=inf`` as well, the optimum need not be unique.
 
     References
     ----------

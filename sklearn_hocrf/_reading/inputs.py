@@ -334,7 +334,7 @@ def _refuse_segment_features(batch, estimator):
 def _warn_of_other_scheme(batch, estimator):
     """Warn if segment features were learned with a scheme that differs from the estimator's.
 
-    This is not an error, because it is right if their y differ, too.
+    This is not an error, because it is correct if their y differ, too.
     """
     schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
     for scheme, block in schemes.items():

@@ -76,14 +76,14 @@ class CallbacksMixin(CallbackSupportMixin):
     def set_callbacks(self, *callbacks: Any) -> Self:
         """Set the callbacks of :meth:`fit`; without any, remove them.
 
-        Needs scikit-learn 1.9 or later. See :class:`~sklearn_hocrf.training.EarlyStopping`, and
-        :mod:`sklearn.callback`, whose progress bar needs rich: ``pip install 'sklearn_hocrf[progress]'``.
+        They need scikit-learn 1.9 or later. :mod:`sklearn.callback` contains callbacks; its progress bar needs rich:
+        ``pip install 'sklearn_hocrf[progress]'``. Estimators also take :class:`~sklearn_hocrf.training.EarlyStopping`.
 
         Parameters
         ----------
         *callbacks : objects with the methods of :class:`sklearn.callback.FitCallback`
-            Called when fit begins and ends, and after each iteration. Training stops if one returns True after an
-            iteration; otherwise callbacks do not change the result.
+            Called when fit begins and ends; for an estimator, also after each iteration. Training of an estimator stops
+            if one returns True after an iteration; otherwise callbacks do not change the result.
 
         Returns
         -------

@@ -80,7 +80,20 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     Examples
     --------
-    See docs/guide/large_data.md.
+    >>> from dask import bag
+    >>> from distributed import Client
+    >>> from sklearn_hocrf import HighOrderCRF
+    >>> from sklearn_hocrf.dask import DaskSequenceLabeler
+    >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+    >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+    >>> options = {"processes": False, "dashboard_address": None}
+    >>> with Client(n_workers=2, threads_per_worker=1, **options) as client:
+    ...     X_bag, y_bag = (bag.from_sequence(data, npartitions=2) for data in (X, y))
+    ...     labeler = DaskSequenceLabeler(HighOrderCRF(), client).fit(X_bag, y_bag)
+    ...     labeler.predict(X_bag).compute()
+    [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
+    >>> labeler.estimator_.predict(X[:1])  # without a cluster
+    [['DET', 'ADJ', 'NOUN']]
     """
 
     def __init__(self, estimator: Any, client: Any = None) -> None:
@@ -201,6 +214,13 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         labels : dask.bag.Bag
             Partitioned like X. The bag is lazy: ``compute()`` returns a list, ``persist()`` keeps it on the workers of
             the default client. If ``client`` is a different one, use ``client.compute(labels, sync=True)``.
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator has not been fitted.
+        TypeError, ValueError
+            When the bag is computed, for invalid sequences; the message names partition, sequence and position.
         """
         return self._ask("predict", X)
 
@@ -216,11 +236,16 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         -------
         probabilities : dask.bag.Bag of ndarray of shape (n_tokens, n_classes)
             Partitioned like X.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As :meth:`predict`.
         """
         return self._ask("predict_marginals", X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of tokens with the right label.
+        """Return the share of tokens with the correct label.
 
         Parameters
         ----------
@@ -232,6 +257,14 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         Returns
         -------
         accuracy : float
+
+        Raises
+        ------
+        NotFittedError
+            If the estimator has not been fitted.
+        TypeError, ValueError
+            For invalid sequences; the message names partition, sequence and position. Also if no token has a positive
+            weight.
         """
         model = delayed(self._model())
         score = delayed(_count_right, pure=False)
@@ -364,7 +397,18 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
 
     Examples
     --------
-    See docs/guide/large_data.md.
+    >>> from dask import bag
+    >>> from distributed import Client
+    >>> from sklearn_hocrf.dask import DaskExtractor
+    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+    >>> X = [["the", "old", "man"], ["the", "man"]]
+    >>> templates = SequenceFeatureExtractor([("w", 0)])
+    >>> options = {"processes": False, "dashboard_address": None}
+    >>> with Client(n_workers=2, threads_per_worker=1, **options) as client:
+    ...     extractor = DaskExtractor(templates, client)
+    ...     _ = extractor.fit(bag.from_sequence(X, npartitions=2))
+    >>> extractor.extractor_.get_feature_names_out().tolist()
+    ['w[0]=man', 'w[0]=old', 'w[0]=the']
     """
 
     def __init__(self, extractor: Any, client: Any = None) -> None:
@@ -419,6 +463,13 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         -------
         batches : dask.bag.Bag
             Each partition is a :class:`~sklearn_hocrf.SequenceBatch`. The bag is lazy.
+
+        Raises
+        ------
+        NotFittedError
+            If the extractor has not been fitted.
+        TypeError, ValueError
+            When the bag is computed, for invalid sequences; the message names partition, sequence and position.
         """
         return self._map("transform", sources(X=X))
 
@@ -436,6 +487,11 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         -------
         batches : dask.bag.Bag
             As in :meth:`transform`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As :meth:`fit` and :meth:`transform`.
         """
         return self.fit(X, y)._map("transform_partition", sources(X=X, y=y))
 

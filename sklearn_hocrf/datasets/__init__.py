@@ -13,7 +13,8 @@ Examples
 >>> list(zip(X[0], y[0]))
 [('Berlin', 'B-LOC'), ('is', 'O'), ('larger', 'O'), ('than', 'O'), ('Delhi', 'B-LOC'), ('.', 'O')]
 
-User guide: docs/guide/inputs.md, docs/guide/recipes.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/inputs.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html.
 """
 
 from ._conll import dump_conll, load_conll

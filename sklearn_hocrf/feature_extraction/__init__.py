@@ -22,7 +22,10 @@ the position and the value.
 >>> extractor.get_feature_names_out().tolist()
 ['word[0]=old', 'word[0]=the', 'pos[-1]|pos[0]=DT|JJ', 'pos[-1]|pos[0]=__BOS__|DT']
 
-User guide: docs/guide/inputs.md, docs/guide/segments.md, docs/guide/large_data.md, docs/guide/recording.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/inputs.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recording.html.
 """
 
 from ._extractor import SequenceFeatureExtractor

@@ -55,7 +55,9 @@ class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_partition(self, X: Any, y: Any = None) -> Any:
-        """Count a part of the training sequences; see docs/guide/large_data.md.
+        """Count a part of the training sequences.
+
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html shows an example.
 
         Parameters
         ----------

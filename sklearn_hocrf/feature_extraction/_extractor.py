@@ -70,8 +70,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     fields : sequence of str or None, default=None
         Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
         instead of the default names. For dicts and batches: the keys to read, in this order. With
-        ``templates="attributes"``: the keys of the dicts to keep as raw columns, of which other transformers make
-        features.
+        ``templates="attributes"``: the keys of the dicts to keep as raw columns, from which other transformers
+        make features.
     min_count : int, default=1
         Attributes that occur in fewer training tokens are dropped.
     affixes : int or None, default=None

@@ -22,7 +22,7 @@ pattern  order  feature  template  weight
 DET          0  the      the        0.743
 DET          0                      0.106
 
-User guide: docs/guide/answers.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/answers.html.
 """
 
 from ._errors import error_table

@@ -26,7 +26,7 @@ from .._reading.schemes import OUTSIDE
 COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
 TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#CCEEFF", "#A1DDCC", "#DDE599", "#D4D47F"]  # mixed with white
 GREY = "#DDDDDD"
-EDGES = {  # line style, and colours that are visible on black and on white: a chip is right, wrong, or missing
+EDGES = {  # line style, and colours that are visible on black and on white: a chip is correct, wrong, or missing
     "": ("solid", "transparent"),
     "wrong": ("dashed", "#D55E00"),
     "missed": ("dotted", "#808080"),

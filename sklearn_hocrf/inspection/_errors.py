@@ -51,8 +51,8 @@ def error_table(
     """Return all errors of predicted segments, with their texts: the most confident ones first, if there are
     probabilities.
 
-    A predicted segment that is not right is shown next to the true one with the same start and stop ("label"), or else
-    the one that shares the most tokens with it ("other boundary"). The rest are "spurious" or "missing". Confident
+    A predicted segment that is not correct is shown next to the true one with the same start and stop ("label"), or
+    else the one that shares the most tokens with it ("other boundary"). The rest are "spurious" or "missing". Confident
     errors are often annotation errors.
 
     Parameters

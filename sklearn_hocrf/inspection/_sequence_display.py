@@ -56,6 +56,11 @@ class SequenceDisplay:
         The colour of each label as "#RRGGBB"; it can be changed. They are those of :class:`SegmentsDisplay`: the first
         eight are distinguishable with any kind of colour vision.
 
+    Raises
+    ------
+    TypeError, ValueError
+        If segments, probabilities, times or signals do not fit the number of tokens, or are not of the kinds above.
+
     See Also
     --------
     SegmentsDisplay : Predicted segments in coloured text.

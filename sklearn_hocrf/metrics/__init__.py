@@ -24,8 +24,10 @@ labels otherwise; ``segment_f1_scorer`` takes the scheme of the model.
 >>> metrics.segment_f1_score(truth, guess), metrics.token_accuracy_score(truth, guess)
 (0.8, 0.8333333333333334)
 
-User guide: docs/guide/answers.md, docs/guide/penalties.md; docs/guide/recipes.md for scikit-learn's calibration curves
-and for other scorers.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/answers.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/penalties.html;
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html for scikit-learn's calibration curves and for
+other scorers.
 """
 
 from ._randomization import randomization_test

@@ -1,6 +1,6 @@
 """Scores of tokens, of whole sequences and of exact segments, by scikit-learn's functions, and scorers that ask models.
 
-A segment is right if its start, stop and label are right.
+A segment is correct if its start, stop and label are correct.
 
 Scorers for searches and cross-validation: functions of an estimator, X and y.
 
@@ -50,7 +50,7 @@ class ScoreOptions(TypedDict, total=False):
 
 
 class SegmentOutcomes(NamedTuple):
-    """All segments in order, each marked right or wrong, with its probability.   M segments.
+    """All segments in order, each marked correct or wrong, with its probability.   M segments.
 
     Returned by :func:`segment_outcomes`. See the examples there.
     """
@@ -71,7 +71,7 @@ def _share(right: np.ndarray, weight: np.ndarray, items: str) -> float:
 def token_accuracy_score(
     y_true: LabelSequences, y_pred: LabelSequences, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Return the fraction of tokens with the right label.
+    """Return the fraction of tokens with the correct label.
 
     For the F1 of token labels, see :func:`token_f1_scorer`; for reports, call scikit-learn's functions with flattened
     lists.
@@ -113,7 +113,7 @@ def sequence_accuracy_score(
     y_true, y_pred : list of sequences
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
         different forms; if one has tags, segments of the other that are labelled "O" do not count.
-        Segments may be in any order. Empty sequences are right.
+        Segments may be in any order. Empty sequences are correct.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
 
@@ -194,7 +194,7 @@ def segment_precision_recall_fscore_support(
     Returns
     -------
     precision : float, or ndarray of shape (n_labels,), float64, with ``average=None``
-        The share of predicted segments that are right.
+        The share of predicted segments that are correct.
     recall : float, or ndarray of shape (n_labels,), float64
         The share of true segments that are found.
     fscore : float, or ndarray of shape (n_labels,), float64
@@ -325,7 +325,7 @@ def segment_classification_report(
         Segment labels to ignore, such as ``["O"]`` for runs of "O", or if y_true and y_pred are segments and only one
         of them lists those between names.
     digits : int, default=2
-        Number of decimals of the text.
+        Number of decimal places in the text.
     output_dict : bool, default=False
         Whether to return a dict instead of text, with unrounded values.
     zero_division : {"warn", 0, 1, nan}, default="warn"
@@ -451,7 +451,7 @@ def segment_confusion_matrix(
 def segment_outcomes(
     y_true: LabelSequences, y_pred: LabelSequences, *, scheme: str = "auto", strict: bool = False
 ) -> SegmentOutcomes:
-    """Return which segments are right, and their probabilities.
+    """Return which segments are correct, and their probabilities.
 
     This is the input of :class:`sklearn.calibration.CalibrationDisplay` and of scikit-learn's other tools for the
     probabilities of two classes, see the examples.
@@ -473,7 +473,7 @@ def segment_outcomes(
     -------
     outcomes : SegmentOutcomes
         Named tuple of ``is_right``, bool, and ``probability``, both of shape (n_segments,), in the order of ``y_pred``.
-        A segment is right if ``y_true`` has one with the same start, stop and label.
+        A segment is correct if ``y_true`` has one with the same start, stop and label.
 
     Raises
     ------
@@ -554,7 +554,7 @@ def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike |
     the ``constraints`` of a :class:`~sklearn_hocrf.HighOrderCRF` name, or else the scheme of the labels that it has
     learned. The model may be inside pipelines, searches and calibration. The scheme of any other model is guessed from
     the labels. For other parameters and averages, and for weights in searches, see the recipe for scorers in the user
-    guide: docs/guide/recipes.md.
+    guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html.
 
     Parameters
     ----------
@@ -588,7 +588,7 @@ def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike |
 
 
 def token_accuracy_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-    """Return the fraction of tokens with the right label, for any estimator that predicts sequences of labels.
+    """Return the fraction of tokens with the correct label, for any estimator that predicts sequences of labels.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
     tools. It is the ``score`` of this package's estimators, unless y lists segments.
@@ -704,7 +704,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
 
     A sequence with a label that did not occur in training, or one that the model forbids, such as one with too long a
     segment, has probability 0. The mean is then -inf. The user guide has a scorer with a lower bound, and weights in
-    searches: docs/guide/recipes.md.
+    searches: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html.
 
     Parameters
     ----------

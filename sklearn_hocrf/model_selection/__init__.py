@@ -8,7 +8,7 @@ scikit-learn's searches can choose orders, penalties, templates and all other pa
                                     likelihood
 :func:`cross_val_predict`           predictions of each sequence by a model that has not seen it, by any method
 :class:`CalibratedSequenceLabeler`  a temperature for all weights of a model, so that probabilities match how often
-                                    predictions are right
+                                    predictions are correct
 :class:`ConformalSequenceLabeler`   sets of labels or segments that miss the truth as rarely as asked for, whatever the
                                     model
 ==================================  ====================================================================================
@@ -23,7 +23,8 @@ The folds must mimic what will be new at prediction time: pass groups of words, 
 >>> [len(labels) for labels in y_pred] == [len(labels) for labels in y]
 True
 
-User guide: docs/guide/penalties.md, docs/guide/answers.md.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/penalties.html,
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/answers.html.
 """
 
 from ._conformal import ConformalSequenceLabeler

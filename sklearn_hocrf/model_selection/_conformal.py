@@ -96,8 +96,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
     See Also
     --------
-    CalibratedSequenceLabeler : Make probabilities match how often predictions are right.
-    sklearn_hocrf.metrics.segment_outcomes : Which segments are right, with their probabilities.
+    CalibratedSequenceLabeler : Make probabilities match how often predictions are correct.
+    sklearn_hocrf.metrics.segment_outcomes : Which segments are correct, with their probabilities.
 
     Notes
     -----
@@ -162,14 +162,19 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`; for a pipeline, the input of its first step.
         y : list of label sequences, or array-like
-            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
-            For a pipeline, the input of its first step. No label may be missing.
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`. No label may be missing.
 
         Returns
         -------
         self : object
+
+        Raises
+        ------
+        TypeError, ValueError
+            For invalid parameters and data; if ``strata`` is not for the ``level``; if the truth of too many sequences
+            is impossible, so that sets would contain all possible segments.
         """
         check_labeler(self.estimator)
         if self.strata is not None and (self.strata == "label") != (self.level == "segment"):

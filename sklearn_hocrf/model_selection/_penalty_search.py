@@ -108,7 +108,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     tol : float, default=1e-3
         Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, with
         ``learn_l1`` to three tenths, and less precisely in the first ones. The search stops when each of two successive
-        steps gains less than half of this share of the score, or when the second one would according to the gradient.
+        steps gains less than half of this share of the score, or when the gradient predicts so for the second step.
     refit : bool, default=True
         Whether to fit the estimator to all data with the best penalties.
     n_jobs : int or None, default=None
@@ -165,8 +165,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     that this one chooses. The score of a sequence is then log(0.99 p + 0.01 q), where p is the probability of its
     labels, which is 0 if one of them is not kept, and q their probability according to level 0.
 
-    The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the
-    best step so far. They are determined only to a tolerance, which shrinks from step to step; scores are corrected for
+    The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the best
+    step so far. They are determined only to a tolerance, which shrinks from step to step [2]_; scores are corrected for
     this to first order. At the end the best step is evaluated precisely, as are all steps that are better than it after
     that, so that ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search
     needs: their gradients are off by a few percent. Unsupported settings raise an error: infinite ``sigma_reg``,
@@ -261,10 +261,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`; for a pipeline, the input of its first step.
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
-            For a pipeline, the input of its first step.
         groups : array-like of shape (n_sequences,), default=None
             Groups of sequences, such as words, writers or documents, that will be new as a whole at prediction time:
             for ``cv="shuffled"`` and splitters such as :class:`~sklearn.model_selection.GroupKFold`. They are unrelated

@@ -50,7 +50,7 @@ def cross_val_predict(
     y : list of label sequences, or None, default=None
         Their labels.
     groups : array-like of shape (n_sequences,), default=None
-        Groups for the splitter. With metadata routing, pass them in `params`.
+        Groups for the splitter. If metadata routing is enabled, pass them in `params`.
     cv : int, splitter, iterable or None, default=None
         As in scikit-learn: None means 5 folds, an int the number of folds.
     n_jobs : int or None, default=None
@@ -59,7 +59,7 @@ def cross_val_predict(
         Verbosity of joblib.
     params : dict or None, default=None
         Parameters of ``fit``, such as ``{"sample_weight": weights}``; values of length n_sequences are split like X.
-        With metadata routing, everything that `estimator` and `cv` request.
+        If metadata routing is enabled, pass here all metadata that `estimator` and `cv` request.
     pre_dispatch : int or str, default="2*n_jobs"
         Number of folds for which joblib copies data in advance.
     method : str, default="predict"

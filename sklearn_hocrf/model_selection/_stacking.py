@@ -221,7 +221,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
 
     @fit_context(prefer_skip_nested_validation=False)  # the estimators inside are not validated yet
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
-        """Fit the classifiers of the folds, the sequence model on their scores, and the classifier to all data.
+        """Fit the classifier in each fold, the sequence model to their scores, and the classifier to all data.
 
         Parameters
         ----------
@@ -233,9 +233,9 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. Sequences of weight 0 are left out.
         **params : dict
-            ``groups`` for the splitter. With metadata routing, everything that the splitter and both estimators
-            request; metadata of the classifier have one entry
-            per sequence, which is repeated for its tokens.
+            ``groups`` for the splitter. If metadata routing is enabled, pass here all metadata that the splitter and
+            both estimators request. Metadata of the classifier contain one entry per sequence, which is repeated for
+            its tokens.
 
         Returns
         -------
@@ -558,7 +558,7 @@ class _Scoring(NamedTuple):
             of_classes = np.hstack([np.zeros_like(of_classes), of_classes])
         above = of_classes - np.take_along_axis(of_classes, columns[at, None], axis=1)  # the score of the label
 
-        smoothed = above.mean(axis=1) / (1 + weight.sum())  # keeps the factor finite where all labels are right
+        smoothed = above.mean(axis=1) / (1 + weight.sum())  # keeps the factor finite where all labels are correct
 
         def slope(factor):
             return float(weight @ (smoothed - (softmax(factor * above) * above).sum(axis=1)))

@@ -90,7 +90,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     See Also
     --------
-    sklearn_hocrf.metrics.segment_outcomes : Which segments are right, with their probabilities.
+    sklearn_hocrf.metrics.segment_outcomes : Which segments are correct, with their probabilities.
     sklearn_hocrf.model_selection.PenaltySearchCV : Learn the strengths of penalties by the same criterion.
     sklearn.calibration.CalibratedClassifierCV : Calibrate classifiers.
 
@@ -155,15 +155,15 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+            As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`; for a pipeline, the input of its first step.
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
-            For a pipeline, the input of its first step.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, in training and in the held-out log-likelihood.
         **params : dict
             ``groups`` for the splitter; all others are passed to ``fit`` of the estimator, and are split if they have
-            one entry per sequence. With metadata routing, everything that the splitter and the estimator request.
+            one entry per sequence. If metadata routing is enabled, pass here all metadata that the splitter
+            and the estimator request.
 
         Returns
         -------

@@ -19,7 +19,8 @@ which are code points, as in spaCy; JavaScript and Java count UTF-16 units, of w
 >>> spans_from_tags(X, y)
 [[(0, 7, 'PER'), (17, 21, 'LOC')]]
 
-User guide: docs/guide/recipes.md, also for spaCy, Hugging Face, Label Studio and CoNLL-U.
+User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html, also for spaCy, Hugging Face, Label
+Studio and CoNLL-U.
 """
 
 from ._alignment import convert_tags, extract_segments, spans_from_tags, tags_from_spans

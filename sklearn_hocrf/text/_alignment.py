@@ -66,8 +66,8 @@ def tags_from_spans(
     Parameters
     ----------
     tokenized : list of TokenizedText
-        The tokens, as :func:`tokenize` returns them. Sentences of a text may be left out, except that the first
-        sentence must be kept if a text equals the one before it.
+        The tokens, as :func:`tokenize` returns them. Sentences of a text may be left out. If a text equals the one
+        before it, keep its first sentence, which shows where the next text begins.
     spans : list of lists of spans
         The spans of each text, for all of its sentences together, in any order: (start, stop, label), with ``stop``
         excluded, or in any other form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as dicts.
@@ -376,7 +376,7 @@ def convert_tags(
         The scheme to return. It may be the scheme of `y`: then all valid tags are kept. With "runs", neighbouring
         segments with the same label become one.
     lengths : iterable of int, default=None
-        Number of tokens of each sequence, if the source is "segments": tokens in no segment are outside. By default the
+        Number of tokens of each sequence, if the source is "segments": tokens in no segment get "O". By default the
         last segment ends with the last token, and there must be no gaps.
 
     Returns
@@ -475,7 +475,7 @@ def extract_segments(
         * "iob1": a segment begins with I, but with B directly after a segment of the same label;
         * "segments": `y` must consist of segments.
 
-        A tag without a label ("B", "I") has the label "_". Labels that are all "O" are tags.
+        A tag without a label ("B", "I") has the label "_". If all labels are "O", no sequence has a segment.
     strict : bool, default=False
         Whether invalid tags are left out of segments, as with ``mode="strict"`` in seqeval. Examples are an I of "bio"
         after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new segment

@@ -3,6 +3,7 @@
 import json
 import pkgutil
 import re
+import runpy
 from collections import Counter
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def broken_links(path, text):
     roles = re.findall(r"\{(\w+)\}`([^`]+)`", text)
     without_code = re.sub(r"`[^`]+`", "", re.sub(r"\{\w+\}`[^`]+`", "", text))
     targets = re.findall(r"\]\((?!https?:)([^)\s]+)\)", without_code)
-    targets += [f"{page}.{'rst' if page.startswith('/api/') else 'md'}" for role, page in roles if role == "doc"]
+    pages = {page: DOCS / page[1:] if page[0] == "/" else path.parent / page for role, page in roles if role == "doc"}
+    targets += [f"{name}.{'rst' if page.with_suffix('.rst').exists() else 'md'}" for name, page in pages.items()]
     found = []
     for target in targets:
         name, _, anchor = target.partition("#")
@@ -87,11 +89,17 @@ LINKED = [*PAGES, *(CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md",
 
 
 def test_links_lead_somewhere():
-    broken = {path.name: broken_links(path, text_of(path)) for path in [*LINKED, *NOTEBOOKS]}
+    broken = {path.relative_to(CHECKOUT): broken_links(path, text_of(path)) for path in [*LINKED, *NOTEBOOKS]}
     assert {name: links for name, links in broken.items() if links} == {}
     assert broken_links(DOCS / "index.md", "[a](absent.md) [b](#none) [c](start.md#train) {doc}`/guide/order`") == [
         *("absent.md", "#none", "start.md#train"),
     ]
+
+
+def test_the_picture_of_the_tutorial_is_what_its_code_shows():
+    folder = DOCS / "_static"
+    picture = runpy.run_path(str(folder / "make_start.py"))["picture"]
+    assert (folder / "start_names.html").read_text(encoding="utf-8") == picture(), "run docs/_static/make_start.py"
 
 
 def test_examples_do_not_scroll():
@@ -114,3 +122,23 @@ def test_notebooks_are_executed_and_describe_their_pictures(path):
         assert not re.findall(r"(?<![\w:/.])/\w+/\w\S*", "".join(map("".join, texts)))
         if any("image/svg+xml" in output.get("data", {}) for output in cell["outputs"]):
             assert len(cell["metadata"]["mystnb"]["image"]["alt"]) > 30, "".join(cell["source"])[:60]
+
+
+def pictures(path):
+    """Return the descriptions of the pictures of a notebook, in order."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    shown = [c for c in cells if any("image/svg+xml" in output.get("data", {}) for output in c.get("outputs", []))]
+    return [cell["metadata"]["mystnb"]["image"]["alt"] for cell in shown]
+
+
+def test_figures_show_what_their_pages_say():
+    """A page that shows a picture of a notebook describes it as the notebook does: pictures are numbered there."""
+    found = 0
+    for page in PAGES:
+        figures = re.findall(
+            r"figure\} \.\./examples/(\w+?)(?:_(\d))?\.svg\n:alt: (.*)\n", page.read_text(encoding="utf-8")
+        )
+        for name, number, alt in figures:
+            found += 1
+            assert alt.strip("'") == pictures(CHECKOUT / "notebooks" / f"{name}.ipynb")[int(number or 0)], page.name
+    assert found > 2

@@ -1,9 +1,11 @@
 """Docstrings are reStructuredText that pages of documentation can show: docutils reads each without a complaint."""
 
+import ast
 import inspect
 import operator
 import pkgutil
 import re
+import textwrap
 
 import pytest
 
@@ -64,6 +66,34 @@ def test_docstrings_are_restructured_text(complaints, name):
     assert not [place for place, text in found.items() if "." not in place and text.count(" ") < 2]
     assert not [(place, errors) for place, text in found.items() if (errors := complaints(text))]
     assert not [place for place, text in found.items() if re.search(r"[a-z] -{4}|\n\n\n", text)]
+
+
+def public_functions(module):
+    """Yield the place, the docstring and the function of what is public and callable; ``__init__`` for classes."""
+    for place, text in docstrings(module):
+        name, _, method = place.partition(".")
+        value = getattr(module, name, None)  # not for the module itself
+        if inspect.isclass(value):
+            value = inspect.getattr_static(value, method or "__init__")
+            value = getattr(value, "fn", getattr(value, "__func__", value))  # of available_if; of a class method
+        if inspect.isfunction(value):
+            yield place, text or "", inspect.unwrap(value)
+
+
+def raises(function):
+    """Return whether the code of a function itself has a statement that raises a new error."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    return any(isinstance(node, ast.Raise) and node.exc for node in ast.walk(tree))
+
+
+@pytest.mark.parametrize("name", ["", *MODULES])
+def test_docstrings_have_examples_errors_and_cited_references(name):
+    module = pytest.importorskip(f"sklearn_hocrf.{name}".rstrip("."), exc_type=ImportError)
+    found = {place: text or "" for place, text in docstrings(module)}
+    assert not [place for place in found if "." not in place and not re.search(r"^ *>>> ", found[place], re.MULTILINE)]
+    listed = {place: set(re.findall(r"^\.\. \[(\d)\]", text, re.MULTILINE)) for place, text in found.items()}
+    assert not [place for place, numbers in listed.items() if numbers - set(re.findall(r"\[(\d)\]_", found[place]))]
+    assert not [place for place, text, code in public_functions(module) if raises(code) and "\nRaises\n---" not in text]
 
 
 def entries(documented):

@@ -8,13 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
+from bare import runnable
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusals
+from sklearn.utils.fixes import parse_version
 
-from sklearn_hocrf import HighOrderCRF, text
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.text import TokenizedText, spans_from_tags, tags_from_spans, tokenize
+from sklearn_hocrf.text import TokenizedText, tags_from_spans, tokenize
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
 PAGE = (GUIDE / "recipes.md").read_text(encoding="utf-8")
@@ -23,56 +26,69 @@ SPANS = [(0, 7, "PER"), (17, 21, "LOC")]
 TAGS = ["B-PER", "I-PER", "O", "O", "B-LOC", "O"]
 
 
-def recipe(title):
-    """Return the lines of the code below a title of the page."""
-    (lines,) = re.findall(rf"^{re.escape(title)}.*\n(?:.+\n)*\n```python\n((?:(?!```).*\n)+)", PAGE, re.MULTILINE)
-    return lines
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+DOCTESTS = [block for block in BLOCKS if block.startswith(">>>")]
 
 
-def run(title, **names):
-    """Return the names of a recipe after it has run."""
-    namespace = {name: getattr(text, name) for name in text.__all__} | names
-    exec(recipe(title), namespace)
-    return namespace
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Return a function that runs the block with a line in an empty namespace and folder, and returns its names."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_block(line):
+        (block,) = (block for block in BLOCKS if line in block)
+        names = {}
+        exec(block, names)
+        return names
+
+    return run_block
 
 
-def test_conllu():
+@pytest.mark.parametrize("block", DOCTESTS, ids=lambda block: re.sub(r"\W+", "-", block)[-30:])
+def test_examples_run_alone(block):
+    """Each block needs no name of another one; ``pytest docs`` runs all of them in one namespace."""
+    if "# scikit-learn >= 1.9" in block and parse_version(sklearn.__version__) < parse_version("1.9"):
+        pytest.skip("scikit-learn is older than 1.9")
+    test = doctest.DocTestParser().get_doctest(block, {}, "recipes.md", None, 0)
+    test.examples = runnable(test.examples)
+    assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test).failed == 0
+
+
+def test_conllu(run):
     pytest.importorskip("conllu", reason="conllu is absent")
     columns = "\t_" * 6
-    source = f"# text = Ann left\n1\tAnn\tAnn\tPROPN{columns}\n2\tleft\tleave\tVERB{columns}\n\n"
-    more = f"1-2\tzum\t_\t_{columns}\n1\tzu\tzu\tADP{columns}\n2\tdem\tder\t_{columns}\n2.1\tx\tx\tX{columns}\n\n"
-    names = run("With the package conllu", source=more)
+    lines = f"1-2\tzum\t_\t_{columns}\n1\tzu\tzu\tADP{columns}\n2\tdem\tder\t_{columns}\n2.1\tx\tx\tX{columns}\n\n"
+    lines += f"# text = Ann left\n1\tAnn\tAnn\tPROPN{columns}\n2\tleft\tleave\tVERB{columns}\n\n"
+    Path("train.conllu").write_text(lines, encoding="utf-8")
+    names = run("import conllu")
     assert [token["form"] for token in names["X"][0]] == ["zu", "dem"]
-    assert names["y"] == [["ADP", None]]
-    names = run("With the package conllu", source=source)
-    assert names["X"] == [[{"form": "Ann", "lemma": "Ann"}, {"form": "left", "lemma": "leave"}]]
-    assert names["y"] == [["PROPN", "VERB"]]
+    assert names["X"][1] == [{"form": "Ann", "lemma": "Ann"}, {"form": "left", "lemma": "leave"}]
+    assert names["y"] == [["ADP", None], ["PROPN", "VERB"]]
 
 
-def test_spacy():
+def test_spacy(run):
     spacy = pytest.importorskip("spacy", reason="spaCy is absent")
     doc = spacy.blank("en")(TEXT)
     doc.ents = [doc.char_span(*span) for span in SPANS]
-    names = run("`docs` are spaCy documents", docs=[doc])
-    assert names["X"] == [TokenizedText(TEXT, tokenize([TEXT])[0].offsets)]
-    assert names["y"] == tags_from_spans(names["X"], [SPANS])
     words = spacy.tokens.Doc(doc.vocab, words=["Ann", " ", "met", "Bob"], ents=["B-PER", "O", "O", "O"])
     words.set_ents([spacy.tokens.Span(words, 0, 1, "PER")], missing=[words[3:4]], default="outside")
-    assert run("`docs` are spaCy documents", docs=[words])["y"] == [["B-PER", "O", None]]
-    doc.ents = []
-    run("This code sets entities", docs=[doc], X=names["X"], y_pred=names["y"])
-    assert [(ent.start_char, ent.end_char, ent.label_) for ent in doc.ents] == SPANS
+    spacy.tokens.DocBin(docs=[doc, words]).to_disk("train.spacy")
+    names = run("import spacy")
+    assert names["X"][0] == TokenizedText(TEXT, tokenize([TEXT])[0].offsets)
+    assert names["y"] == [*tags_from_spans(names["X"][:1], [SPANS]), ["B-PER", "O", None]]
+    assert [(ent.start_char, ent.end_char, ent.label_) for ent in names["docs"][0].ents] == SPANS
     offsets_to_biluo_tags = spacy.training.offsets_to_biluo_tags
-    assert tags_from_spans(names["X"], [SPANS], "bilou") == [offsets_to_biluo_tags(doc, SPANS)]
+    assert tags_from_spans(names["X"][:1], [SPANS], "bilou") == [offsets_to_biluo_tags(doc, SPANS)]
 
 
-def test_datasets():
+def test_datasets(run):
     datasets = pytest.importorskip("datasets", reason="datasets is absent")
     labels = datasets.ClassLabel(names=["O", "B-PER", "I-PER", "B-LOC"])
     sequence = getattr(datasets, "List", datasets.Sequence)
     features = datasets.Features({"tokens": sequence(datasets.Value("string")), "ner_tags": sequence(labels)})
     rows = {"tokens": [list(tokenize([TEXT])[0])], "ner_tags": [[1, 2, 0, 0, 3, -1]]}
-    names = run("`data` is a dataset", data=datasets.Dataset.from_dict(rows, features=features))
+    datasets.Dataset.from_dict(rows, features=features).save_to_disk("train_set")
+    names = run("load_from_disk(")
     assert names["X"] == rows["tokens"]
     assert names["y"] == [[*TAGS[:-1], None]]
 
@@ -86,15 +102,16 @@ def test_nervaluate():
     assert (overall["strict"].correct, overall["partial"].partial) == (1, 1)
 
 
-def test_label_studio():
-    spans = spans_from_tags(tokenize([TEXT]), [TAGS], probability=[[0.5, 0.25]])
-    (task,) = run("This code makes predictions", texts=[TEXT], spans=spans)["predictions"]
+def test_label_studio(run):
+    run("from_name")
+    (task,) = json.loads(Path("predictions.json").read_text(encoding="utf-8"))
     results = task["predictions"][0]["result"]
-    assert [result["score"] for result in results] == [0.5, 0.25]
+    assert [result["score"] for result in results] == [0.9, 0.8]
     assert results[1]["value"] == {"start": 17, "end": 21, "labels": ["LOC"]}
     relation = {"type": "relation", "from_id": "a", "to_id": "b"}
     export = [{"id": 1, "data": task["data"], "annotations": [{"result": [*results, relation]}]}]
-    names = run("This code reads a Label Studio", source=json.dumps(export))
+    Path("export.json").write_text(json.dumps(export), encoding="utf-8")
+    names = run("export.json")
     assert (names["texts"], names["spans"]) == ([TEXT], [SPANS])
 
 

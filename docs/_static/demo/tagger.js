@@ -1,5 +1,5 @@
 // A reader of the files of sklearn_hocrf.tagger.export_tagger, for browsers and node; no library, no build step.
-// docs/guide/tagger_file.md describes the format. Files must be written with compress=False.
+// docs/api/tagger_file.md describes the format. Files must be written with compress=False.
 "use strict";
 
 const HOCRF = (() => {

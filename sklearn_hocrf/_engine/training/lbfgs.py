@@ -44,7 +44,7 @@ _ROUNDING = 1e-9  # relative difference below which values are not trusted
 
 
 class LBFGS(Solver):
-    """Limited-memory BFGS.
+    """Limited-memory BFGS [1]_.
 
     Steps satisfy the strong Wolfe conditions. If the line search takes too long, the lowest of the points that satisfy
     Armijo's condition of sufficient decrease is accepted. If two values are so close that their difference consists of

@@ -67,7 +67,7 @@ class TrainingState:
 
 
 class SGD(Solver):
-    """Stochastic gradient descent: many cheap steps, each on a few sequences.
+    """Stochastic gradient descent: many cheap steps, each on a few sequences [1]_.
 
     Each weight has a step size of its own [2]_: step_size / sqrt(G), where G is the sum of its squared gradients g so
     far. There may be L2 and L1 penalties [3]_, or none. With a penalty, the weights of step t minimise
@@ -85,8 +85,7 @@ class SGD(Solver):
         As in :class:`LBFGS`, after each epoch; ``gradient_norm`` is nan and ``gap`` is inf.
     batch_size : int, default=8
         Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
-        the same data.
-        ``fit`` doubles it after four and after eight epochs, as long as an epoch has at least 250 steps.
+        the same data. ``fit`` doubles it after four and after eight epochs, as long as an epoch has at least 250 steps.
     step_size : float or None, default=None
         The step size above. None selects the best one for one pass over a sample of up to 1000 sequences.
     validation_fraction : float, default=0.0

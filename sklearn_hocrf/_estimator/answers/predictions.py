@@ -227,7 +227,7 @@ class PredictionsMixin:
         scikit-learn's own, such as "f1_macro", cannot score sequences.
 
         scikit-learn's ``scoring="accuracy"`` is not this score. It gives nan, or, if all sequences have one length and
-        the labels are two numbers (such as 0 and 1), silently the share of sequences that are entirely right. In
+        the labels are two numbers (such as 0 and 1), silently the share of sequences without an error. In
         searches, pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
 
         Parameters
@@ -381,8 +381,8 @@ class AnswersMixin:
         Returns
         -------
         candidates : list of lists of Labelling
-            Named tuples ``(labels, score, log_probability)``; ``score`` is the logarithm of the potential, and
-            ``log_probability`` is given ``known``.
+            Named tuples ``(labels, score, log_probability)``. ``score`` is the sum of the weights that count for the
+            labelling, and ``log_probability`` the logarithm of its probability, given ``known``.
 
         Raises
         ------

@@ -22,7 +22,7 @@ from .patterns import read_tags, refuse_equal_neighbours
 
 
 class Constraints(BaseEstimator):
-    """Which labels may follow each other: a value of the parameter ``constraints``.
+    """Rules about which labels may follow each other, for the parameter ``constraints``.
 
     A labelling that violates a constraint has probability 0. This holds in training and in prediction: the
     probabilities of all other labellings sum to 1. ``fit`` raises an error if a training sequence violates a
@@ -95,7 +95,13 @@ class Constraints(BaseEstimator):
         self.end = end
 
     def check(self) -> None:
-        """Raise a ValueError for the first invalid setting, as far as it can be checked without labels."""
+        """Check the settings, as far as this is possible without labels.
+
+        Raises
+        ------
+        ValueError
+            For the first invalid setting.
+        """
         for name in ("forbid", "allow", "start", "end"):
             given = getattr(self, name)
             if given is None and name != "forbid":
