@@ -57,6 +57,7 @@ class Theirs(BaseEstimator):
         with tempfile.TemporaryDirectory() as folder:
             trainer.train(path := os.path.join(folder, "model"))
             self.tagger.open(path)
+            self.n_bytes = os.path.getsize(path)
         return self
 
     def predict_nbest(self, X, n=1, accept=None):
