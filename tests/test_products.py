@@ -16,7 +16,7 @@ from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 PROGRAMS = ["usaddress", "anystyle", "grobid", "chinese_addresses"]
-OTHERS = ["conformal", "spans"]  # of several sets
+OTHERS = ["conformal", "spans", "verse", "small_languages"]  # without --quick, or of several sets
 
 
 @pytest.fixture
@@ -105,6 +105,25 @@ def invent_chinese_addresses(folder, rng):
         write(folder / "chinese_addresses" / f"{part}.txt.gz", "\n\n".join(blocks) + "\n")
 
 
+def invent_tags(folder, rng):
+    for part in "train", "test":
+        words = [" ".join(f"{rng.choice(tag + 'ab')}{n}/{tag}" for tag in "NVN" for n in "12") for _ in range(60)]
+        write(folder / "khpos" / f"{part}.txt.gz", "\n".join(words) + "\n")
+
+
+def invent_verses(folder, rng):
+    lines = []
+    for _ in range(120):
+        labels = [label for _ in range(4) for label in rng.choice([["long"] * 2, ["long", "short", "short"]])]
+        syllables = [rng.choice("bcd") + rng.choice("aei" if label == "long" else "iou") for label in labels]
+        lines.append(json.dumps({"syllables": syllables, "word_start": [1] * len(labels), "labels": labels}))
+    write(folder / "hexameter" / "aeneid.jsonl.gz", "\n".join(lines) + "\n")
+
+
+VERSE = ["by default, python-crfsuite, tuned", "by default, order 1, tuned"]
+ARGUMENTS = {"verse": ["--folds", "2", "--rows", *VERSE], "small_languages": ["--sets", "khpos"]}
+
+
 @pytest.mark.parametrize(
     ("name", "invent", "printed"),
     [
@@ -114,14 +133,16 @@ def invent_chinese_addresses(folder, rng):
         ("conformal", invent_addresses, ["skipped: conll2002", "AddressNumber", "to 3 tokens", "strata are off"]),
         ("spans", invent_names, ["running fold", "exact, pairs fitted", "tokens, exact", "log loss"]),
         ("chinese_addresses", invent_chinese_addresses, ["dev", "published", "mean of both, p >= ", "50 of 50"]),
+        ("verse", invent_verses, [*VERSE, "long  short"]),
+        ("small_languages", invent_tags, ["CRF++", "100.00", "sigma"]),
     ],
 )
 def test_programs_run(load, monkeypatch, tmp_path, capsys, name, invent, printed):
-    if name == "usaddress":
+    if name in ("usaddress", "verse", "small_languages"):
         pytest.importorskip("pycrfsuite")
     invent(tmp_path, random.Random(0))
     monkeypatch.setenv("SKLEARN_HOCRF_DATA", str(tmp_path))
-    load(name).main(["--quick"])
+    load(name).main(ARGUMENTS.get(name, ["--quick"]))
     output = capsys.readouterr().out
     assert all(text in output for text in printed), output
 

@@ -10,7 +10,14 @@ import fetch_data
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from public_data import find_data, load_cora_references, load_hexameters, load_ocr_letters, load_ud_chinese
+from public_data import (
+    find_data,
+    load_cora_references,
+    load_hexameters,
+    load_ocr_letters,
+    load_tagged_words,
+    load_ud_chinese,
+)
 from refusals import refusals, refusals_of_files
 from sklearn.datasets import load_digits
 
@@ -218,6 +225,11 @@ def test_hexameters(tmp_path):
     line = {"syllables": ["ta", "lan", "ti"], "word_start": [1, 1, 0], "labels": ["elision", "long", "short"]}
     path = write(tmp_path / "lines", json.dumps(line) + "\n", zipped=True)
     assert load_hexameters(path) == ([[("ta", "1"), ("lan", "1"), ("ti", "0")]], [line["labels"]])
+
+
+def test_tagged_words(tmp_path):
+    path = write(tmp_path / "lines", "a/N 1/2/CD \nb/V\n", zipped=True)
+    assert load_tagged_words(path) == ([["a", "1/2"], ["b"]], [["N", "CD"], ["V"]])
 
 
 def test_broken_files(tmp_path):

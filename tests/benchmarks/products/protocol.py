@@ -71,25 +71,28 @@ class Theirs(BaseEstimator):
         ]
 
 
+def chains(features, orders, **settings):
+    """Return chains to choose from by their settings: all orders with all SIGMAS."""
+    return {
+        f"order {k}, sigma {s:g}": [(features, HighOrderCRF(k, sigma_reg=s, tol=0.05, **settings))]
+        for k, s in product_of(orders, SIGMAS)
+    }
+
+
 def table_rows(product, theirs, ours, orders):
     """Return the rows of the table of a product, each the models to choose from by their settings.
 
-    ``product`` is python-crfsuite with the product's settings; ``theirs`` and ``ours`` name features for either side.
+    ``product`` is python-crfsuite with the product's settings, of which c1 and c2 are tuned; ``theirs`` and ``ours``
+    name features for either side.
     """
-    tuned = clone(product).set_params(max_iterations=None)
-
-    def chains(orders):
-        settings = list(product_of(orders, SIGMAS))
-        return {f"order {k}, sigma {s:g}": [(ours, HighOrderCRF(k, sigma_reg=s, tol=0.05))] for k, s in settings}
-
     return {
         "python-crfsuite, as the product trains it": {"": [(theirs, product)]},
         "python-crfsuite, tuned": {
-            f"c1 {c1:g}, c2 {c2:g}": [(theirs, clone(tuned).set_params(c1=c1, c2=c2))] for c1, c2 in PENALTIES
+            f"c1 {c1:g}, c2 {c2:g}": [(theirs, clone(product).set_params(c1=c1, c2=c2))] for c1, c2 in PENALTIES
         },
         "default": {"": [(ours, HighOrderCRF())]},
-        "order 1, tuned": chains([1]),
-        "best order, tuned": chains(orders),
+        "order 1, tuned": chains(ours, [1]),
+        "best order, tuned": chains(ours, orders),
     }
 
 

@@ -38,7 +38,7 @@ def models_of(features, all_pairs):
 
 ROWS = protocol.table_rows(Theirs(), "dicts", "own", ORDERS)
 BASELINE = list(ROWS)[1]  # tuned
-ROWS["best order, more features"] = protocol.table_rows(Theirs(), "dicts", "more", ORDERS)["best order, tuned"]
+ROWS["best order, more features"] = protocol.chains("more", ORDERS)
 OTHERS = {"segments": {"": models_of("own", True)["segments"]}, "together": models_of("own", True)}
 OTHERS |= {"together, more features": models_of("more", False)}
 

@@ -13,12 +13,13 @@ and F1 of each label. Needs python-crfsuite.
 """
 
 import os
-from collections import Counter
 from functools import partial
+from itertools import chain
 
 import protocol
 from protocol import Theirs, part, print_table
 from public_data import load_hexameters
+from sklearn.metrics import f1_score
 from sklearn.model_selection import KFold
 
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -55,13 +56,6 @@ def both_forms(X, extractor):
     return [rows[a:b] for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)], batch
 
 
-def f1_of(label, y_true, y_pred):
-    pairs = Counter(
-        (a == label, b == label) for m, n in zip(y_true, y_pred, strict=True) for a, b in zip(m, n, strict=True)
-    )
-    return 2 * pairs[True, True] / (2 * pairs[True, True] + pairs[True, False] + pairs[False, True])
-
-
 def main(arguments=None):
     options = protocol.parse(__doc__, arguments, folds=5, rows=list(ROWS), keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
@@ -82,11 +76,12 @@ def main(arguments=None):
     for features in SETS:
         of_features = {name: of for name, of in results.items() if name.startswith(features)}
         protocol.print_results(of_features, f"{features}, python-crfsuite, tuned")
-    f1 = [
-        [name, *(f"{f1_of(label, part(y, of.tested), part(of.labels, of.tested)):.3f}" for label in LABELS)]
-        for name, of in results.items()
-    ]
-    print_table(["F1", *LABELS], f1)
+    rows = []
+    for name, of in results.items():
+        flat = [list(chain(*part(labels, of.tested))) for labels in (y, of.labels)]
+        f1 = f1_score(*flat, labels=LABELS, average=None, zero_division=0)
+        rows.append([name, *(f"{value:.3f}" for value in f1)])
+    print_table(["F1", *LABELS], rows)
 
 
 if __name__ == "__main__":
