@@ -4,7 +4,9 @@ import gzip
 import hashlib
 import json
 import re
+import sys
 from collections import Counter, defaultdict
+from types import SimpleNamespace
 
 import fetch_data
 import numpy as np
@@ -219,6 +221,19 @@ def test_a_source_without_converter_is_stored_as_it_is(tmp_path):
     """XML is converted by the name of the file: each has a converter of its own."""
     (tmp_path / "other.xml").write_text("<a/>")
     assert fetch_data.fetched("set/other.xml.gz", (tmp_path / "other.xml").as_uri()) == b"<a/>"
+
+
+def test_strings_of_several_files_are_kept_once(tmp_path, monkeypatch):
+    """Of names with the same tokens, the first counts; the package that makes the features is a stand-in."""
+    monkeypatch.setitem(sys.modules, "probablepeople", SimpleNamespace(tokens2features=len))
+    parts = tmp_path / "person_labeled.xml", tmp_path / "company_labeled.xml"
+    parts[0].write_text("<a><Name><First>Al</First> <Last>Fa</Last></Name></a>")
+    parts[1].write_text("<a><Name><Firm>Al</Firm> <Firm>Fa</Firm></Name><Name><Firm>Be</Firm></Name></a>")
+    rows = fetch_data.fetched("set/names.jsonl.gz", " ".join(part.as_uri() for part in parts)).decode().splitlines()
+    assert list(map(json.loads, rows)) == [
+        {"tokens": ["Al", "Fa"], "labels": ["First", "Last"], "features": 2},
+        {"tokens": ["Be"], "labels": ["Firm"], "features": 1},
+    ]
 
 
 def test_hexameters(tmp_path):

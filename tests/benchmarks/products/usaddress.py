@@ -1,9 +1,9 @@
 """usaddress on its own data: python-crfsuite as the product trains it, and tuned; chains tuned by the same folds.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--rows ROW ...] [--shuffles N ...]
-        [--keep DIR]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--rows ROW ...] [--folds N]
+        [--shuffles N ...] [--keep DIR]
 
-1488 American addresses with 29 labels, in 10 folds of each shuffle; no earlier run has used shuffle 11. The rows are
+1488 American addresses with 29 labels, in folds of each shuffle; no earlier run has used shuffle 11. The rows are
 those of ``protocol.table_rows``, with orders 1, 2 and 3 and the product's features, and the same chains with a dozen
 lines of further features. What is tuned is chosen inside each training part as protocol.py says. Two further rows are
 not single chains: a semi-CRF of order 3 whose features are those of the first and the last token of a segment and its
@@ -71,7 +71,7 @@ def no_repeats(labels):
 
 
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, quick=False, rows=[*ROWS, *OTHERS], shuffles=[11], keep="")
+    options = protocol.parse(__doc__, arguments, quick=False, rows=[*ROWS, *OTHERS], folds=5, shuffles=[11], keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
         return
     rows = [json.loads(line) for line in protocol.read_lines(*FILE)[:: 3 if options.quick else 1]]
@@ -85,12 +85,13 @@ def main(arguments=None):
     shuffles = []
     for shuffle in options.shuffles:
         print(f"\nshuffle {shuffle}")
-        folds = shuffled_folds(len(y), 10, shuffle)[: 2 if options.quick else None]
+        folds = shuffled_folds(len(y), options.folds, shuffle)[: 2 if options.quick else None]
         results = {}
         for name in options.rows:
             print(f"{name}:", flush=True)
             run = partial(protocol.cross_validate, (ROWS | OTHERS)[name], X, y, folds, no_repeats)
-            results[name] = protocol.kept(options.keep and os.path.join(options.keep, f"{shuffle} {name}") or None, run)
+            path = options.keep and os.path.join(options.keep, f"{options.folds} {shuffle} {name}") or None
+            results[name] = protocol.kept(path, run)
         protocol.print_results(results, BASELINE)
         protocol.print_calibration(results)
         protocol.print_rule(results, no_repeats, "repeated labels")
