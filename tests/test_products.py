@@ -15,7 +15,7 @@ import pytest
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
-PROGRAMS = ["usaddress", "anystyle", "grobid", "chinese_addresses"]
+PROGRAMS = ["usaddress", "anystyle", "chinese_addresses"]
 OTHERS = ["conformal", "spans", "verse", "small_languages"]  # without --quick, or of several sets
 
 
@@ -62,20 +62,6 @@ def invent_references(folder, rng):
     for name, part in ("core", blocks[:200]), ("gold", blocks[190:]):
         write(folder / "anystyle_references" / f"{name}.txt.gz", "\n\n".join(part) + "\n")
     write(folder / "anystyle_references" / "patterns.txt", "*\n\nU:a=%x[ 0,0]\n*:b=%X[-1,1]\n")
-
-
-def invent_documents(folder, rng):
-    blocks = []
-    for _ in range(20):
-        zones = ["front", *[rng.choice(["page", "body"]) for _ in range(4)]]
-        lines = [
-            " ".join([zone[0] if rng.random() < 0.9 else "x", str(n), f"I-{zone}" if n == 0 else zone])
-            for zone in zones
-            for n in range(rng.randrange(1, 4))
-        ]
-        blocks.append("\n".join(lines))
-    write(folder / "grobid_zones" / "train.txt.gz", "\n\n".join(blocks) + "\n")
-    write(folder / "grobid_zones" / "segmentation.template", "U00:%x[-1,0]\nU01:%x[0,0]\n\nB\n")
 
 
 def invent_names(folder, rng):
@@ -129,7 +115,6 @@ ARGUMENTS = {"verse": ["--folds", "2", "--rows", *VERSE], "small_languages": ["-
     [
         ("usaddress", invent_addresses, ["python-crfsuite, tuned", "together, more features"]),
         ("anystyle", invent_references, ["Wapiti", "order 3", "chosen"]),
-        ("grobid", invent_documents, ["order 3", "chosen", "F1 of zones", "MiB"]),
         ("conformal", invent_addresses, ["skipped: conll2002", "AddressNumber", "to 3 tokens", "strata are off"]),
         ("spans", invent_names, ["running fold", "exact, pairs fitted", "tokens, exact", "log loss"]),
         ("chinese_addresses", invent_chinese_addresses, ["dev", "published", "mean of both, p >= ", "50 of 50"]),
