@@ -4,7 +4,8 @@
 
 Each row of reproduce.tsv has a part, a command (below tests/benchmarks), the beginning of a line that it prints, which
 numbers after that are meant, and what the pages say. All parts together take most of a day, and need the data of
-notebooks/fetch_data.py; what is absent has no number. Figures of time and memory depend on the machine.
+notebooks/fetch_data.py; what is absent has no number. Figures of time and memory depend on the machine. What a page
+says of a notebook is in the outputs of that notebook.
 """
 
 import re
@@ -18,7 +19,7 @@ from common import parse, print_table
 
 HERE = Path(__file__).parent
 ROWS = [line.split("\t") for line in (HERE / "reproduce.tsv").read_text(encoding="utf-8").splitlines()[1:]]
-NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]\d+)?"
+NUMBER = r"[-+]?(?:\d[\d,]*)?\.?\d+(?:e[-+]\d+)?"
 
 
 def find(output, begin, places):

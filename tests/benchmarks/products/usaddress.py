@@ -6,9 +6,9 @@
 1488 American addresses with 29 labels, in folds of each shuffle; no earlier run has used shuffle 11. The rows are
 those of ``protocol.table_rows``, with orders 1, 2 and 3 and the product's features, and the same chains with a dozen
 lines of further features. What is tuned is chosen inside each training part as protocol.py says. Two further rows are
-not single chains: a semi-CRF of order 3 whose features are those of the first and the last token of a segment and its
-length; and "together", the best of a chain of order 3, that semi-CRF, and both, with the product's features, or more.
-These lists were set by cross-validation inside the training part of fold 0 of shuffle 0. Prints what
+not single chains, each with the product's features, or more: a semi-CRF of order 3 whose features are those of the
+first and the last token of a segment and its length; and "together", the best of a chain of order 3, that semi-CRF, and
+both. These lists were set by cross-validation inside the training part of fold 0 of shuffle 0. Prints what
 protocol.print_results says, by address, and calibration; repeated labels (the product's RepeatedLabelError) before and
 after ``predict_nbest(accept=)``. --quick: two folds of a third of the data. --keep: a folder for results. Needs
 python-crfsuite. ``compare.py --tasks addresses`` measures the speed.
@@ -39,8 +39,9 @@ def models_of(features, all_pairs):
 ROWS = protocol.table_rows(Theirs(), "dicts", "own", ORDERS)
 BASELINE = list(ROWS)[1]  # tuned
 ROWS["best order, more features"] = protocol.chains("more", ORDERS)
-OTHERS = {"segments": {"": models_of("own", True)["segments"]}, "together": models_of("own", True)}
-OTHERS |= {"together, more features": models_of("more", False)}
+POOLS = {"": models_of("own", True), ", more features": models_of("more", False)}
+OTHERS = {f"segments{of}": {"": models["segments"]} for of, models in POOLS.items()}
+OTHERS |= {f"together{of}": models for of, models in POOLS.items()}
 
 
 def shape(text):

@@ -34,7 +34,6 @@ ROWS = {
     f"{of}, {row}": models
     for of in SETS
     for row, models in protocol.table_rows(PROGRAM, f"{of}, dicts", of, ORDERS).items()
-    if of == SETS[0] or "as the product" not in row
 }
 # letters that are no vowels, and what is one vowel, in Latin words that are spelled with j and v
 NO_VOWEL = re.compile("(?<=q)u|(?<=ng)u(?=[aeiouy])|(?<=[aeiouy])i(?=[aeiouy])")
