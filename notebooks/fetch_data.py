@@ -1,9 +1,10 @@
 """Fetch the public data of the notebooks, tests and benchmarks: python notebooks/fetch_data.py FOLDER [SET ...]
 
 Without sets, all that have an address in data_sources.tsv. A file is written only if the SHA-256 of its uncompressed
-content is the one given there; files that exist are only checked. Two sets need packages that convert them: usaddress
-(pip install usaddress==0.5.16) and hexameter (pip install MQDQParser==0.6.2 "ipython<9"). docs/examples/data.md has
-the sources and the licences. Set SKLEARN_HOCRF_DATA to FOLDER afterwards.
+content is the one given there; files that exist are only checked. Three sets need packages that convert them: usaddress
+(pip install usaddress==0.5.16), probablepeople (pip install probablepeople==0.5.6) and hexameter (pip install
+MQDQParser==0.6.2 "ipython<9"). docs/examples/data.md has the sources and the licences. Set SKLEARN_HOCRF_DATA to FOLDER
+afterwards.
 """
 
 import gzip
@@ -14,21 +15,38 @@ import sys
 import urllib.request
 import xml.etree.ElementTree as ET
 import zipfile
+from itertools import chain
 from pathlib import Path
 
 SOURCES = Path(__file__).with_name("data_sources.tsv")
 
 
+def labelled(files, features_of, key_of, **given):
+    """Return the strings of XML files by their keys, each once: tokens, labels and the features of a package."""
+    rows = {}
+    for string in chain.from_iterable(map(ET.fromstring, files)):
+        tokens, labels = zip(*((token.text, token.tag) for token in string), strict=True)
+        row = {of: get(string) for of, get in given.items()} | {"tokens": tokens, "labels": labels}
+        rows.setdefault(key_of(string), row | {"features": features_of(tokens)})
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows.values()).encode()
+
+
+def text_of(string):
+    return "".join(string.itertext())
+
+
 def labelled_addresses(xml):
-    """Return the addresses of usaddress' training file, each once, with the features of the package: JSON lines."""
+    """Return the addresses of usaddress' training file, as JSON lines."""
     from usaddress import tokens2features
 
-    rows = {}
-    for address in ET.fromstring(xml):
-        tokens, labels = zip(*((token.text, token.tag) for token in address), strict=True)
-        row = {"tokens": tokens, "labels": labels, "features": tokens2features(tokens)}
-        rows.setdefault("".join(address.itertext()), row)
-    return "".join(json.dumps({"text": text, **row}, ensure_ascii=False) + "\n" for text, row in rows.items()).encode()
+    return labelled([xml], tokens2features, text_of, text=text_of)
+
+
+def labelled_names(*files):
+    """Return the names of probablepeople's training files, as JSON lines."""
+    from probablepeople import tokens2features
+
+    return labelled(files, tokens2features, lambda string: tuple(token.text for token in string))
 
 
 def scanned_lines(xml):
@@ -64,19 +82,22 @@ CONVERTERS = {
     "gz": gzip.decompress,
     "conllu": forms_and_tags,
     "labeled.xml": labelled_addresses,
+    "company_labeled.xml": labelled_names,
     "VERG-aene.xml": scanned_lines,
 }
 
 
-def fetched(name, address):
-    """Return the uncompressed content of a file from its address."""
-    with urllib.request.urlopen(address, timeout=60) as response:
-        content = response.read()
+def fetched(name, addresses):
+    """Return the uncompressed content of a file from its addresses, which spaces divide."""
+    contents = []
+    for address in addresses.split():
+        with urllib.request.urlopen(address, timeout=60) as response:
+            contents.append(response.read())
     source, kind = address.rpartition("/")[2], address.rpartition(".")[2]
     if kind == "zip":
-        return zipfile.ZipFile(io.BytesIO(content)).read(name.removesuffix(".gz"))
+        return zipfile.ZipFile(io.BytesIO(contents[0])).read(name.removesuffix(".gz"))
     convert = CONVERTERS.get(source) or CONVERTERS.get(kind, bytes)
-    return convert(content)
+    return convert(*contents)
 
 
 def fetch(folder, sets=()):

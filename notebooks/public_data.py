@@ -52,6 +52,16 @@ def load_ud_chinese(path: str | Path, *, max_word_length: float = np.inf) -> tup
     return X, y
 
 
+def load_tagged_words(path: str | Path) -> tuple[list[list[str]], list[list[str]]]:
+    """Return words and tags of a gzipped file whose lines are sentences of ``word/TAG``, divided by spaces.
+
+    khPOS 1.0, Khmer words with parts of speech (Thu, Chea and Sagisaka, ONA 2017): ``train.txt.gz`` or ``test.txt.gz``.
+    """
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        sentences = [[token.rpartition("/") for token in line.split()] for line in file]
+    return tuple([[token[field] for token in sentence] for sentence in sentences] for field in (0, 2))
+
+
 def load_hexameters(path: str | Path) -> tuple[list[list[tuple[str, str]]], list[list[str]]]:
     """Return the syllables of verses, and the length of each: long, short or elision.
 

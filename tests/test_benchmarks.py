@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import sys
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -52,6 +53,24 @@ def test_punctuation_is_encoded(load):
     encoded = module.encode_punctuation(y)
     assert encoded == [["O-,", "O", ","], [".-.", "?-?", "O"], []]
     assert module.decode_punctuation(encoded) == module.decode_punctuation(y) == y
+
+
+def test_numbers_are_found_in_printed_lines(load):
+    find = load("reproduce").find
+    output = "a  1  2\nab 3\n a   1,500 +.5 (-4.25 to 1e-3) 98.1 %\nb 7\n"
+    assert find(output, "a ", "12356") == ["1,500", "+.5", "-4.25", "98.1"]
+    assert find(output, "c", "1") == []
+
+
+def test_the_table_has_what_the_pages_say(load):
+    """Page and table have the same commands, and all numbers of the table are on the pages."""
+    module, docs = load("reproduce"), BENCHMARKS.parents[1] / "docs"
+    text = (docs / "results.md").read_text(encoding="utf-8")
+    commands = set(re.findall(r"`((?:products/|bench_|compare)[a-z_]*\.py[^`]*)`", text))
+    assert commands == {command for _, command, *_ in module.ROWS}
+    numbers = set(re.findall(module.NUMBER, text + (docs.parent / "README.md").read_text(encoding="utf-8")))
+    said = {number for *_, of in module.ROWS for number in re.findall(module.NUMBER, of)}
+    assert not {number for number in said if not {number, number.lstrip("+")} & numbers}
 
 
 class Toy:

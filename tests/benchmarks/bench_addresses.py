@@ -46,7 +46,8 @@ class Addresses:
         self.X, y = ([row[key] for row in rows] for key in ("features", "labels"))
         self.folder = tempfile.TemporaryDirectory()
         path = str(Path(self.folder.name, "model"))
-        self.peer = usaddress.fit_theirs(protocol.Results(y), self.X, range(len(y)), [], path)
+        theirs = protocol.Theirs().fit(self.X, y)
+        self.peer = theirs.tagger
         [(_, chain)], [(_, segments)] = MODELS["order 3"], MODELS["segments"]
         self.chain = fit_quietly(make_pipeline(SequenceFeatureExtractor("attributes"), chain), self.X, y)
         borders = SegmentFeatureExtractor(bag=(), begin=True, end=True, length="capped", max_length=10)
@@ -55,7 +56,7 @@ class Addresses:
         export_tagger(self.chain, path + ".hocrf")
         self.tagger, self.alone = Tagger(path + ".hocrf"), copied_reader().Tagger(path + ".hocrf")
         self.plain = Pipeline(self.chain.steps)  # scikit-learn's own
-        self.sizes = [Path(file).stat().st_size for file in (path + ".hocrf", path)]
+        self.sizes = [Path(path + ".hocrf").stat().st_size, theirs.n_bytes]
 
     def track_rates(self):
         """Return the addresses a second of each case, by name, and those of its peer."""

@@ -4,13 +4,22 @@ import gzip
 import hashlib
 import json
 import re
+import sys
 from collections import Counter, defaultdict
+from types import SimpleNamespace
 
 import fetch_data
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from public_data import find_data, load_cora_references, load_hexameters, load_ocr_letters, load_ud_chinese
+from public_data import (
+    find_data,
+    load_cora_references,
+    load_hexameters,
+    load_ocr_letters,
+    load_tagged_words,
+    load_ud_chinese,
+)
 from refusals import refusals, refusals_of_files
 from sklearn.datasets import load_digits
 
@@ -214,10 +223,28 @@ def test_a_source_without_converter_is_stored_as_it_is(tmp_path):
     assert fetch_data.fetched("set/other.xml.gz", (tmp_path / "other.xml").as_uri()) == b"<a/>"
 
 
+def test_strings_of_several_files_are_kept_once(tmp_path, monkeypatch):
+    """Of names with the same tokens, the first counts; the package that makes the features is a stand-in."""
+    monkeypatch.setitem(sys.modules, "probablepeople", SimpleNamespace(tokens2features=len))
+    parts = tmp_path / "person_labeled.xml", tmp_path / "company_labeled.xml"
+    parts[0].write_text("<a><Name><First>Al</First> <Last>Fa</Last></Name></a>")
+    parts[1].write_text("<a><Name><Firm>Al</Firm> <Firm>Fa</Firm></Name><Name><Firm>Be</Firm></Name></a>")
+    rows = fetch_data.fetched("set/names.jsonl.gz", " ".join(part.as_uri() for part in parts)).decode().splitlines()
+    assert list(map(json.loads, rows)) == [
+        {"tokens": ["Al", "Fa"], "labels": ["First", "Last"], "features": 2},
+        {"tokens": ["Be"], "labels": ["Firm"], "features": 1},
+    ]
+
+
 def test_hexameters(tmp_path):
     line = {"syllables": ["ta", "lan", "ti"], "word_start": [1, 1, 0], "labels": ["elision", "long", "short"]}
     path = write(tmp_path / "lines", json.dumps(line) + "\n", zipped=True)
     assert load_hexameters(path) == ([[("ta", "1"), ("lan", "1"), ("ti", "0")]], [line["labels"]])
+
+
+def test_tagged_words(tmp_path):
+    path = write(tmp_path / "lines", "a/N 1/2/CD \nb/V\n", zipped=True)
+    assert load_tagged_words(path) == ([["a", "1/2"], ["b"]], [["N", "CD"], ["V"]])
 
 
 def test_broken_files(tmp_path):

@@ -27,9 +27,8 @@ from pathlib import Path
 
 import numpy as np
 import protocol
-from protocol import Results, part
+from protocol import Results, Theirs, part
 from sklearn.model_selection import GroupKFold
-from usaddress import fit_theirs
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -66,13 +65,6 @@ def ours(X, y, groups, folds, path):
     return results
 
 
-def theirs(dicts, y, folds, path):
-    results = Results(y)
-    for train, test in folds:
-        fit_theirs(results, dicts, train, test, path)
-    return results
-
-
 def print_interval(pairs, groups):
     """Print the mean difference of shares that are right, with the paired bootstrap of groups."""
     gain = np.mean([100.0 * one.is_right - 100.0 * other.is_right for one, other in pairs], axis=0)
@@ -98,7 +90,7 @@ def main(arguments=None):
             folds = folds[: 2 if options.quick else None]
             keep = options.keep or folder
             results = {OURS: ours(X, y, groups, folds, os.path.join(keep, f"{shuffle} {OURS}"))}
-            run = partial(theirs, dicts, y, folds, os.path.join(folder, "theirs"))
+            run = partial(protocol.cross_validate, {"": [("dicts", Theirs())]}, {"dicts": dicts}, y, folds)
             results[PRODUCT] = protocol.kept(os.path.join(keep, f"{shuffle} {PRODUCT}"), run)
             print(f"\nshuffle {shuffle}")
             protocol.print_results(results, PRODUCT)

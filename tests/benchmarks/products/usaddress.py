@@ -1,32 +1,31 @@
-"""usaddress on its own data: python-crfsuite as the product trains it, and high orders with the same features.
+"""usaddress on its own data: python-crfsuite as the product trains it, and tuned; chains tuned by the same folds.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--single] [--shuffles N ...] [--keep DIR]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--rows ROW ...] [--folds N]
+        [--shuffles N ...] [--keep DIR]
 
-1488 American addresses with 29 labels, in 10 folds of each shuffle: all orders with shuffle 0, with the others what is
-chosen inside each training part as protocol.py says: with the product's features, and with a dozen lines of further
-ones, the best of a chain of order 3, a semi-CRF of order 3 whose features are those of the first and the last token of
-a segment and its length, and both together. This list was set by cross-validation inside the training part of fold 0 of
-shuffle 0. Prints what protocol.print_results says, by address; repeated labels (the product's RepeatedLabelError)
-before and after ``predict_nbest(accept=)``. --quick: two folds of a third of the data. --single: one model, not both
-together. --keep: a folder for results. Needs python-crfsuite. ``compare.py --tasks addresses`` measures the speed.
+1488 American addresses with 29 labels, in folds of each shuffle; no earlier run has used shuffle 11. The rows are
+those of ``protocol.table_rows``, with orders 1, 2 and 3 and the product's features, and the same chains with a dozen
+lines of further features. What is tuned is chosen inside each training part as protocol.py says. Two further rows are
+not single chains, each with the product's features, or more: a semi-CRF of order 3 whose features are those of the
+first and the last token of a segment and its length; and "together", the best of a chain of order 3, that semi-CRF, and
+both. These lists were set by cross-validation inside the training part of fold 0 of shuffle 0. Prints what
+protocol.print_results says, by address, and calibration; repeated labels (the product's RepeatedLabelError) before and
+after ``predict_nbest(accept=)``. --quick: two folds of a third of the data. --keep: a folder for results. Needs
+python-crfsuite. ``compare.py --tasks addresses`` measures the speed.
 """
 
 import json
 import os
-import tempfile
-import time
-from collections import Counter
 from functools import partial
 from itertools import groupby
 
 import protocol
-from protocol import Results, part, shuffled_folds
+from protocol import Theirs, shuffled_folds
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
-FILE = ("usaddress", "train.jsonl.gz")
-PLAIN = {f"order {k}": [("own", HighOrderCRF(max_order=k, sigma_reg=2.0, tol=0.03))] for k in (1, 2, 3)}
+FILE, ORDERS = ("usaddress", "train.jsonl.gz"), (1, 2, 3)
 
 
 def models_of(features, all_pairs):
@@ -37,9 +36,12 @@ def models_of(features, all_pairs):
     return {"order 3": [chain], "segments": [segments], "order 3 and segments": [chain, segments]}
 
 
-CHOSEN = {"chosen": models_of("own", True), "chosen, more features": models_of("more", False)}
-PRODUCT = "python-crfsuite"
-MODELS = {name: {name: members} for name, members in PLAIN.items()} | CHOSEN
+ROWS = protocol.table_rows(Theirs(), "dicts", "own", ORDERS)
+BASELINE = list(ROWS)[1]  # tuned
+ROWS["best order, more features"] = protocol.chains("more", ORDERS)
+POOLS = {"": models_of("own", True), ", more features": models_of("more", False)}
+OTHERS = {f"segments{of}": {"": models["segments"]} for of, models in POOLS.items()}
+OTHERS |= {f"together{of}": models for of, models in POOLS.items()}
 
 
 def shape(text):
@@ -69,35 +71,8 @@ def no_repeats(labels):
     return len(runs) == len(set(runs))
 
 
-def fit_theirs(results, dicts, train, test, path):
-    """Train python-crfsuite, add what it predicts, and return its tagger."""
-    import pycrfsuite
-
-    trainer = pycrfsuite.Trainer(verbose=False, params={"c1": 0.1, "c2": 0.01})
-    for features, labels in zip(part(dicts, train), part(results.y, train), strict=True):
-        trainer.append(features, labels)
-    start = time.process_time()
-    trainer.train(path)
-    seconds, tagger = time.process_time() - start, pycrfsuite.Tagger()
-    tagger.open(path)
-    labels = [tagger.tag(features) for features in part(dicts, test)]
-    probability = [tagger.probability(tagger.tag(features)) for features in part(dicts, test)]
-    results.add(test, labels, probability, seconds)
-    return tagger
-
-
-def cross_validate(models, X, y, folds, dicts, path):
-    """Return the results of what is chosen, or of the product's program if there are no models."""
-    if models:
-        return protocol.cross_validate(models, X, y, folds, no_repeats)
-    results = Results(y)
-    for train, test in folds:
-        fit_theirs(results, dicts, train, test, path)
-    return results
-
-
 def main(arguments=None):
-    options = protocol.parse(__doc__, arguments, quick=False, single=False, shuffles=[0, 1, 2, 3, 4, 5], keep="")
+    options = protocol.parse(__doc__, arguments, quick=False, rows=[*ROWS, *OTHERS], folds=5, shuffles=[11], keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
         return
     rows = [json.loads(line) for line in protocol.read_lines(*FILE)[:: 3 if options.quick else 1]]
@@ -107,23 +82,22 @@ def main(arguments=None):
     extract = SequenceFeatureExtractor("attributes").fit_transform
     X = {"own": extract(dicts), "more": extract(added)}
     borders = SegmentFeatureExtractor(bag=(), begin=True, end=True, length="capped", max_length=10)
-    X |= {f"{name}, segments": borders.fit_transform(batch) for name, batch in X.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        path, keep, fresh = os.path.join(folder, "theirs"), options.keep or folder, []
-        for shuffle in [0] if options.quick else options.shuffles:
-            print(f"\nshuffle {shuffle}")
-            folds = shuffled_folds(len(y), 10, shuffle)[: 2 if options.quick else None]
-            results = {}
-            for name in [PRODUCT, *(MODELS if shuffle == 0 and not options.quick else CHOSEN)]:
-                models = dict(list(MODELS.get(name, {}).items())[: 2 if options.single else None])
-                run = partial(cross_validate, models, X, y, folds, dicts, path)
-                results[name] = protocol.kept(os.path.join(keep, f"{shuffle} {name}"), run)
-                print(f"{name}: {100 * results[name].is_right.mean():.2f} %", Counter(results[name].chosen), flush=True)
-            protocol.print_results(results, PRODUCT)
-            protocol.print_calibration(results)
-            protocol.print_rule(results, no_repeats, "repeated labels")
-            fresh += [results] * (shuffle > 0)
-        protocol.print_means(fresh, PRODUCT)
+    X |= {f"{name}, segments": borders.fit_transform(batch) for name, batch in X.items()} | {"dicts": dicts}
+    shuffles = []
+    for shuffle in options.shuffles:
+        print(f"\nshuffle {shuffle}")
+        folds = shuffled_folds(len(y), options.folds, shuffle)[: 2 if options.quick else None]
+        results = {}
+        for name in options.rows:
+            print(f"{name}:", flush=True)
+            run = partial(protocol.cross_validate, (ROWS | OTHERS)[name], X, y, folds, no_repeats)
+            path = options.keep and os.path.join(options.keep, f"{options.folds} {shuffle} {name}") or None
+            results[name] = protocol.kept(path, run)
+        protocol.print_results(results, BASELINE)
+        protocol.print_calibration(results)
+        protocol.print_rule(results, no_repeats, "repeated labels")
+        shuffles.append(results)
+    protocol.print_means(shuffles, BASELINE if BASELINE in options.rows else options.rows[0])
 
 
 if __name__ == "__main__":
