@@ -22,9 +22,9 @@ from .._data.messages import escaped, visible
 from .._reading.schemes import OUTSIDE
 
 # Paul Tol's "light" scheme (https://personal.sron.nl/~pault): backgrounds for black text that can be distinguished with
-# any kind of colour vision
-COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00"]
-TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#CCEEFF", "#A1DDCC", "#DDE599", "#D4D47F"]  # mixed with white
+# any kind of colour vision; the second blue comes last
+COLORS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#44BB99", "#BBCC33", "#AAAA00", "#99DDFF"]
+TINTS = ["#BBD4EE", "#F6C3B2", "#F6EEC3", "#FFD4DD", "#A1DDCC", "#DDE599", "#D4D47F", "#CCEEFF"]  # mixed with white
 GREY = "#DDDDDD"
 EDGES = {  # line style, and colours that are visible on black and on white: a chip is correct, wrong, or missing
     "": ("solid", "transparent"),

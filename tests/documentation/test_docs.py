@@ -85,6 +85,7 @@ def broken_links(path, text):
 
 
 NOTEBOOKS = sorted((CHECKOUT / "notebooks").glob("*.ipynb"))
+REPOSITORY = "git+https://github.com/sklearn-hocrf/sklearn-hocrf"
 LINKED = [*PAGES, *(CHECKOUT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
 
 
@@ -142,3 +143,31 @@ def test_figures_show_what_their_pages_say():
             found += 1
             assert alt.strip("'") == pictures(CHECKOUT / "notebooks" / f"{name}.ipynb")[int(number or 0)], page.name
     assert found > 2
+
+
+def code_of(path):
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_can_be_copied_alone(path):
+    """They say how to install the package, need no file beside them but the module that they fetch, and show none."""
+    text, code = text_of(path), code_of(path)
+    assert f'`pip install "sklearn_hocrf[notebooks] @ {REPOSITORY}"`' in " ".join(text.split())
+    assert not re.findall(r"!\[[^]]*\]\((?!https?:)", text)
+    beside = {module.stem for module in path.parent.glob("*.py")}
+    assert set(re.findall(r"^\s*(?:import|from) (\w+)", code, re.MULTILINE)) & beside <= {"public_data"}
+    if "public_data" in code:
+        (folder,) = re.findall(r'"https://raw.githubusercontent.com/sklearn-hocrf/sklearn-hocrf/main/(.+)"', code)
+        assert (CHECKOUT / folder / "public_data.py").is_file()
+        first = re.search(r"^.*public_data.*$", code, re.MULTILINE).start()
+        assert code[:first].endswith("try:\n")
+
+
+def test_each_notebook_is_a_page_of_the_site():
+    listed = []
+    for page in ("examples/index.md", "develop/index.md"):
+        tree = (DOCS / page).read_text(encoding="utf-8").partition("```{toctree}")[2]
+        listed += re.findall(r"^(?:/examples/)?(\d\d_\w+)$", tree, re.MULTILINE)
+    assert sorted(listed) == [path.stem for path in NOTEBOOKS]

@@ -1,10 +1,11 @@
 """Displays: what notebooks show of segments and reasons."""
 
+import colorsys
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from internals import COLORS, number, summed_reasons
+from internals import COLORS, color_map, number, summed_reasons
 from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
@@ -205,6 +206,13 @@ def test_pages_are_whole_files(tagger, tmp_path, name):
 
 
 # --- colours and lines ------------------------------------------------------------------------------------------------
+
+
+def test_up_to_seven_labels_have_one_blue():
+    colors = list(color_map("abcdefg").values())
+    hues = [colorsys.rgb_to_hsv(*(int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)))[0] for color in colors]
+    assert len(set(colors)) == 7
+    assert sum(0.5 < hue < 0.7 for hue in hues) == 1
 
 
 def test_colors_are_those_of_the_classes(tagger):
