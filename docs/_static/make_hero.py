@@ -93,7 +93,7 @@ def addresses(fields, ink, pale, grey, colour):
     for number, (words, label, probability) in enumerate(fields):
         y = 62 + 28 * number
         parts += [text(500, y, words, ink, 15, "bold"), text(720, y, label, pale, 14)]
-        parts += [text(905, y, f"{100 * min(probability, 0.999):.1f} %", ink, 15)]
+        parts += [text(915, y, f"{100 * min(probability, 0.999):.1f} %", ink, 15)]
     return svg(parts, 310)
 
 
