@@ -69,9 +69,10 @@ class Vocabulary(dict):
 
     def batch_of(self, tokens) -> SequenceBatch | None:
         """Return the batch of a sequence; None where :meth:`ids_of` returns it, or if no attribute is known."""
-        ids, indptr, values = self.ids_of(tokens) or (np.empty(0), None, None)
-        if ids.max(initial=-1) < 0:
+        found = self.ids_of(tokens)
+        if found is None or found[0].max(initial=-1) < 0:
             return None
+        ids, indptr, values = found
         return _canonical(np.array([0, len(indptr) - 1]), indptr, ids, values, len(self), None)
 
     def __getstate__(self) -> dict:
@@ -132,7 +133,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     """
     names = _Growing(count().__next__) if grow else vocabulary
     tables = AttributeIds(names) if grow else vocabulary.tables
-    lengths, complete, parts = [], None, []
+    lengths: list[int] = []
+    complete, parts = None, []
     for first, sequences in _portions(X):
         tokens = [*chain.from_iterable(sequences)]
         parts.append(_read_columns(tokens, tables, grow) or _read_each(sequences, first, tables, grow))
