@@ -39,7 +39,7 @@ class RowBlock(NamedTuple):
 
     def rows(self, batch: SequenceBatch, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments of a batch; shape (n_candidates, n_features)."""
-        rows = sparse.csr_array(self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop))
+        rows = self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop)
         if rows.shape != (len(start), self.n_features):
             raise ValueError(f"rows of features have shape {rows.shape}, not {(len(start), self.n_features)}")
         rows.check_format(full_check=True)  # scipy's compiled code does not check indices

@@ -651,7 +651,7 @@ class AttributeIds:
                 else:
                     raise TypeError
                 stops.append(len(found))
-            if len(amounts) > n_before and not np.isfinite(amounts[n_before:]).all():
+            if len(amounts) > n_before and not np.isfinite(np.frombuffer(amounts)[n_before:]).all():
                 raise ValueError
             return [*map(sub, stops[1:], stops)]
         except (TypeError, ValueError, OverflowError):  # not hashable, of another type, or not finite
@@ -661,20 +661,18 @@ class AttributeIds:
     def _add(self, token, found, amounts, depth=0):
         if depth > MOST_DEPTH:
             raise TypeError
-        before, add, names, values = len(found), found.append, self.names, self.values
+        add, names, numbers, values = found.append, self.names, self.numbers, self.values
         for key, value in token.items():
             kind = value.__class__
             if kind is str:
                 add(values[key][value])
-            elif value is False:
-                if key.__class__ is not str:
+            elif kind is bool:
+                if value:
+                    add(names[key])
+                elif key.__class__ is not str:
                     raise TypeError
-            elif value is True:
-                add(names[key])
             elif kind is float or ARE_AMOUNTS[kind]:
-                if len(found) == before and self._add_numbers(token, found, amounts):
-                    return
-                add(self.numbers[key])
+                add(numbers[key])
                 amounts.append(value)
             elif kind is list:
                 found += map(values[key].__getitem__, value)
@@ -682,15 +680,6 @@ class AttributeIds:
                 self.inner[key]._add(value, found, amounts, depth + 1)
             else:
                 raise TypeError
-
-    def _add_numbers(self, token, found, amounts):
-        """Add all attributes of a token that has numbers alone; return whether it does."""
-        given, is_amount = token.values(), ARE_AMOUNTS.__getitem__
-        are_numbers = is_amount(next(reversed(given)).__class__) and all(map(is_amount, {*map(type, given)}))
-        if are_numbers:
-            found += map(self.numbers.__getitem__, token)
-            amounts.extend(given)
-        return are_numbers
 
 
 class TemplateIds:
@@ -782,11 +771,11 @@ def ids_and_amounts(found: list, amounts: array, zeros: bool = False) -> tuple[n
 
     ``found`` and ``amounts`` are those to which :class:`AttributeIds` adds.
     """
-    ids, given = np.fromiter(found, np.int32, len(found)), np.array(amounts, np.float64)
-    if not len(given):
+    ids = np.fromiter(found, np.int32, len(found))
+    if not amounts:
         return ids, None
     have_amounts, values = ids < -1, np.ones(len(ids))
-    ids[have_amounts], values[have_amounts] = HAS_AMOUNT - ids[have_amounts], given
+    ids[have_amounts], values[have_amounts] = HAS_AMOUNT - ids[have_amounts], np.frombuffer(amounts)
     if not zeros:
         ids[values == 0.0] = -1
     return ids, values if (values[ids >= 0] != 1.0).any() else None

@@ -29,6 +29,8 @@ from .values import is_missing, to_float
 
 SEPARATOR = ":"
 MAX_DEPTH = 100  # of dicts in dicts
+PORTION = 512  # tokens that are read together: their values stay in the cache
+FEWEST_ALIKE = 16  # tokens with the same keys, for which a call for each key pays
 
 
 class Vocabulary(dict):
@@ -64,6 +66,14 @@ class Vocabulary(dict):
             return None
         ids, values = ids_and_amounts(found, amounts)
         return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1), values
+
+    def batch_of(self, tokens) -> SequenceBatch | None:
+        """Return the batch of a sequence; None where :meth:`ids_of` returns it, or if no attribute is known."""
+        found = self.ids_of(tokens)
+        if found is None or found[0].max(initial=-1) < 0:
+            return None
+        ids, indptr, values = found
+        return _canonical(np.array([0, len(indptr) - 1]), indptr, ids, values, len(self), None)
 
     def __getstate__(self) -> dict:
         """Return what files keep: not the tables, which are made on demand."""
@@ -121,45 +131,139 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     TypeError, ValueError
         If a token, a name or a value is invalid; the message names sequence and position.
     """
-    names = defaultdict(count().__next__) if grow else vocabulary  # a new name gets the next id
-    ids: list = []
-    amounts = array("d")  # of the ids as of ``HAS_AMOUNT``
-    lengths, widths = [], []
-    id_of, tables = names.__getitem__, None if grow else vocabulary.tables
-    complete = None  # keys that all dicts so far have had
+    names = _Growing(count().__next__) if grow else vocabulary
+    tables = AttributeIds(names) if grow else vocabulary.tables
+    lengths: list[int] = []
+    complete, parts = None, []
+    for first, sequences in _portions(X):
+        tokens = [*chain.from_iterable(sequences)]
+        parts.append(_read_columns(tokens, tables, grow) or _read_each(sequences, first, tables, grow))
+        lengths += map(len, sequences)
+        complete = _common_keys(tokens, complete) if grow else None
+    widths, ids, values = parts[0] if len(parts) == 1 else _joined(parts)
+    if grow:
+        vocabulary.update(names)
+        vocabulary.complete = tuple(sorted(_decoded(complete or ())))
+        return SequenceBatch(offsets_of(lengths), offsets_of(widths), ids, values, len(vocabulary))
+    return _canonical(offsets_of(lengths), offsets_of(widths), ids, values, len(vocabulary), None)
+
+
+class _Growing(defaultdict):
+    """Feature id by attribute name; a new name gets the next id."""
+
+    def get(self, name, default=None):
+        return self[name]
+
+
+def _portions(X):
+    """Yield neighbouring sequences with about ``PORTION`` tokens, and the number of the first one."""
+    first, sequences, n_tokens = 0, [], 0
     for n, sequence in enumerate(X):
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
             refuse_non_sequence(sequence, n)
-        lengths.append(len(sequence))
-        if tables is not None and (added := tables.add(sequence, ids, amounts)) is not None:
+        sequences.append(sequence)
+        n_tokens += len(sequence)
+        if n_tokens >= PORTION:
+            yield first, sequences
+            first, sequences, n_tokens = n + 1, [], 0
+    yield first, sequences
+
+
+def _common_keys(tokens, keys):
+    """Return those of ``keys``, where None stands for any, that all tokens have; none if a token is no dict."""
+    for token in tokens:
+        if type(token) is not dict and not isinstance(token, Mapping):
+            return set()
+        if keys is None or not keys <= token.keys():
+            keys = set(token) if keys is None else keys & token.keys()
+    return keys
+
+
+def _joined(parts):
+    """Return what :func:`_read_each` returns for neighbouring sequences as if it had been called once."""
+    widths, ids, values = zip(*parts, strict=True)
+    if any(amounts is not None for amounts in values):
+        values = [np.ones(len(of_part)) if v is None else v for of_part, v in zip(ids, values, strict=True)]
+        return np.concatenate(widths), np.concatenate(ids), np.concatenate(values)
+    return np.concatenate(widths), np.concatenate(ids), None
+
+
+def _read_columns(tokens, tables, grow):
+    """Return what :func:`_read_each` does, read key by key; numbers take a third of the time.
+
+    None where few tokens have the same keys, or where the values of a key are not all texts, or all finite numbers.
+    """
+    if len(tokens) < FEWEST_ALIKE or set(map(type, tokens)) != {dict}:
+        return None
+    rows_of = defaultdict(list)
+    for t, token in enumerate(tokens):
+        rows_of[tuple(token)].append(t)
+    if FEWEST_ALIKE * len(rows_of) > len(tokens):
+        return None
+    widths = np.fromiter(map(len, tokens), np.int64, len(tokens))
+    starts = offsets_of(widths)
+    ids, values = np.empty(starts[-1], np.int32), np.ones(starts[-1])
+    try:
+        for keys, rows in rows_of.items():
+            cells = starts[rows][:, None] + np.arange(len(keys))
+            given = [*chain.from_iterable(tokens[t].values() for t in rows)]
+            ids[cells], values[cells] = _read_alike(keys, given, tables)
+    except (TypeError, ValueError, OverflowError):  # the other way names what is wrong
+        return None
+    if not np.isfinite(values).all():
+        return None
+    if not grow:
+        ids[values == 0.0] = -1
+    return widths, ids, None if (values == 1.0).all() else values
+
+
+def _read_alike(keys, given, tables):
+    """Return the ids and the amounts of what tokens have under the same keys, by token and key."""
+    n_tokens, n_keys, is_amount = len(given) // max(len(keys), 1), len(keys), ARE_AMOUNTS.__getitem__
+    if all(map(is_amount, map(type, given[:n_keys]))) and all(map(is_amount, {*map(type, given)})):
+        ids = np.array([tables.names[key] for key in keys], np.int32)
+        return ids, np.fromiter(given, np.float64, len(given)).reshape(n_tokens, n_keys)
+    ids, amounts = np.empty((n_tokens, n_keys), np.int32), np.ones((n_tokens, n_keys))
+    for k, key in enumerate(keys):
+        column = given[k::n_keys]
+        kinds = {*map(type, column)}
+        if kinds == {str}:
+            ids[:, k] = np.fromiter(map(tables.values[key].__getitem__, column), np.int32, n_tokens)
+        elif all(map(is_amount, kinds)):
+            ids[:, k], amounts[:, k] = tables.names[key], np.fromiter(column, np.float64, n_tokens)
+        else:
+            raise TypeError
+    return ids, amounts
+
+
+def _read_each(sequences, first, tables, grow):
+    """Return how many attributes each token has, their ids, and their amounts or None if all are 1.
+
+    ``first`` is the number of the first sequence. Unknown names have the id -1, and so have amounts of 0 unless
+    ``grow``.
+    """
+    ids: list = []
+    amounts = array("d")  # of the ids as of ``HAS_AMOUNT``
+    widths, id_of = [], tables.ids.__getitem__
+    for n, sequence in enumerate(sequences, first):
+        # names in lists may be of other types, which a vocabulary that grows would take
+        is_known = not grow or list not in set(map(type, sequence))
+        if is_known and (added := tables.add(sequence, ids, amounts)) is not None:
             widths += added
             continue
         for t, token in enumerate(sequence):
             before, is_list = len(ids), type(token) is list  # the other checks take longer
             if not is_list and isinstance(token, Mapping):
-                if grow and (complete is None or not complete <= token.keys()):
-                    complete = set(token) if complete is None else complete & token.keys()
-                for key, value in token.items():
-                    if type(value) is str and type(key) is str:  # most attributes are of this kind
-                        ids.append(id_of(key + SEPARATOR + value))
+                for name, amount in chain.from_iterable(_attributes_of(*entry, n, t) for entry in token.items()):
+                    if amount == 1.0:
+                        ids.append(id_of(name))
                         continue
-                    for name, amount in _attributes_of(key, value, n, t):
-                        if amount == 1.0:
-                            ids.append(id_of(name))
-                            continue
-                        ids.append(HAS_AMOUNT - id_of(name))
-                        amounts.append(amount)
+                    ids.append(HAS_AMOUNT - id_of(name))
+                    amounts.append(amount)
             else:
-                complete = set()
                 ids.extend(map(id_of, _attribute_names(token if is_list else _collection(token, n, t), n, t)))
             widths.append(len(ids) - before)
-    if grow:
-        vocabulary.update(names)
-        vocabulary.complete = tuple(sorted(_decoded(complete or ())))
-    offsets, indptr, (found, values) = offsets_of(lengths), offsets_of(widths), ids_and_amounts(ids, amounts, grow)
-    if grow:
-        return SequenceBatch(offsets, indptr, found, values, len(vocabulary))
-    return _canonical(offsets, indptr, found, values, len(vocabulary), None)
+    return np.array(widths, np.int64), *ids_and_amounts(ids, amounts, grow)
 
 
 def read_known_attributes(X, vocabulary) -> SequenceBatch:

@@ -252,6 +252,9 @@ def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
 
     ``estimator._features`` is the :class:`FeatureSpace` of its training data.
     """
+    vocabulary = estimator._features.vocabulary
+    if vocabulary is not None and type(X) is list and len(X) == 1 and (batch := vocabulary.batch_of(X[0])):
+        return batch, "sequences"
     X = without_columns(X)
     form = input_form(X)
     return _read(estimator, X, form, estimator._features)[0], form

@@ -15,7 +15,7 @@ from .._data.arrays import offsets_of
 from .._reading.labels import position_name
 from .._sklearn.layers import TaggerFeatures, checked_name
 from ._attributes import FittedExtractor, GivenNames
-from ._columns import TokenTable, apply_function, is_text, read_tokens, texts_of
+from ._columns import TokenTable, apply_function, is_text, read_tokens, texts_of, without_arrays
 from ._input_space import TemplateCounts, lacks_counts
 from ._names import hash_names
 from ._plan import FeaturePlan, plan_of
@@ -97,12 +97,13 @@ class FieldTemplates(GivenNames):
         return {**table.columns, **{n: own.column(table.columns[field], table.offsets, n) for n, field, own in lists}}
 
     def _of_few(self, vocabularies, table) -> tuple | None:
-        """Look attributes up by their values; None where a field holds numbers, or as for ``find``."""
+        """Look attributes up by their values; None without tokens, or as for ``find``."""
         if self.n_features is not None or not table.offsets[-1] or not vocabularies.all:
             return None
-        texts = {name: texts_of(column) for name, column in self.with_phrases(table).items() if is_text(column)}
+        columns = without_arrays(self.with_phrases(table))
+        cells = {name: texts_of(own) if is_text(own) else own.tolist() for name, own in columns.items()}
         bounds = [(a, b) for a, b in pairwise(table.offsets.tolist()) if a < b]
-        parts = ({name: own[a:b] for name, own in texts.items()} for a, b in bounds)
+        parts = ({name: own[a:b] for name, own in cells.items()} for a, b in bounds)
         found = [vocabularies.find(part, self.functions, self.padding == "mark") for part in parts]
         if any(own is None for own in found):
             return None

@@ -247,10 +247,10 @@ class TemplateVocabularies:
         if self._by_value is None:
             made: tuple[dict, dict] = {}, {}  # of texts, of numbers
             for name, table in self.tables.items():
-                field, function = functions.get(name, (name, str))
+                is_number = table.labels is None
+                field, function = functions.get(name, (name, float if is_number else str))
                 if isinstance(function, Phrases):  # they depend on neighbours, and are a column already
                     field, function = name, str
-                is_number = table.labels is None
                 made[is_number][name] = field, Made(partial(_made_of, as_function(function), not is_number))
             ids = [own.ids_by_value() for own in self.all]
             self._by_value = TemplateIds([own.template for own in self.all], ids, *made)  # other threads may do it, too

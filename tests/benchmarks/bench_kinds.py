@@ -3,7 +3,12 @@
     python tests/benchmarks/bench_kinds.py [words of names of kinds]
 
 Sequences have ten tokens (recordings 100 rows), models order 2. Data are drawn: labels B, I and O of three kinds of
-segments, and words that tell them apart most of the time. LogisticRegression predicts the same rows at once.
+segments, and words that tell them apart most of the time. LogisticRegression predicts the same rows at once. Times are
+medians of turns of 100 calls.
+
+A second table has batches of feature dicts by the types of values, for models of order 1: thousands of tokens a second
+of ``predict`` and of python-crfsuite, their ratio, and the microseconds that both need to read a token for training.
+``compare.py --tasks latency`` has both.
 """
 
 import sys
@@ -18,6 +23,7 @@ from sklearn.feature_extraction import DictVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf._reading.attributes import Vocabulary, read_attributes
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 N_TOKENS, N_CALLS = 10, 100
@@ -111,18 +117,10 @@ class Kinds:
 
     def peers(self):
         """Yield the same of python-crfsuite, and of LogisticRegression for the rows."""
-        import pycrfsuite
-
         for name in "texts and bools", "one real value", "one list":
-            X, trainer = self.cases[name][1], pycrfsuite.Trainer(verbose=False)
-            for x, tags in zip(X, self.y, strict=True):
-                trainer.append(pycrfsuite.ItemSequence(x), tags)
-            trainer.set_params({"max_iterations": 10})
-            with TemporaryDirectory() as folder:
-                trainer.train(folder + "/model")
-                tagger = pycrfsuite.Tagger()
-                tagger.open(folder + "/model")
-                yield f"python-crfsuite, {name}", "predict", lambda n, tagger=tagger, X=X: tagger.tag(X[n])
+            X = self.cases[name][1]
+            tagger = tagger_of(trainer_of(X, self.y))
+            yield f"python-crfsuite, {name}", "predict", lambda n, tagger=tagger, X=X: tagger.tag(X[n])
         labels = np.concatenate(self.y)
         regression = LogisticRegression().fit(np.concatenate(self.rows), labels)
         yield "LogisticRegression, rows of 9 numbers", "predict", lambda n: regression.predict(self.rows[n])
@@ -135,9 +133,89 @@ class Kinds:
             lambda n: of_texts.predict(encoder.transform(self.texts[n])),
         )
 
+    def track_microseconds(self, words=()):
+        """Return the time of a call by kind and question, of the kinds whose names have some words."""
+        found: dict = {}
+        with warnings.catch_warnings(action="ignore"):
+            for name, question, call in self.calls():
+                if all(word in name for word in words):
+                    found.setdefault(name, {})[question] = microseconds(call)
+        return found
+
+
+def trainer_of(X, y):
+    """Return python-crfsuite's trainer with the data."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for x, tags in zip(X, y, strict=True):
+        trainer.append(pycrfsuite.ItemSequence(x), tags)
+    return trainer
+
+
+def tagger_of(trainer):
+    """Return python-crfsuite's tagger after ten iterations."""
+    import pycrfsuite
+
+    trainer.set_params({"max_iterations": 10})
+    with TemporaryDirectory() as folder:
+        trainer.train(folder + "/model")
+        tagger = pycrfsuite.Tagger()
+        tagger.open(folder + "/model")
+    return tagger
+
+
+class Batches:
+    """Batches of 200 sequences of 20 feature dicts, by the types of their values."""
+
+    def setup(self):
+        rng = np.random.default_rng(0)
+        texts, names = ([f"{letter}{i}" for i in range(19)] for letter in "tn")
+
+        def drawn(n_texts, n_numbers, kind=float):
+            words = (f"v{k}" for k in rng.integers(50, size=n_texts))
+            numbers = map(kind, 5 * rng.normal(size=n_numbers))
+            return dict(zip(texts, words, strict=False)) | dict(zip(names, numbers, strict=False))
+
+        kinds = {
+            "19 texts": (19, 0),
+            "19 texts, 11 float": (19, 11),
+            "19 texts, 11 np.float64": (19, 11, np.float64),
+            "19 texts, 11 np.float32": (19, 11, np.float32),
+            "5 texts, 10 bool": (5, 10, lambda number: bool(number > 0)),
+            "11 float": (0, 11),
+            "11 np.float64": (0, 11, np.float64),
+            "11 np.float32": (0, 11, np.float32),
+            "11 int": (0, 11, int),
+        }
+        self.X = {name: [[drawn(*kind) for _ in range(20)] for _ in range(200)] for name, kind in kinds.items()}
+        self.X["a text, 2 lists"] = [
+            [drawn(1, 0) | {key: [*drawn(6, 0).values()] for key in "ab"} for _ in range(20)] for _ in range(200)
+        ]
+        self.y = rng.choice(["A", "B", "C"], size=(200, 20)).tolist()
+
+    def track_rates(self, words=()):
+        """Return by kind the tokens a second of ours and of python-crfsuite, and the same of reading for training."""
+        found = {}
+        for name, X in self.X.items():
+            if not all(word in name for word in words):
+                continue
+            tagger = tagger_of(trainer_of(X, self.y))
+            with warnings.catch_warnings(action="ignore"):
+                model = HighOrderCRF(max_iter=5).fit(X, self.y)
+            calls = [
+                lambda _, X=X, model=model: model.predict(X),
+                lambda _, X=X, tagger=tagger: [tagger.tag(x) for x in X],
+                lambda _, X=X: read_attributes(X, Vocabulary(), grow=True),
+                lambda _, X=X: trainer_of(X, self.y),
+            ]
+            turns = [[microseconds(call, 1, 1) for call in calls] for _ in range(9)]
+            found[name] = (1e6 * 4000 / np.median(turns, axis=0)).tolist()
+        return found
+
 
 def microseconds(call, n_calls=N_CALLS, n_turns=5):
-    """Return the least time of some turns of calls, each with another sequence."""
+    """Return the median time of some turns of calls, each with another sequence."""
     call(0)
     turns = []
     for _ in range(n_turns):
@@ -145,20 +223,20 @@ def microseconds(call, n_calls=N_CALLS, n_turns=5):
         for number in range(n_calls):
             call(number)
         turns.append((time.process_time() - start) / n_calls * 1e6)
-    return min(turns)
+    return float(np.median(turns))
 
 
 def main():
-    kinds, found = Kinds(), {}
+    kinds, batches, words = Kinds(), Batches(), sys.argv[1:]
     kinds.setup()
-    with warnings.catch_warnings(action="ignore"):
-        for name, question, call in kinds.calls():
-            if all(word in name for word in sys.argv[1:]):
-                found.setdefault(name, {})[question] = microseconds(call)
     print(f"{'':38}{'predict':>10}{'marginals':>10}{'segments':>10}")
-    for name, times in found.items():
-        cells = (f"{times[question]:10.0f}" for question in ("predict", "marginals", "segments") if question in times)
-        print(f"{name:38}{''.join(cells)}", flush=True)
+    for name, times in kinds.track_microseconds(words).items():
+        print(f"{name:38}{''.join(f'{time:10.0f}' for time in times.values())}", flush=True)
+    batches.setup()
+    print(f"{'thousands of tokens a second':38}{'here':>10}{'peer':>10}{'ratio':>10}{'read here':>10}{'there, us':>10}")
+    for name, (ours, theirs, read, read_there) in batches.track_rates(words).items():
+        rates = f"{ours / 1e3:10.0f}{theirs / 1e3:10.0f}{ours / theirs:10.2f}{1e6 / read:10.1f}{1e6 / read_there:10.1f}"
+        print(f"{name:38}{rates}", flush=True)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import bench_addresses
 import bench_chunking
 import bench_handwriting
+import bench_kinds
 import bench_latency
 import bench_memory
 import bench_ner
@@ -423,7 +424,9 @@ def cluster(run):
 
 
 def latency(run):
-    """Yield rows of one sentence a call."""
+    """Yield rows of one sentence a call, by the kind of features, and of batches of feature dicts."""
+    skip_where(bench_kinds.reason_to_skip())
+    yield from calls_by_kind(run)
     skip_where(bench_latency.reason_to_skip())
     with Process() as process:
         case = process.keep(bench_latency.Latency, n_sentences=run.n_sentences)
@@ -442,6 +445,24 @@ def latency(run):
     for name in "ten best", "references, ten best", "references, semi-CRF", "LogisticRegression":
         yield Row("latency", name, "us", times[name])
     yield Row("latency", "tables kept beside the weights", "weights", kept)
+
+
+def calls_by_kind(run):
+    """Yield rows of drawn data: calls of all questions, beside python-crfsuite where it reads the same, and rates."""
+    with Process() as process:
+        calls, batches = process.keep(bench_kinds.Kinds), process.keep(bench_kinds.Batches)
+        rounds = [calls.call("track_microseconds") for _ in range(run.n_rounds)]
+        rates = [batches.call("track_rates") for _ in range(run.n_rounds)]
+    for name, questions in rounds[0].items():
+        for question in questions:
+            times = np.array([found[name][question] for found in rounds])
+            peer = [found.get(f"python-crfsuite, {name}", {}).get(question) for found in rounds]
+            if not name.startswith("python-crfsuite"):
+                yield Row("latency", f"{name}: {question}", "us", times, None if None in peer else np.array(peer))
+    for name in rates[0]:
+        ours, theirs, read, read_there = np.array([found[name] for found in rates]).T
+        yield Row("latency", f"batch of dicts, {name}", "tokens/s", ours, theirs)
+        yield Row("latency", f"batch of dicts, {name}: reading for fit", "tokens/s", read, read_there)
 
 
 def addresses(run):

@@ -321,6 +321,35 @@ def test_tables_of_known_attributes_say_the_same_as_joined_names(X, most_keys):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
+ALIKE = st.fixed_dictionaries(
+    {
+        "a": st.sampled_from(["x", "y", ""]),
+        "b": st.sampled_from([0.0, -1.5, 1.0, True, False, np.float32(0.5), np.int64(-3), Decimal(2)]),
+    }
+)
+
+
+@given(
+    st.lists(st.lists(ALIKE, min_size=1, max_size=4), min_size=1) | st.lists(st.lists(ALIKE | TOKENS), min_size=1),
+    st.sampled_from([1, 2]),
+    st.integers(1, 9),
+)
+def test_tokens_with_the_same_keys_are_read_as_if_they_were_read_one_by_one(X, fewest, portion):
+    def read(fewest, portion):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sklearn_hocrf._reading.attributes.FEWEST_ALIKE", fewest)
+            patch.setattr("sklearn_hocrf._reading.attributes.PORTION", portion)
+            learned = sort_vocabulary(read_attributes(X, grown := Vocabulary(), grow=True), grown)
+            known = Vocabulary({name: number for number, name in enumerate(list(learned[1])[::2])})
+            return *learned, read_attributes(X, known, grow=False)
+
+    (batch, names, of_known), expected = read(fewest, portion), read(10**9, 10**9)
+    assert (names, names.complete) == (expected[1], expected[1].complete)
+    for found, other in (batch, expected[0]), (of_known, expected[2]):
+        for name in ("offsets", "indptr", "indices", "values"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(other, name))
+
+
 @pytest.mark.parametrize(
     "token",
     [{"a": [], "b": ["x", "unseen"]}, {"b": "x", "a": 2}]
@@ -336,10 +365,11 @@ def test_tables_read_lists_and_numbers_of_all_types(token):
 @pytest.mark.parametrize(
     "wrong", [*({"a": v} for v in (np.nan, 10**400, -np.inf, None, {"a": np.nan})), [["a"]], ["a", 1]]
 )
-def test_tables_refuse_nothing_themselves(wrong):
+def test_tables_refuse_nothing_themselves(wrong, monkeypatch):
     """What is wrong is read, and named, in the other way."""
     vocabulary, rows = Vocabulary({"a": 0}), [[{"a": 1}, {"a": 2.0}], [wrong]]
-    for _ in range(2):
+    for fewest in 1, 16:
+        monkeypatch.setattr("sklearn_hocrf._reading.attributes.FEWEST_ALIKE", fewest)
         with pytest.raises((ValueError, TypeError), match="sequence 1, position 0"):
             read_attributes(rows, vocabulary, grow=False)
     nested: dict = {}

@@ -260,9 +260,9 @@ class Posterior(metaclass=ABCMeta):
 
     def refuse_impossible(self, sequences: Sequence | np.ndarray, scores: Sequence | np.ndarray) -> None:
         """Raise an error unless each sequence has a finite score: its log Z, or the score of its best labelling."""
-        bad = np.flatnonzero(~np.isfinite(scores))
-        if not len(bad):
+        if np.isfinite(scores).all():
             return
+        bad = np.flatnonzero(~np.isfinite(scores))
         first = bad[np.argmin(np.asarray(sequences)[bad])]
         sequence = int(sequences[first])
         if np.asarray(scores)[first] != -np.inf:

@@ -326,7 +326,8 @@ class Plan(SharedWork, metaclass=ABCMeta):
             length = int(self.lengths[sequences[0]])
             if 0 < length * block_row <= min(schedule.single_sequence_size, schedule.cut_size):
                 return [self._task_of_one(int(sequences[0]), length)]
-        aim = int(np.clip(self.n_tokens * self.row_size // schedule.tasks_wanted, *schedule.tile_sizes))
+        least, most = schedule.tile_sizes
+        aim = min(max(self.n_tokens * self.row_size // schedule.tasks_wanted, least), most)
         tile_size = max(aim, schedule.tile_rows * block_row)
         alone = self.lengths[sequences] * block_row > schedule.single_sequence_size
         return [*self._tasks(1, tile_size, sequences[alone]), *self._tasks(LANES, tile_size, sequences[~alone])]
