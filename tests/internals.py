@@ -38,7 +38,7 @@ from sklearn_hocrf._engine.inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._engine.inference.passes import MarginalPass
 from sklearn_hocrf._engine.inference.posterior import ImpossibleSequence, LanePosterior
 from sklearn_hocrf._engine.inference.schedule import Schedule, SharedWork, Workspace, _deal, threads_for
-from sklearn_hocrf._engine.inference.segment import AgedModel, AgedPass, AgedPlan, SegmentModel, SegmentPlan
+from sklearn_hocrf._engine.inference.segment import AgedModel, AgedPlan, SegmentModel, SegmentPlan
 from sklearn_hocrf._engine.kernels import (
     _vectors as _wide,
 )
@@ -118,7 +118,7 @@ from sklearn_hocrf._shell.warm_up import WarmUp, compiled, kernels
 from sklearn_hocrf._sklearn import names as _callbacks
 from sklearn_hocrf._sklearn.layers import model_inside
 from sklearn_hocrf._sklearn.names import Interval, Options
-from sklearn_hocrf.feature_extraction import _template_rows
+from sklearn_hocrf.feature_extraction import _string_templates, _template_rows
 from sklearn_hocrf.feature_extraction._base import fingerprints, token_numbers
 from sklearn_hocrf.feature_extraction._columns import text_column
 from sklearn_hocrf.feature_extraction._names import names_of_blocks

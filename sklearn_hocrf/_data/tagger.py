@@ -864,7 +864,7 @@ def filled_templates(templates: Sequence, columns: Sequence[Sequence[str]], styl
         offset, column, lower = macro
         texts = [text.lower() for text in columns[column]] if lower else columns[column]
         places = range(offset, offset + length)
-        known[macro] = [texts[t] if 0 <= t < length else _text_outside(t, length, style) for t in places]
+        known[macro] = [texts[t] if 0 <= t < length else text_outside(t, length, style) for t in places]
     made = []
     for form, macros in templates:
         parts = zip(*(known[macro] for macro in macros), strict=True) if macros else [()] * length
@@ -872,7 +872,7 @@ def filled_templates(templates: Sequence, columns: Sequence[Sequence[str]], styl
     return made
 
 
-def _text_outside(position, length, style):
+def text_outside(position, length, style):
     sign, distance = ("-", -position) if position < 0 else ("+", position - length + 1)
     far = style == "wapiti" and distance > 4
     return f"_{'x' if style == 'wapiti' else 'B'}{sign}{'#' if far else distance}"

@@ -121,9 +121,14 @@ class GivenNames:
         """Return feature dicts or lists of names."""
         return table.attributes
 
+    def learned(self, table) -> tuple[SequenceBatch, Vocabulary]:
+        """Return the attributes of all tokens, and their sorted names."""
+        vocabulary = Vocabulary()
+        return sort_vocabulary(read_attributes(self.tokens(table), vocabulary, grow=True), vocabulary)
+
     def learn(self, table, min_count) -> tuple[Any, tuple]:
         """Return the attributes that at least ``min_count`` tokens have, and those of all tokens as CSR arrays."""
-        batch, vocabulary = _learned(self.tokens(table))
+        batch, vocabulary = self.learned(table)
         names = np.asarray(batch.attribute_names)
         if min_count > 1:
             kept = np.bincount(batch.indices, minlength=len(names)) >= min_count
@@ -137,7 +142,7 @@ class GivenNames:
 
     def counts(self, table) -> Any:
         """Return the counts of the attributes of a part of the data."""
-        batch, vocabulary = _learned(self.tokens(table))
+        batch, vocabulary = self.learned(table)
         n_of = np.bincount(batch.indices, minlength=len(vocabulary)).tolist()
         return AttributeCounts(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)
 
@@ -155,8 +160,3 @@ class GivenNames:
         from .._sklearn.layers import TaggerFeatures  # of a file that few write
 
         return TaggerFeatures.of_names(fitted.vocabularies.names().tolist(), kept)
-
-
-def _learned(X) -> tuple[SequenceBatch, Vocabulary]:
-    vocabulary = Vocabulary()
-    return sort_vocabulary(read_attributes(X, vocabulary, grow=True), vocabulary)

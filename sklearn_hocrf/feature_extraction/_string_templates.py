@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._data.tagger import filled_templates, template_form
+from .._data.tagger import filled_templates, template_form, text_outside
+from .._reading.attributes import Vocabulary, known_batch, sort_vocabulary
 from .._reading.labels import position_name
 from ._attributes import GivenNames
 from ._columns import TokenTable, is_text, read_tokens
 from ._plan import FeaturePlan
+from ._template_rows import FEW_TOKENS
+from ._templates import Window, distinct_rows
 
 if TYPE_CHECKING:
     from .._sklearn.layers import TaggerFeatures
@@ -95,18 +99,69 @@ class StringTemplates(GivenNames):
 
     def tokens(self, table) -> list[list[list[str]]]:
         """Return the attributes of each token of each sequence, in the order of the templates; they may repeat."""
-        fields = list(table.columns)[: self.n_columns]
-        if len(fields) < self.n_columns:
-            raise ValueError(
-                f"the tokens have the columns {short(fields)}, but the templates read {self.n_columns} columns"
-            )
-        columns = [_field_texts(table, field) for field in fields]
+        columns = [column.values[column.codes].tolist() for column in self._columns(table)]
         forms = [(template_form(line.texts), line.macros) for line in self.making]
         sequences = []
         for start, stop in pairwise(table.offsets.tolist()):
             made = filled_templates(forms, [column[start:stop] for column in columns], self.style)
             sequences.append(list(map(list, zip(*made, strict=True))) if made else [[]] * (stop - start))
         return sequences
+
+    def learned(self, table) -> tuple[SequenceBatch, Vocabulary]:
+        names, ids = self._names(table)
+        indptr = np.arange(len(ids) + 1) * ids.shape[1]
+        return sort_vocabulary(SequenceBatch(table.offsets, indptr, ids.ravel(), None, len(names)), Vocabulary(names))
+
+    def rows(self, vocabularies, table) -> tuple:
+        if table.offsets[-1] <= FEW_TOKENS:
+            return super().rows(vocabularies, table)
+        names, ids = self._names(table)
+        known = np.fromiter(map(vocabularies.vocabulary.__getitem__, names), np.int32, len(names))
+        if (known < 0).all():  # what reads the texts warns
+            return super().rows(vocabularies, table)
+        indptr = np.arange(len(ids) + 1) * ids.shape[1]
+        batch = known_batch(table.offsets, indptr, known[ids.ravel()], None, vocabularies.names())
+        return batch.indptr, batch.indices, batch.values
+
+    def _names(self, table) -> tuple[dict, np.ndarray]:
+        """Return the ids of all attributes by name, and those of each token, (N, n_templates), which may repeat.
+
+        A text is made once for each distinct row of what the macros of a template read.
+        """
+        window, columns, read = Window(table.offsets), self._columns(table), {}
+        for macro in dict.fromkeys(chain.from_iterable(line.macros for line in self.making)):
+            read[macro] = self._read_by(window, columns[macro[1]], *macro[::2])
+        names: dict[str, int] = {}
+        ids = np.zeros((int(table.offsets[-1]), len(self.making)), np.int32)
+        for j, line in enumerate(self.making):
+            form, parts = template_form(line.texts), [read[macro] for macro in line.macros]
+            if not parts:
+                ids[:, j] = names.setdefault(form % (), len(names))
+                continue
+            position, _, row_of = distinct_rows([codes for codes, _ in parts], [len(texts) for _, texts in parts])
+            rows = row_of[:-1]
+            made = map(form.__mod__, zip(*(texts[codes[rows]].tolist() for codes, texts in parts), strict=True))
+            ids[:, j] = np.array([names.setdefault(text, len(names)) for text in made], np.int32)[position]
+        return names, ids
+
+    def _read_by(self, window, column, offset, is_lower) -> tuple[np.ndarray, np.ndarray]:
+        """Return the codes of what a macro reads at each token, (N,), and their texts."""
+        texts = column.values.tolist()
+        distance = -offset - window.from_begin if offset < 0 else offset - window.to_end
+        far = np.unique(distance[distance > 0])
+        codes = window.shift(column.codes, offset, 0, 0)
+        codes = np.where(distance > 0, len(texts) + np.searchsorted(far, distance), codes)
+        outside = [text_outside(d if offset > 0 else -d, 1, self.style) for d in far.tolist()]
+        return codes, np.array([*(map(str.lower, texts) if is_lower else texts), *outside], dtype=object)
+
+    def _columns(self, table) -> list:
+        """Return the columns that the templates read, or raise if a token has none of their texts."""
+        fields = list(table.columns)[: self.n_columns]
+        if len(fields) < self.n_columns:
+            raise ValueError(
+                f"the tokens have the columns {short(fields)}, but the templates read {self.n_columns} columns"
+            )
+        return [_text_column(table, field) for field in fields]
 
 
 def read_template_lines(path: str | PathLike[str], style: str) -> list[str]:
@@ -151,15 +206,15 @@ def _parsed_line(text: str) -> TemplateLine:
     return TemplateLine(orders, [*texts, text[last:]], macros, text)
 
 
-def _field_texts(table: TokenTable, field) -> list[str]:
-    """Return the texts of a column, or raise if a token has none."""
+def _text_column(table: TokenTable, field) -> Any:
+    """Return a column of texts, or raise if a token has none."""
     column: Any = table.columns[field]
     if not is_text(column):
         raise TypeError(f"templates of CRF++ and Wapiti read texts, but the field {short(field)} holds numbers")
     if (column.codes < 0).any():
         where = position_name(table.offsets, int(np.argmin(column.codes)))
         raise ValueError(f"{where}: the field {short(field)} is missing, which the templates read")
-    return column.values[column.codes].tolist()
+    return column
 
 
 def are_strings(templates) -> bool:

@@ -149,16 +149,9 @@ class TemplateVocabulary:
     def learn(self, columns, min_count=1) -> np.ndarray:
         """Collect the rows of codes that occur ``min_count`` times; return what :meth:`lookup` returns for all.
 
-        ``columns`` has an int32 array of shape (N,) for each pair, -1 where a value is missing. Columns are joined two
-        at a time, so that no key is larger than an int64.
+        ``columns`` has an int32 array of shape (N,) for each pair, -1 where a value is missing.
         """
-        position = columns[0].astype(np.int64)
-        for column, table in zip(columns[1:], self.tables[1:], strict=True):
-            key = np.append(_joined(position, column, table.n_codes), -1)
-            position = np.unique(key, return_inverse=True)[1][:-1] - 1
-        n_of = np.bincount(position + 1, minlength=1)[1:]
-        row_of = np.zeros(len(n_of) + 1, dtype=np.int64)
-        row_of[position] = np.arange(len(position))  # its last element is of no attribute
+        position, n_of, row_of = distinct_rows(columns, [table.n_codes for table in self.tables])
         kept = np.flatnonzero(n_of >= min_count)
         self.codes = [column[row_of[kept]] for column in columns]
         ids = np.full(len(n_of) + 1, -1, dtype=np.int32)
@@ -189,6 +182,22 @@ class TemplateVocabulary:
         cells = (values[code].tolist() for values, code in zip(texts, self.codes, strict=True))
         rows = ([text for text in row if text is not None] for row in zip(*cells, strict=True))
         return np.array([f"{head}={'|'.join(row)}" if row else head for row in rows], dtype=object)
+
+
+def distinct_rows(columns, n_codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which of the distinct rows of codes each row is, (N,); how many are the same, and the last one of them.
+
+    Rows with a code of -1 are none, -1. Columns are joined two at a time, so that no key is larger than an int64. Of
+    one column the distinct rows are all codes up to the highest one, and those that do not occur have 0 for a row.
+    """
+    position = columns[0].astype(np.int64)
+    for column, n in zip(columns[1:], n_codes[1:], strict=True):
+        key = np.append(_joined(position, column, n), -1)
+        position = np.unique(key, return_inverse=True)[1][:-1] - 1
+    n_of = np.bincount(position + 1, minlength=1)[1:]
+    row_of = np.zeros(len(n_of) + 1, dtype=np.int64)
+    row_of[position] = np.arange(len(position))  # its last element is of no attribute
+    return position, n_of, row_of
 
 
 def _joined(position, column, n_codes) -> np.ndarray:

@@ -103,6 +103,9 @@ class WindowFeatures(  # type: ignore[call-arg]
         """
         for function in self.functions:
             check_choice("functions", function, FUNCTIONS)
+        repeated = [function for function in FUNCTIONS if list(self.functions).count(function) > 1]
+        if repeated:  # two columns would have the same name
+            raise ValueError(f"functions must be distinct, but {repeated[0]!r} occurs twice")
         self._names = self._read(X, reset=True)[0].names
         return self
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._data.batch import SequenceBatch
-from .._data.checks import check_choice
+from .._data.checks import check_choice, short
 from .._data.messages import visible
 from .._estimator.answers.fitted import FittedModel
 from .._reading.label_sequences import read_segmentations, segment_lists
@@ -95,6 +96,9 @@ class SequenceDisplay:
     ) -> None:
         self.n_tokens, self.segments, self.true_segments = n_tokens, segments, true_segments
         self.labels, self.times = list(labels), _checked_times(times, n_tokens)
+        repeated = [label for i, label in enumerate(self.labels) if label in self.labels[:i]]
+        if repeated:
+            raise ValueError(f"labels contain {short(repeated[0])} twice: one label for each column of probabilities")
         self.probabilities = None if probabilities is None else np.asarray(probabilities, dtype=np.float64)
         if self.probabilities is not None and self.probabilities.shape != (n_tokens, len(self.labels)):
             raise ValueError(
@@ -110,6 +114,9 @@ class SequenceDisplay:
         last = max((stop for _, stop, _ in shown), default=0)
         if last > n_tokens:
             raise ValueError(f"a segment ends at {last}, but the sequence has {n_tokens} tokens")
+        for start, stop, label in shown:
+            if not 0 <= start < stop:
+                raise ValueError(f"({start}, {stop}, {short(label)}) is no segment: start must be in [0, stop)")
         self.colors = color_map([*self.labels, *sorted({label for *_, label in shown}, key=str)])
 
     @classmethod
@@ -297,8 +304,10 @@ class SequenceDisplay:
 
     def _edges(self) -> np.ndarray:
         """Return where tokens begin, and where the last one ends."""
-        if self.times is None or self.n_tokens == 1:
-            return np.arange(self.n_tokens + 1) if self.times is None else np.append(self.times, self.times + 1)
+        if self.times is None:
+            return np.arange(self.n_tokens + 1)
+        if self.n_tokens == 1:
+            return np.append(self.times, self.times + (timedelta(days=1) if self.times.dtype == object else 1))
         return np.append(self.times, 2 * (self.times[-1:] - self.times[-2:-1]) + self.times[-2:-1])
 
     def _plot_signals(self, edges: np.ndarray, tokens: range) -> dict[float, str]:
@@ -380,6 +389,8 @@ def _checked_times(times: ArrayLike | None, n_tokens: int) -> np.ndarray | None:
     array = np.asarray(times)
     if array.shape != (n_tokens,):
         raise ValueError(f"times have the shape {array.shape}, but the sequence has {n_tokens} tokens")
+    if array.dtype.kind in "biuf":  # differences of small integers would overflow
+        array = np.array(finite_numbers(array, n_tokens, "times", f"the sequence has {n_tokens} tokens"))
     late = np.flatnonzero(~(array[1:] > array[:-1]))
     if len(late):
         t = int(late[0]) + 1

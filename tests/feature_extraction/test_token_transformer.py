@@ -483,7 +483,13 @@ def test_forms_of_windows():
 
 
 def test_windows_refuse():
-    for wrong in ({"before": -1}, {"after": 1.5}, {"functions": "mean"}, {"functions": ["median"]}):
+    for wrong in (
+        {"before": -1},
+        {"after": 1.5},
+        {"functions": "mean"},
+        {"functions": ["median"]},
+        {"functions": ["std", "std"]},
+    ):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))}.* must be"):
             WindowFeatures(**wrong).fit(cut(ROWS))
     with pytest.raises(ValueError, match="contains NaN"):

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from internals import (
     SEGMENTS,
     UNLIMITED,
     AgedModel,
+    AgedPlan,
     ChainModel,
     ImpossibleSequence,
     NegativeLogLikelihood,
@@ -188,10 +190,12 @@ def test_every_answer_equals_enumeration(kind, data):
     check_every_answer(data, SEGMENT_KINDS[kind], to_segment_model)
 
 
+@pytest.mark.parametrize("least_ages", [0, INF])
 @pytest.mark.parametrize("kind", AGED_KINDS)
 @given(data=st.data())
-def test_every_answer_by_ages_equals_enumeration(kind, data):
-    check_every_answer(data, AGED_KINDS[kind], to_aged_model)
+def test_every_answer_by_ages_equals_enumeration(kind, least_ages, data):
+    with mock.patch.object(AgedPlan, "least_ages", least_ages):  # whether sums are by passes with tails
+        check_every_answer(data, AGED_KINDS[kind], to_aged_model)
 
 
 def check_every_answer(data, cases, to_model):
@@ -333,9 +337,11 @@ def check_objective(case, model, layout, objective, w, weight):
 
 
 @every_feature
+@pytest.mark.parametrize("least_ages", [0, INF])
 @pytest.mark.parametrize(("orders", "repeats"), [("order_0", True), ("conjoined", False)])
-def test_every_feature_kind_equals_enumeration(features, orders, repeats):
+def test_every_feature_kind_equals_enumeration(features, orders, repeats, least_ages, monkeypatch):
     """Each channel, kind of length feature and feature of whole segments by itself, with a fixed model."""
+    monkeypatch.setattr(AgedPlan, "least_ages", least_ages)
     rng = np.random.default_rng(3)
     patterns = random_patterns(rng, 2, [2] * 4 + [3] * 3, repeats)
     case = random_segment_case(

@@ -2,16 +2,18 @@
 
 import ast
 import re
+import warnings
 from array import array
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import Vocabulary, read_attributes, sort_vocabulary
+from internals import Vocabulary, _string_templates, read_attributes, sort_vocabulary
 from refusals import refusals
 from scipy import sparse
 from sklearn.base import clone
@@ -220,6 +222,23 @@ def test_strings_of_wapiti(templates, sequence):
     if all(len(template) == 1 for template in templates):
         return
     assert names_of(templates, sequence) == plain(templates, sequence, wapiti("-"), wapiti("+"))
+
+
+TEMPLATE = st.builds(str.__add__, st.sampled_from("UB*"), BODY.filter(bool))
+
+
+@given(st.lists(TEMPLATE, min_size=1, max_size=4), st.lists(SEQUENCE, min_size=2, max_size=4))
+def test_strings_made_once_for_equal_places(templates, sequences):
+    extractor = SequenceFeatureExtractor(templates).fit(sequences[:-1])
+    found = []
+    for few_tokens in 0, 1000:
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            mock.patch.object(_string_templates, "FEW_TOKENS", few_tokens),
+        ):
+            batch = extractor.transform(sequences[1:])
+        found.append((batch.toarray().tolist(), [str(warning.message) for warning in caught]))
+    assert found[0] == found[1]
 
 
 def test_equal_strings_are_one_feature():

@@ -1,6 +1,7 @@
 """Recordings of sensors as a user of scikit-learn takes them: pipeline, search, picture."""
 
 import sys
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -136,6 +137,21 @@ def test_times(fitted, pyplot):
             SequenceDisplay.from_estimator(fitted, x, times=wrong)
     with pytest.raises(ValueError, match="^times must ascend, but that of position 3 is 1.0, after 2.0"):
         SequenceDisplay.from_predictions(["a"] * 4, times=[0.0, 1.0, 2.0, 1.0])
+    with pytest.raises(ValueError, match="^times has the number inf at position 1, which is not finite"):
+        SequenceDisplay.from_predictions(["a"] * 2, times=[0.0, np.inf])
+    small = SequenceDisplay.from_predictions(["a"] * 2, times=np.array([100, 250], np.uint8))
+    assert small.ax_.get_xlim() == (100, 400)
+    for time in (datetime(2026, 1, 1), np.datetime64("2026-01-01")):
+        one = SequenceDisplay.from_predictions(["a"], times=[time])
+        assert np.diff(one.ax_.get_xlim()) == 1.0
+
+
+def test_segments_and_labels_are_checked():
+    for wrong in (-1, 2, "x"), (1, 1, "x"):
+        with pytest.raises(ValueError, match=r"'x'\) is no segment: start must be in \[0, stop\)"):
+            SequenceDisplay(3, [(0, 1, "x")], [wrong])
+    with pytest.raises(ValueError, match="^labels contain 'b' twice"):
+        SequenceDisplay(1, [], probabilities=[[0.5, 0.25, 0.25]], labels=["a", "b", "b"])
 
 
 def test_probabilities_of_tags_are_added_up(pyplot):

@@ -12,8 +12,9 @@ segments are.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, ClassVar, Self
@@ -24,13 +25,14 @@ from ..._data.arrays import cached_property, freeze
 from ..._data.batch import SequenceBatch
 from ..._data.segments import END_OF_SEGMENT, Channel, Mask, Segments, sorted_segments, token_labels
 from ..kernels import _vectors, choices, segment, segment_scores
+from ..kernels._vectors import LANES
 from ..kernels.tag_segments import Tags
-from ..structure.segment_ages import AgedLayout, aged
-from ..structure.segment_layout import CandidateFeatures, SegmentLayout
+from ..structure.segment_ages import AgedLayout, aged, tails
+from ..structure.segment_layout import CandidateFeatures, LengthEntries, SegmentIndex, SegmentLayout
 from .chain import ChainDecodePass, ChainPass, ChainPlan
 from .model import Model
 from .passes import BasePass, DecodePass, MarginalPass
-from .posterior import LanePosterior, by_first_token
+from .posterior import Expectations, LanePosterior, by_first_token
 from .schedule import Plan, Schedule, Task, Tile, lanes_of
 
 
@@ -38,6 +40,7 @@ class SegmentPlan(Plan):
     """Plan of a batch, for semi-Markov CRFs of one layout, with the features of its segments for kernels."""
 
     layout: SegmentLayout
+    has_tails = False  # whether cells beyond the highest lengths are of tokens
 
     default_schedule = Schedule(
         tile_sizes=(1 << 17, 1 << 17),  # 1 MiB of doubles
@@ -50,13 +53,16 @@ class SegmentPlan(Plan):
     def _read(self) -> None:
         layout, batch = self.layout, self.batch
         self.candidates = layout.candidate_features(batch)
-        tables = layout.length_tables(int(batch.lengths.max(initial=0)))
-        self.segment_index, self.scored_parts, self.length_entries = tables
+        index, self.scored_parts, entries = layout.length_tables(int(batch.lengths.max(initial=0)))
         self.shortest = freeze(np.empty(0) if layout.shortest is None else layout.shortest, np.int64)
-        self.n_spans, self.n_cells = len(self.segment_index.span_arc), self.segment_index.n_cells
-        self.n_counted_lengths = self.n_cells if len(self.length_entries.cell) else 0
-        n_states = layout.automaton.n_states
-        self.row_size = 3 * n_states + 2 * self.n_spans + layout.pairs.n_columns + self.n_varying + self.n_cells
+        self._size(index, entries, 3 * layout.automaton.n_states)
+
+    def _size(self, index: SegmentIndex, entries: LengthEntries, of_states: int) -> None:
+        """Set the tables of segment scores, and the sizes that follow; ``of_states`` is that of tables of states."""
+        self.segment_index, self.length_entries = index, entries
+        self.n_varying, self.n_spans, self.n_cells = self.layout.n_varying, len(index.span_arc), index.n_cells
+        self.n_counted_lengths = self.n_cells if len(entries.cell) else 0
+        self.row_size = of_states + 2 * self.n_spans + self.layout.pairs.n_columns + self.n_varying + self.n_cells
         self.work_per_token = 4 * self.row_size
 
     @cached_property
@@ -131,7 +137,7 @@ class _SegmentBasePass(BasePass):
             automaton.n_states + len(network.starts) - 1,
             automaton.n_arcs + len(network.back_starts) - 1,
             self.plan.n_varying,
-            automaton.n_states,
+            automaton.n_states * (3 if self.plan.has_tails else 1),
             n_longest + 1,
             self.plan.n_spans * n_longest,
         )
@@ -156,6 +162,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         sizes |= {"begin": layout.automaton.n_states, "span_begin": plan.n_spans}
         tables = [self._pass_table(name, tile, size) for name, size in sizes.items()]
         tables += [self._alpha(tile), *self._scales(tile), *self._reach_tables(tile)]
+        tables.append(self._pass_table("tail", tile, layout.automaton.n_states if plan.has_tails else 0))
         return segment.SegmentTables._make(tables)
 
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
@@ -298,6 +305,7 @@ class AgedPlan(SegmentPlan):
 
     default_schedule = ChainPlan.default_schedule
     allowed: np.ndarray | None = None  # (N, M) bool   aged labels that tokens may have; None: all
+    least_ages = 6  # of a state, on average, for passes with tails: with fewer, those of the chain take less time
 
     def _read(self) -> None:
         layout, self.aged = self.layout, aged(self.layout)
@@ -312,8 +320,40 @@ class AgedPlan(SegmentPlan):
 
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> Self:
         plan = super().masked(mask, may_be_impossible)
+        if plan.mask is not None or may_be_impossible:
+            plan.tailed = None
         plan.allowed = None if plan.mask is None else self.aged.allowed(plan.mask)
         return plan
+
+    def part(self, sequences: np.ndarray) -> Self:
+        plan = super().part(sequences)
+        plan.tailed = self.tailed and self.tailed.part(sequences)
+        return plan
+
+    def without_dense_table(self) -> Self:
+        plan = super().without_dense_table()
+        plan.tailed = None
+        return plan
+
+    @cached_property
+    def tailed(self) -> Self | None:
+        """The plan of the same work by passes over borders, with tails; None where those of the chain take less."""
+        n_states, chain_states = self.layout.automaton.n_states, self.aged.automaton.n_states
+        tables = self.layout.derived(tails) if chain_states > self.least_ages * n_states else None
+        if tables is None:
+            return None
+        plan = copy.copy(self)
+        plan._take_tails(*tables)
+        is_small = int(self.lengths.max(initial=0)) * LANES * plan.row_size <= ChainPlan.default_schedule.cut_size
+        return plan if is_small else None  # the chain cuts sequences, and so needs less memory
+
+    def _take_tails(self, index: SegmentIndex, entries: LengthEntries) -> None:
+        """Become the plan of passes with tails."""
+        self.tailed, self.has_tails, self.scored_parts, self.shortest = None, True, None, freeze(np.empty(0), np.int64)
+        self.length_weights = np.unique(entries.weight, return_inverse=True)
+        self._size(index, entries, 4 * self.layout.automaton.n_states)
+        self.schedule = replace(self.schedule, cut_size=math.inf)
+        self._deal_out()
 
 
 class _AgedBasePass(BasePass):
@@ -372,6 +412,25 @@ class AgedPosterior(SegmentPosterior):
     """The posterior of a semi-Markov CRF of any length; its labellings are :class:`Segments`."""
 
     pass_class, decode_pass_class = AgedPass, AgedDecodePass
+
+    def log_z(self) -> np.ndarray:
+        return self._ask(LanePosterior.log_z)
+
+    def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._ask(LanePosterior.log_z_and_slope, direction)
+
+    def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
+        return self._ask(LanePosterior.expectations, sequence_weight)
+
+    def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
+        return self._ask(LanePosterior.hessian_vector_product, direction, sequence_weight)
+
+    def _ask(self, question: Callable, *arguments: Any) -> Any:
+        """Return the answer to a question about sums, by passes with tails where the plan has them."""
+        plan, model, posterior = self.plan.tailed, self.model, self
+        if plan is not None and self.shift is None:
+            posterior = SegmentModel(model.layout, model.weights, model.dense_table, model.schedule).on(plan)
+        return question(posterior, *arguments)
 
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
         return LanePosterior.segment_marginals(self, threshold, self.plan.aged.tags())

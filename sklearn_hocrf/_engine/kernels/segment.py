@@ -15,6 +15,9 @@ Arcs with suffix patterns of two or more labels that have their own scores for t
 out of ``begin`` and summed separately (20), with their own factor for each length. Equations are those of
 docs/develop/theory.md, where F is ``begin`` and G is ``reach``.
 
+If the segments of a label have no highest length, the masses of those that have reached ``index.longest`` are its
+*tail* (40), in which each further token multiplies by one number, rho; the cell of the tail contains its score.
+
 Each alpha(v) is scaled to a total of 1. A segment spans several borders, so the logarithms of the scales between its
 ends are included in its score before exp is taken, and so is the highest score of the row. Lanes in which anything
 structurally reachable leaves the range of floating point numbers are reported as *suspect* and processed again, by the
@@ -80,6 +83,7 @@ class SegmentTables(NamedTuple):
     inverse: np.ndarray  # (R, W)   1 / total of the alpha of each row
     reach: np.ndarray  # (R * P, W)   overwritten by the backward pass
     span_reach: np.ndarray  # (R * H, W)   overwritten by the backward pass
+    tail: np.ndarray  # (R * P, W), or (0, W) without tails
 
 
 class SegmentScratch(NamedTuple):
@@ -88,7 +92,7 @@ class SegmentScratch(NamedTuple):
     values: np.ndarray  # (P + I, W)
     adjoints: np.ndarray  # (A + J + P, W)
     varying: np.ndarray  # (Q, W)
-    states: np.ndarray  # (P, W)
+    states: np.ndarray  # (P, W), or (3 P, W) with tails
     between: np.ndarray  # (D + 1, W)
     sums: np.ndarray  # (H * D, W)
 
@@ -105,7 +109,7 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
     """
     n_states, n_lanes, n_columns = len(weighted_arcs.fail), tile.length.shape[1], len(tables.scores) // tile.rows[-1]
     scores, varying, varying_log = tables.scores, tables.varying, scratch.varying
-    alpha, inverse, last_begin = tables.alpha, tables.inverse, scratch.states
+    alpha, inverse, tail, last_begin = tables.alpha, tables.inverse, tables.tail, scratch.states
     marks = np.zeros((4, alpha.shape[1]))  # rows ALIVE, TOTAL, LOW, SHIFT
     zero = fill(0.0, lane_kind)
     for block in range(len(tile.length)):
@@ -125,7 +129,7 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
             )
             low = _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             # the segments that end with the token: x, and alpha from span arcs (20) and from all others (19)
-            _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
+            _exponentiate_cells(lane_kind, index, scratch, tables, row, position, weighted_arcs.log_shift, marks)
             for state in range(n_states):
                 store(alpha, after + state, zero)
             if masked:
@@ -147,6 +151,8 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
             scale = load(inverse, row, lane_kind)
             for state in range(n_states):
                 store(alpha, after + state, multiply(load(alpha, after + state, lane_kind), scale))
+            for slot in range(row * n_states, (row + 1) * n_states if len(tail) else 0):
+                store(tail, slot, multiply(load(tail, slot, lane_kind), scale))
         for lane in range(n_lanes):
             if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
                 _drop_lane(weighted_arcs, index, tile, tables, block, lane)
@@ -199,8 +205,11 @@ def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, posit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks):
-    """Turn the labels' cells of a row into xi(u, v, y), up to the scales within each segment and a shift of the row."""
+def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, log_shift, marks):
+    """Turn the labels' cells of a row into xi(u, v, y), up to the scales within each segment and a shift of the row.
+
+    Those of tails become rho: no arc begins there, so ``log_shift``, which is taken out of arcs, is taken out here.
+    """
     cells, between, log_total = tables.cells, scratch.between, tables.log_total
     n_labels, n_cells = len(index.first_state) - 1, index.first_cell[-1]
     longest = min(len(between), position + 2) - 1
@@ -217,6 +226,11 @@ def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
             score = add(load(cells, first + d, lane_kind), load(between, d, lane_kind))
             store(cells, first + d, score)
             shift = largest(score, shift)
+        if index.tail[label] >= 0:
+            cell = row * n_cells + index.first_cell[index.tail[label]]
+            score = add(load(cells, cell, lane_kind), fill(-log_shift, lane_kind))
+            store(cells, cell, score)
+            shift = largest(score, shift)
     store(marks, SHIFT, shift)
     lives, minus_shift = load(marks, ALIVE, lane_kind), multiply(minus, shift)
     for label in range(n_labels):
@@ -225,6 +239,11 @@ def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, marks)
             score = load(cells, first + d, lane_kind)
             weight = multiply(lives, exp(largest(add(score, minus_shift), lowest_safe)))
             store(cells, first + d, where_positive(add(score, huge), weight, zero))
+        if index.tail[label] >= 0:
+            cell = row * n_cells + index.first_cell[index.tail[label]]
+            score = load(cells, cell, lane_kind)
+            weight = multiply(lives, exp(largest(add(score, minus_shift), lowest_safe)))
+            store(cells, cell, where_positive(add(score, huge), weight, zero))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -287,21 +306,45 @@ def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
     longest, infinite = min(len(scratch.between) - 1, position + 1), fill(np.inf, lane_kind)
     total = fill(0.0, lane_kind)
     for label in range(len(index.first_state) - 1):
-        first = row * n_cells + index.first_cell[label] - 1
-        within = fill(float(index.longest[label] - position) - 0.5, lane_kind)
+        first, has_tail = row * n_cells + index.first_cell[label] - 1, index.tail[label] >= 0
+        within = fill(HUGE if has_tail else float(index.longest[label] - position) - 0.5, lane_kind)
         # lengths outside, states inside: the states of a label are neighbours in memory
-        for d in range(1, min(index.longest[label], longest) + 1):
+        for d in range(1, min(index.longest[label] - has_tail, longest) + 1):
             weighted, start = load(cells, first + d, lane_kind), (row + 1 - d) * n_states
             for state in range(index.first_state[label], index.first_state[label + 1]):
                 mass = load(alpha, after + state, lane_kind)
                 begun = load(begin, start + state, lane_kind)
                 store(alpha, after + state, multiply_add(begun, weighted, mass))
+        if has_tail:
+            low = _go_on(lane_kind, index, tables, row, position, after, label, low)
         for state in range(index.first_state[label], index.first_state[label + 1]):
             mass = load(alpha, after + state, lane_kind)
             total = add(total, mass)
             reachable = add(load(last_begin, state, lane_kind), within)
             low = smallest(where_positive(reachable, mass, infinite), low)
     return total, low
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _go_on(lane_kind, index, tables, row, position, after, label, low):
+    """Compute the tail of a label, and add it to alpha (40); return ``low`` or its smallest reachable value."""
+    cells, begin, alpha, tail = tables.cells, tables.begin, tables.alpha, tables.tail
+    n_states, first, d = index.first_state[-1], row * index.first_cell[-1], index.longest[label]
+    zero, infinite = fill(0.0, lane_kind), fill(np.inf, lane_kind)
+    if position + 1 < d:
+        for state in range(index.first_state[label], index.first_state[label + 1]):
+            store(tail, row * n_states + state, zero)
+        return low
+    weighted = load(cells, first + index.first_cell[label] + d - 1, lane_kind)
+    on = load(cells, first + index.first_cell[index.tail[label]], lane_kind)
+    for state in range(index.first_state[label], index.first_state[label + 1]):
+        begun = load(begin, (row + 1 - d) * n_states + state, lane_kind)
+        before = load(tail, (row - 1) * n_states + state, lane_kind) if position >= d else zero
+        mass = multiply_add(begun, weighted, multiply(before, on))
+        low = smallest(where_positive(add(begun, before), mass, infinite), low)
+        store(tail, row * n_states + state, mass)
+        store(alpha, after + state, add(load(alpha, after + state, lane_kind), mass))
+    return low
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -338,11 +381,14 @@ def _drop_lane(weighted_arcs, index, tile, tables, block, lane):
     n_states, n_spans, n_lanes = len(weighted_arcs.fail), len(index.span_arc), tile.length.shape[1]
     first_row, stop_row = tile.rows[block], tile.rows[block + 1]
     alpha, begin, span_begin, inverse = tables.alpha, tables.begin, tables.span_begin, tables.inverse
+    tail = tables.tail
     for column in range(lane, alpha.shape[1], n_lanes):  # slices would take much longer to compile
         for slot in range((first_row + block) * n_states, (stop_row + block + 1) * n_states):
             alpha[slot, column] = 0.0
         for slot in range(first_row * n_states, stop_row * n_states):
             begin[slot, column] = 0.0
+            if len(tail):
+                tail[slot, column] = 0.0
         for slot in range(first_row * n_spans, stop_row * n_spans):
             span_begin[slot, column] = 0.0
         for row in range(first_row, stop_row):
@@ -390,6 +436,8 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
                 store(span_reach, row * n_spans + span, zero)
         for state in range(n_states):
             store(adjoints, first_beta + state, zero)
+        for slot in range(2 * n_states, len(ends)):
+            store(ends, slot, zero)
         for row in range(tile.rows[block + 1] - 1, first_row - 1, -1):
             position, before = row - first_row, (row + block) * n_states
             for lane in range(n_lanes):
@@ -406,6 +454,8 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
             # the segments that end with the token: reach (21), and their probabilities (23)
             _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
+            if len(tables.tail):
+                _reach_tails(lane_kind, index, scratch, tables, row, position, scale)
             _reach_states(lane_kind, index, scratch, tables, row, position)
             _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
             # the border before the token: m = S alpha (18), marginals of arcs (22), beta = S^T b (21)
@@ -437,6 +487,34 @@ def _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _reach_tails(lane_kind, index, scratch, tables, row, position, scale):
+    """Compute the adjoints of tails, and turn their cells into probabilities (41).
+
+    ``scratch.states`` : (3 P, W)   the adjoints of what ends at the border in; those of tails there, and of the tails
+        at the border before, out; the latter of the border after in
+    """
+    cells, tail, ends = tables.cells, tables.tail, scratch.states
+    n_states, first = index.first_state[-1], row * index.first_cell[-1]
+    zero = fill(0.0, lane_kind)
+    for label in range(len(index.first_state) - 1):
+        if index.tail[label] < 0:
+            continue
+        cell, used = first + index.first_cell[index.tail[label]], zero
+        on = load(cells, cell, lane_kind)
+        for state in range(index.first_state[label], index.first_state[label + 1]):
+            # the adjoint of a tail that nothing reaches is not used, and may be infinite
+            mass = load(tail, row * n_states + state, lane_kind)
+            later = where_positive(mass, load(ends, 2 * n_states + state, lane_kind), zero)
+            end = multiply_add(later, scale, load(ends, state, lane_kind))
+            onward = multiply(on, end)
+            if position > 0:
+                used = multiply_add(load(tail, (row - 1) * n_states + state, lane_kind), onward, used)
+            store(ends, n_states + state, end)
+            store(ends, 2 * n_states + state, onward)
+        store(cells, cell, used)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _reach_states(lane_kind, index, scratch, tables, row, position):
     """Add x beta to reach (21), and turn the labels' cells into probabilities, without span arcs (23)."""
     cells, begin, reach, ends = tables.cells, tables.begin, tables.reach, scratch.states
@@ -447,8 +525,9 @@ def _reach_states(lane_kind, index, scratch, tables, row, position):
         for d in range(1, min(index.longest[label], longest) + 1):
             weighted = load(cells, first + d, lane_kind)
             start, inside = (row + 1 - d) * n_states, fill(0.0, lane_kind)
+            adjoint = n_states if index.tail[label] >= 0 and d == index.longest[label] else 0
             for state in range(index.first_state[label], index.first_state[label + 1]):
-                end = load(ends, state, lane_kind)
+                end = load(ends, adjoint + state, lane_kind)
                 inside = multiply_add(load(begin, start + state, lane_kind), end, inside)
                 store(reach, start + state, multiply_add(weighted, end, load(reach, start + state, lane_kind)))
             store(cells, first + d, multiply(weighted, inside))

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._data.arrays import freeze, freeze_all, group_offsets, joined_ranges, offsets_of
-from ..._data.segments import BEGIN, FROM_START, NO_LIMIT, RANGE, WHOLE, Channel, LengthBlock, Mask
+from ..._data.segments import BAG, BEGIN, FROM_START, NO_LIMIT, RANGE, WHOLE, Channel, LengthBlock, Mask
 from ..kernels.tag_segments import Tags
 from .automaton import PatternAutomaton
-from .segment_layout import LengthEntries, SegmentLayout
+from .segment_layout import LengthEntries, SegmentIndex, SegmentLayout
 from .sum_network import build_sum_network
 from .weighted_arcs import ArcLayout, CompiledPatterns, arc_structure
 
@@ -119,6 +119,43 @@ def _pairs_of_lengths(layout: SegmentLayout) -> list[tuple[LengthBlock, int, int
 def aged(layout: SegmentLayout) -> AgedLayout:
     """Return the aged layout of a layout, which keeps it."""
     return layout.derived(AgedLayout)
+
+
+def tails(layout: SegmentLayout) -> tuple[SegmentIndex, LengthEntries] | None:
+    """Return the index of segment scores, and the entries of lengths, if all longer segments are tails.
+
+    The cells of a label without a limit are those of lengths up to its highest age but one, from which on each token
+    adds the same to the score, and that of such a token. None where the score of a token is not a sum over columns of
+    the token itself, and where more than the label depends on the length.
+    """
+    own, index = aged(layout), layout.segment_index(MOST_AGES)
+    labels = np.flatnonzero(layout.longest == NO_LIMIT)
+    last = np.zeros(layout.automaton.n_labels, np.int64)
+    last[own.label] = np.arange(len(own.label))  # the highest age of each label comes last
+    columns = last[labels]
+    links, starts = own.links, own.links.starts
+    items = joined_ranges(starts[columns], starts[columns + 1])
+    if len(index.span_arc) or layout.parts.n_parts or links.shift[items].any() or (links.sign[items] < 0).any():
+        return None
+    tail, longest = index.tail.copy(), index.longest.copy()
+    tail[labels] = len(longest) + np.arange(len(labels))
+    longest[labels] = own.age[columns] - 1
+    longest = np.append(longest, np.ones(len(labels), np.int64))
+    members = np.append(index.member_starts, index.member_starts[-1] + np.cumsum(np.diff(starts)[columns]))
+    longest, first_cell, member_starts = freeze_all((longest, offsets_of(longest), members), np.int64)
+    index = index._replace(
+        longest=longest,
+        first_cell=first_cell,
+        tail=freeze(tail, np.int32),
+        member_starts=member_starts,
+        member_column=freeze(np.append(index.member_column, links.column[items]), np.int32),
+        member_channel=freeze(np.concatenate([index.member_channel, np.tile(BAG, (len(items), 1))]), np.int32),
+    )
+    entries, later = layout.length_entries(index), own.length_entries
+    chosen = np.flatnonzero(np.isin(later.cell, columns))
+    cells = first_cell[tail[labels]][np.searchsorted(columns, later.cell[chosen])]
+    both = zip(entries, (cells, later.weight[chosen], later.value[chosen]), strict=True)
+    return index, LengthEntries(*map(np.concatenate, both))
 
 
 class AgedLayout(ArcLayout):

@@ -65,7 +65,7 @@ class SegmentIndex(NamedTuple):
 
     longest: np.ndarray  # (K,) int64   highest length
     first_cell: np.ndarray  # (K + 1,) int64
-    scored_label: np.ndarray  # int32   last label of scored patterns; parts have none
+    tail: np.ndarray  # (L,) int32   the scored pattern of a token beyond the highest length, or -1: none is possible
     first_state: np.ndarray  # (L + 1,) int64   range of the states that end with each label
     member_starts: np.ndarray  # (K + 1,) int64
     member_column: np.ndarray  # (H,) int32
@@ -224,10 +224,10 @@ class SegmentLayout(WeightLayout):
         states = np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1
         starts = np.searchsorted(column_scored[members], np.arange(len(scored) + 1))
         longest, first_cell, states, starts = freeze_all((longest, np.empty(0), states, starts), np.int64)
-        ids = scored_label, members, channels[members], column_scored
+        ids = np.full(n_labels, -1), members, channels[members], column_scored
         spans = arc_span, span_arc, span_suffix, scored_of_arc[span_arc]
-        scored_label, *columns = freeze_all((*ids, *spans), np.int32)
-        return SegmentIndex(longest, first_cell, scored_label, states, starts, *columns)
+        tail, *columns = freeze_all((*ids, *spans), np.int32)
+        return SegmentIndex(longest, first_cell, tail, states, starts, *columns)
 
     def scored_parts(self, index: SegmentIndex) -> PartLinks:
         """Return the parts of labels by scored pattern."""

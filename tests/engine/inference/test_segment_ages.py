@@ -16,7 +16,9 @@ from internals import (
     INSIDE,
     SEGMENTS,
     UNLIMITED,
-    AgedPass,
+    AgedPlan,
+    LengthBlock,
+    MarginalPass,
     SegmentModel,
     aged,
     recursion_of,
@@ -29,6 +31,15 @@ from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFe
 INF = math.inf
 WORDS = [list(line) for line in ("aabbbbca", "ccccab", "b", "bbbbaac", "abc")]
 LABELS = [list(line) for line in ("xxyyyyzx", "zzzzxy", "y", "yyyyxxz", "xxz")]
+
+
+@pytest.fixture
+def tails(request, monkeypatch):
+    """Sums are by passes with tails, however few ages there are; or never."""
+    monkeypatch.setattr(AgedPlan, "least_ages", 0 if request.param else INF)
+
+
+with_and_without_tails = pytest.mark.parametrize("tails", [True, False], indirect=True)
 
 
 def recursion(model):
@@ -73,8 +84,9 @@ def test_it_is_the_chain_of_segment_histories(order):
     np.testing.assert_allclose(*scores, rtol=1e-10)
 
 
+@with_and_without_tails
 @pytest.mark.parametrize("scheme", ["runs", "segments"])
-def test_the_optimum_is_that_of_a_limit_no_sequence_reaches(scheme):
+def test_the_optimum_is_that_of_a_limit_no_sequence_reaches(scheme, tails):
     steps = (
         SequenceFeatureExtractor([("w", 0), ("w", 1)]),
         SegmentFeatureExtractor(begin=True, end=True, inside=True, tags="bigrams", length="capped", max_length=3),
@@ -91,7 +103,8 @@ def test_the_optimum_is_that_of_a_limit_no_sequence_reaches(scheme):
     np.testing.assert_allclose(ours.pattern_coef_, theirs.pattern_coef_, atol=1e-5)
 
 
-def test_long_sequences_equal_a_dynamic_program():
+@with_and_without_tails
+def test_long_sequences_equal_a_dynamic_program(tails):
     rng = np.random.default_rng(0)
     patterns = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0), (2, 2, 1)]
     case = random_segment_case(rng, [70, 55], longest=(INF, INF, 4), patterns=patterns, forbidden=0.2)
@@ -128,6 +141,35 @@ def test_long_sequences_are_cut_unless_a_token_reads_another_one(channel):
         np.testing.assert_allclose(cut, whole, rtol=1e-10, atol=1e-11)
 
 
+TAILED = {  # blocks of features, and whether sums may come from tails
+    "tokens": ((BAG, INSIDE, BEGIN), True),
+    "the last token": ((BAG, END_OF_SEGMENT), False),
+}
+
+
+@pytest.mark.parametrize("kind", TAILED)
+def test_tails_give_the_sums_of_the_chain(kind, monkeypatch):
+    channels, has_tails = TAILED[kind]
+    blocks = *(token_block(channel, [0, 1]) for channel in channels), LengthBlock("capped", 9)
+    case = random_segment_case(
+        np.random.default_rng(2), [40, 90, 0, 1], blocks, longest=(INF, INF, INF), patterns=[(0, 1), (1, 2, 0)]
+    )
+    (model, batch), found = to_aged_model(case), []
+    direction = np.random.default_rng(3).normal(size=len(model.weights))
+    for least_ages in AgedPlan.least_ages, INF:
+        monkeypatch.setattr(AgedPlan, "least_ages", least_ages)
+        posterior = model.given(batch)
+        assert (posterior.plan.tailed is not None) == (has_tails and least_ages < INF)
+        found.append([posterior.log_z(), *posterior.expectations([1.0, 0.5, 1.0, 2.0])])
+        found[-1] += [posterior.hessian_vector_product(direction), *posterior.log_z_and_slope(direction)]
+    for tailed, chain in zip(*found, strict=True):
+        np.testing.assert_allclose(tailed, chain, rtol=1e-10, atol=1e-11)
+    long = reschedule(model, cut_size=500).given(batch).plan
+    assert long.is_cut == has_tails
+    for other in model.given(batch).plan.masked(None, may_be_impossible=True), long.without_dense_table():
+        assert other.tailed is None
+
+
 def lost_case():
     """Return two labels that may not be neighbours: one is out of the running for 99 tokens, the other one for 200."""
     model = so.Model(2, (INF, INF), True, {(0,): 0.0, (1,): 0.0, (0, 1): -INF, (1, 0): -INF}, {})
@@ -136,12 +178,17 @@ def lost_case():
     return SegmentCase(model, [(0,), (0,)], (token_block(BAG, [0, 1]),), 2, lines, [["a"] * 299], [((0, 299, 0),)])
 
 
-def test_a_label_that_comes_back_from_below_the_least_number():
+@with_and_without_tails
+def test_a_label_that_comes_back_from_below_the_least_number(tails):
+    on_wide = MarginalPass._on_wide_numbers
     (ours, batch), (theirs, _) = to_aged_model(lost_case()), to_segment_model(lost_case())
-    with mock.patch.object(AgedPass, "_on_wide_numbers", autospec=True, side_effect=AgedPass._on_wide_numbers) as slow:
-        np.testing.assert_allclose(ours.given(batch).log_z(), theirs.given(batch).log_z(), rtol=1e-12)
+    with mock.patch.object(MarginalPass, "_on_wide_numbers", autospec=True, side_effect=on_wide) as slow:
+        log_z = ours.given(batch).log_z()
         assert slow.call_count == 1
-        np.testing.assert_allclose(ours.given(batch).marginals(), theirs.given(batch).marginals(), atol=1e-12)
+    np.testing.assert_allclose(log_z, theirs.given(batch).log_z(), rtol=1e-12)
+    np.testing.assert_allclose(ours.given(batch).marginals(), theirs.given(batch).marginals(), atol=1e-12)
+    counts = [model.given(batch).expectations().counts for model in (ours, theirs)]
+    np.testing.assert_allclose(*counts, rtol=1e-9, atol=1e-11)
 
 
 def test_time_and_memory_per_token_do_not_depend_on_the_lengths():
