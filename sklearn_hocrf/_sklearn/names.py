@@ -13,7 +13,7 @@ from numbers import Integral
 from typing import Any, Self, TypeVar
 
 import sklearn
-from sklearn.base import _fit_context
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils._param_validation import Options as _Options
@@ -47,7 +47,7 @@ class StrOptions(Options):
         super().__init__(str, options)
 
 
-def check_declared(estimator: Any) -> None:
+def check_declared(estimator: BaseEstimator) -> None:
     """Raise an error for a parameter that ``_parameter_constraints`` of an estimator does not allow."""
     estimator._validate_params()
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
 from .._engine.training.hypergradient import RESIDUAL, Fold, FoldStep
@@ -47,7 +48,7 @@ SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients ju
 class Course:
     """The searches of all orders, and the time of ``fit``: for reading the data, for steps, and for the last fit."""
 
-    def __init__(self, search: Any) -> None:
+    def __init__(self, search: BaseEstimator) -> None:
         self.searches: list[OrderSearch] = []
         self.n_orders, self.untried = 0, list[int]()  # the latter for lack of time
         self._begun, self._refits, self._most = time.perf_counter(), search.refit, search.max_time or np.inf
@@ -92,7 +93,7 @@ class OrderSearch:
 
     def __init__(
         self,
-        search: Any,
+        search: BaseEstimator,
         order: int,
         groups: WeightGroups,
         sigma: np.ndarray,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -225,7 +225,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         cv: Any = "shuffled",
         penalty_groups: Any = "order",
@@ -255,7 +255,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     # --- fit ----------------------------------------------------------------------------------------------------------
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Sized, y: Sized, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn the penalties, and fit the estimator to all data with the best ones.
 
         Parameters
@@ -312,7 +314,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         tasks.end()
         return self
 
-    def __check_fit__(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, **_: Any) -> None:
+    def __check_fit__(self, X: Sized, y: Sized, *, groups: Any = None, sample_weight: Any = None, **_: Any) -> None:
         check_declared(self)
         if X is None:
             self._check_parameters()

@@ -162,6 +162,9 @@ class SegmentLayout(WeightLayout):
     def _compile(self, patterns: PatternTable) -> CompiledPatterns:
         return compile_patterns(patterns, _all_forbidden(self.forbidden, self.repeats, patterns))
 
+    def own_attributes(self, weights: np.ndarray) -> dict[str, np.ndarray]:
+        return {"token_intercept_": self.token_coef(weights)}
+
     def arguments(self) -> dict:
         return {"rules": self.rules, **super().arguments()}
 

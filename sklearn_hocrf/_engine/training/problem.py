@@ -35,7 +35,6 @@ from ..._data.checks import is_integer
 from ..._data.segment_features import RowBlock, blocks_of, segment_features
 from ..._data.segments import WHOLE, Labelling, Mask, Segments, both
 from ..inference.candidates import Candidates, LevelZero, train_level_zero
-from ..inference.families import LATTICE, Family
 from ..inference.lattice import LatticeModel, LatticePlan
 from ..inference.minibatches import Minibatches, PartlyLabelled
 from ..inference.model import Model
@@ -53,8 +52,8 @@ class Problem:
 
     Parameters
     ----------
-    family : Family
-        Chains, segments, or chains over lattices.
+    model_class : type
+        Class of the models: of chains, of segments, or of chains over lattices.
     layout : WeightLayout or SegmentLayout
         The weights.
     batch : SequenceBatch
@@ -73,7 +72,7 @@ class Problem:
         The labellings that agree with the known labels, if some are missing: codes of -1, or gaps between segments.
         None means that no labels are missing.
     candidates : Candidates or None
-        For the family of lattices: the labels that tokens may have, including the true ones. The likelihood is
+        For lattices: the labels that tokens may have, including the true ones. The likelihood is
         conditional on all labels being candidates.
     level_zero : LevelZero or None
         The source of the candidates.
@@ -83,7 +82,7 @@ class Problem:
     n_weights, n_sequences : int
     """
 
-    family: Family
+    model_class: type[Model]
     layout: Any
     batch: SequenceBatch
     truth: Any
@@ -108,7 +107,7 @@ class Problem:
             n_states = None if self.level_zero is None else self.level_zero.n_states
             plan = LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule, self.n_jobs)
         else:
-            plan = self.family.model.plan_class(self.layout, self.batch, self.schedule, self.n_jobs)
+            plan = self.model_class.plan_class(self.layout, self.batch, self.schedule, self.n_jobs)
         return plan if self.support is None else plan.masked(self.support)
 
     @cached_property
@@ -116,7 +115,7 @@ class Problem:
         """Whether labels of each sequence are missing; shape (n_sequences,)."""
         if self.known is None:
             return np.zeros(self.n_sequences, dtype=bool)
-        return ~self.family.are_complete(self.truth, self.batch)
+        return ~self.model_class.are_complete(self.truth, self.batch)
 
     @cached_property
     def partial(self) -> Problem | None:
@@ -128,7 +127,7 @@ class Problem:
 
     def model(self, w: np.ndarray) -> Model:
         """Return the model with the weights ``w``."""
-        return self.family.model(self.layout, w, schedule=self.schedule)
+        return self.model_class(self.layout, w, schedule=self.schedule)
 
     def posterior(self, w: np.ndarray) -> Any:
         """Return the :class:`Posterior` of the batch with the weights ``w``."""
@@ -149,7 +148,8 @@ class Problem:
         partial = None
         if self.is_partial.any():
             partial = PartlyLabelled(self.is_partial, self.plan.masked(both(self.support, self.known)))
-        return self.family.minibatches(self.family.model, self.plan, self.truth, self.sequence_weight, partial)
+        made: Any = self.model_class.minibatches_class
+        return made(self.model_class, self.plan, self.truth, self.sequence_weight, partial)
 
     def separated_by(self, w: np.ndarray) -> bool:
         """Return whether ``w`` gives the truth of each sequence of positive weight more than half of the probability.
@@ -183,7 +183,7 @@ class Problem:
         return replace(
             self,
             batch=self.batch[sequences],
-            truth=self.family.labelling_of(self.truth, self.batch, sequences),
+            truth=self.model_class.part_of(self.truth, self.batch, sequences),
             sequence_weight=self.sequence_weight[sequences],
             support=self.support and self.support.part(tokens),
             known=self.known and self.known.part(tokens),
@@ -199,7 +199,7 @@ class Problem:
 
         Candidates are labels that the support allows. A ``plan`` is a lattice of them that is already there.
         """
-        pruned = replace(self, family=LATTICE, candidates=candidates, level_zero=level_zero, support=None)
+        pruned = replace(self, model_class=LatticeModel, candidates=candidates, level_zero=level_zero, support=None)
         if plan is not None:
             pruned.plan = plan
         return pruned
@@ -211,7 +211,7 @@ class Problem:
     @cached_property
     def matching(self) -> Matching:
         """The comparison of each position, or candidate segment, with the expectations of a model."""
-        return Matching(self.family.model, self.sparse.plan, self.truth, self.sequence_weight)
+        return Matching(self.model_class, self.sparse.plan, self.truth, self.sequence_weight)
 
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,).
