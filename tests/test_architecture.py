@@ -99,7 +99,7 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "training.minimise": "minimise",
     "training.objectives": "OBJECTIVES Objective",
     "training.penalties": "Penalty",
-    "training.problem": "LARGE Problem checked_level_zero prune prune_held_out",
+    "training.problem": "LARGE Problem",
     "training.solvers": (
         "Minimizer Progress STOPPED SearchEnd Solver SolverReport minimize_in_box one_blas_thread zero_of_slope"
     ),

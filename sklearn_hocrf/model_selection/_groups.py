@@ -216,7 +216,8 @@ def make_fold(
     batch, form = earlier.origin.read if earlier else read_sequences(steps.reader, split.X_test, data.features)
     truth = read_truth(data.targets, split.y_test, batch, form, steps.name)
     held_out = training.on(batch, truth, split.weight_test, data.rules.mask(batch.offsets))
-    training, held_out = steps.prune(training, held_out)
+    training = steps.pruned(training)
+    held_out = held_out.pruned_by(training.level_zero)  # chosen without the held-out labels
     weight = np.repeat(held_out.sequence_weight, batch.lengths)
 
     def accuracy(w):

@@ -238,7 +238,9 @@ class OrderSearch:
 
     def _continue(self, earlier):
         """Descend from the best penalties and the weights of another order, or learn l1 if that one has none."""
-        if self._search.learn_l1 and not earlier.best.l1:
+        if self._search.learn_l1 and not any(earlier.best.l1.values()):
+            if not self.steps:
+                self.begin()
             return self._learn_l1()
         for fold, other in zip(self.folds, earlier.folds, strict=True):
             continue_from(fold, other)

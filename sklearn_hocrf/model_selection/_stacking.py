@@ -341,6 +341,28 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
 
     # --- the methods of the final estimator ---------------------------------------------------------------------------
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params : dict
+            By name; those of the estimators inside after ``estimator__`` and ``final_estimator__``.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For a parameter that does not exist, and for one of ``final_estimator`` while that is None.
+        """
+        nested = next((name for name in params if name.startswith("final_estimator__")), None)
+        if nested and params.get("final_estimator", self.final_estimator) is None:
+            raise ValueError(f"{nested}: final_estimator is None; set it first, as in final_estimator=HighOrderCRF()")
+        return super().set_params(**params)
+
     def _unfitted_final(self) -> Any:
         final = HighOrderCRF() if self.final_estimator is None else self.final_estimator
         if is_classifier(model_inside(final)):

@@ -21,7 +21,6 @@ Pruning: a level of order 0 keeps a few labels per token, to which training and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -31,19 +30,24 @@ from sklearn.utils import check_random_state
 
 from ..._data.arrays import cached_property, joined_ranges
 from ..._data.batch import SequenceBatch, as_sparse, with_blocks
-from ..._data.checks import is_integer
 from ..._data.segment_features import RowBlock, blocks_of, segment_features
 from ..._data.segments import WHOLE, Labelling, Mask, Segments, both
 from ..inference.candidates import Candidates, LevelZero, train_level_zero
+from ..inference.chain import ChainModel
 from ..inference.lattice import LatticeModel, LatticePlan
 from ..inference.minibatches import Minibatches, PartlyLabelled
 from ..inference.model import Model
 from ..inference.schedule import Plan, Schedule
-from ..structure.layout import WeightLayout
 from ..structure.pairs import FeatureMap, endings
 from ..structure.weighted_arcs import arcs_of_labels
 
+SHARE = 0.01  # of level 0 in the held-out likelihood with pruning
 LARGE = 1e6  # size of scores beyond which rounding errors would distinguish labellings
+
+
+def most_states(n_candidates: int) -> int:
+    """Return how many states of the pattern automaton each token keeps."""
+    return 2 * n_candidates
 
 
 @dataclass(eq=False, repr=False)
@@ -204,6 +208,30 @@ class Problem:
             pruned.plan = plan
         return pruned
 
+    def pruned(self, n_candidates: int | None, random_state: int | np.random.RandomState | None = None) -> Problem:
+        """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
+
+        The true labels are candidates, too. None, or at least as many candidates as labels, prune nothing. Without a
+        ``random_state``, the order of the sequences in the training of level 0 is always the same.
+        """
+        if n_candidates is None or n_candidates >= self.layout.patterns.n_labels:
+            return self
+        seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
+        settings = int(n_candidates), most_states(int(n_candidates)), seed
+        data = self.batch, self.truth, self.sequence_weight
+        level_zero = train_level_zero(self.layout.of_order_zero(), *data, settings)
+        candidates = level_zero.finder().find(self.batch, self.support)
+        return self.over(candidates.with_labels(self.truth), level_zero)
+
+    def pruned_by(self, level_zero: LevelZero | None) -> Problem:
+        """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
+        if level_zero is None:
+            return self
+        model = LatticeModel(self.layout, np.zeros(self.n_weights), level_zero.finder(), self.schedule)
+        # the plan has more states where the constraints leave no labelling of fewer
+        plan = model.given(self.batch, self.support, self.n_jobs).plan
+        return self.over(plan.candidates, level_zero, plan)
+
     def on(self, batch: SequenceBatch, truth: Any, sequence_weight: Any = None, support: Mask | None = None) -> Problem:
         """Return other data, without missing labels, under the same layout."""
         return replace(self, batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None)
@@ -359,56 +387,28 @@ class _Candidates(NamedTuple):
         return sparse.csr_array((np.ones(len(start)), feature, np.arange(len(start) + 1)), shape=(len(start), self[1]))
 
 
-def most_states(n_candidates: int) -> int:
-    """Return how many states of the pattern automaton each token keeps."""
-    return 2 * n_candidates
+class PrunedLikelihood:
+    """The negative log-likelihood of held-out labels, some of which pruning leaves no probability.
 
+        L(w) = - sum_n c_n log((1 - e) p(y_n | x_n; w) + e q(y_n | x_n))
 
-def prune(problem: Problem, n_candidates: int, random_state: Any = None) -> Problem:
-    """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
-
-    The true labels are candidates, too. At least as many candidates as labels prune nothing. Without a
-    ``random_state``, the order of the sequences in the training of level 0 is always the same.
+    p is the model over lattices, q the model of order 0 that has chosen the candidates, and e = :data:`SHARE`.
     """
-    if n_candidates >= problem.layout.patterns.n_labels:
-        return problem
-    data = problem.batch, problem.truth, problem.sequence_weight
-    seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
-    settings = int(n_candidates), most_states(int(n_candidates)), seed
-    level_zero = train_level_zero(problem.layout.of_order_zero(), *data, settings)
-    candidates = level_zero.finder().find(problem.batch, problem.support)
-    return problem.over(candidates.with_labels(problem.truth), level_zero)
 
+    def __init__(self, problem: Problem, level_zero: LevelZero) -> None:
+        self.problem = problem
+        batch, truth, plan = problem.batch, problem.truth, problem.plan
+        first = ChainModel(level_zero.layout, level_zero.weights).given(batch, n_jobs=problem.n_jobs)
+        self._other = np.log(SHARE) + first.log_score(truth) - first.log_z()
+        self._codes = np.where(  # where p is 0 the counts get no weight, but must be of candidates
+            plan.candidates.contain(truth), truth, plan.candidates.labels[plan.candidates.starts[:-1]]
+        )
 
-def prune_held_out(held_out: Problem, level_zero: LevelZero) -> Problem:
-    """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
-    model = LatticeModel(held_out.layout, np.zeros(held_out.n_weights), level_zero.finder(), held_out.schedule)
-    # the plan has more states where the constraints leave no labelling of fewer
-    plan = model.given(held_out.batch, held_out.support, held_out.n_jobs).plan
-    return held_out.over(plan.candidates, level_zero, plan)
-
-
-def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero | None:
-    """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not fit.
-
-    ``numbers`` is the function that checks the weights.
-    """
-    if level_zero is None:
-        return None
-    level_zero = LevelZero(*level_zero)
-    own = level_zero.layout
-    if type(own) is not WeightLayout or (own.patterns.n_labels, own.n_features) != (
-        layout.patterns.n_labels,
-        layout.n_features,
-    ):
-        raise ValueError("the layout of level 0 does not match the labels and features of the model")
-    weights = numbers(level_zero.weights, "weights of level 0", own.n_weights)
-    if not np.isfinite(weights).all():
-        raise ValueError("the weights of level 0 are not all finite")
-    if not is_integer(level_zero.n_candidates) or level_zero.n_candidates < 1:
-        raise ValueError(f"level 0 keeps {level_zero.n_candidates!r:.40} labels, not an integer >= 1")
-    if not is_integer(level_zero.n_states) or level_zero.n_states < 1:
-        raise ValueError(f"level 0 keeps {level_zero.n_states!r:.40} states, not an integer >= 1")
-    if not isinstance(level_zero.recall, float):
-        raise ValueError(f"the recall of level 0 is {level_zero.recall!r:.40}, not a float")
-    return level_zero._replace(weights=weights)
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        problem, posterior = self.problem, self.problem.posterior(w)
+        log_p = posterior.log_score(problem.truth) - posterior.log_z()
+        log_mixture = np.logaddexp(np.log1p(-SHARE) + log_p, self._other)
+        weight = problem.sequence_weight * np.exp(np.log1p(-SHARE) + log_p - log_mixture)
+        expected = posterior.expectations(weight).counts
+        gradient = expected - problem.plan.empirical_counts(self._codes, weight)
+        return -float(problem.sequence_weight @ log_mixture), gradient

@@ -29,7 +29,6 @@ from ..._engine.inference.lattice import LatticeModel
 from ..._engine.inference.model import LabelledBatch, Model
 from ..._engine.inference.posterior import Evidence, Posterior
 from ..._engine.structure.layout import WeightLayout
-from ..._engine.training.problem import checked_level_zero
 from ..._engine.training.stochastic import TrainingState
 from ..._reading.inputs import FeatureSpace, Reader, check_sequence_weight, read_sequences
 from ..._reading.rows import refuse_infinite_values
@@ -169,7 +168,7 @@ class FittedState(NamedTuple):
         if not isinstance(self.temperature, Real) or not 0 < float(self.temperature) < math.inf:
             raise ValueError(f"the temperature is {self.temperature!r:.40}, not a positive number")
         borders = _borders(self.borders, layout.patterns.n_labels)
-        level_zero = checked_level_zero(self.level_zero, layout, _numbers)
+        level_zero = None if self.level_zero is None else LevelZero(*self.level_zero).checked(layout, _numbers)
         part_names = _part_names(self.part_names, layout.parts.n_parts)
         return self._replace(
             weights=weights,

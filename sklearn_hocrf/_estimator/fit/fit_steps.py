@@ -21,7 +21,7 @@ from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from ..._engine.structure.pairs import PairRule, SetSequences
 from ..._engine.structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
 from ..._engine.training.penalties import Penalty
-from ..._engine.training.problem import Problem, prune, prune_held_out
+from ..._engine.training.problem import Problem
 from ..._engine.training.solvers import SolverReport
 from ..._reading.inputs import TrainingSequences, read_training_sequences, refuse_no_tokens, sequences_like
 from ..._reading.targets import Targets
@@ -237,7 +237,7 @@ class FitSteps:
         self.kind.warn_of_unlimited_lengths(layout, data.batch, *matching)
         problem = self.pose(layout, data)
         self.check_possible(problem, data.sequence_ids)
-        return self._prune(problem)
+        return self.pruned(problem)
 
     def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
         """Return the data under a layout."""
@@ -267,15 +267,9 @@ class FitSteps:
         evidence = Evidence(problem.known, what, sequence_ids)
         model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
 
-    def _prune(self, problem: Problem) -> Problem:
-        n_candidates = self.parameters.get("pruning")
-        return problem if n_candidates is None else prune(problem, n_candidates, self.estimator.random_state)
-
-    def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:
-        """Return both over the labels that ``pruning`` leaves, which are chosen without the held-out labels."""
-        training = self._prune(training)
-        level_zero = training.level_zero
-        return training, held_out if level_zero is None else prune_held_out(held_out, level_zero)
+    def pruned(self, problem: Problem) -> Problem:
+        """Return a problem over the labels that ``pruning`` leaves."""
+        return problem.pruned(self.parameters.get("pruning"), self.estimator.random_state)
 
     def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingStructure) -> Penalty:
         """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
