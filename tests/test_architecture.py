@@ -78,7 +78,7 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "inference.chain": "ChainModel OneSequence",
     "inference.lattice": "LatticeModel",
     "inference.model": "LabelledBatch Model",
-    "inference.posterior": "BestLabellings Evidence Posterior",
+    "inference.posterior": "Evidence Posterior",
     "inference.segment": "SegmentModel",
     "kernels": "lists",
     "kernels._jit": "waiting",
@@ -87,21 +87,21 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "structure.layout": "FeatureCounts LayoutBuilder LayoutFrame WeightLayout",
     "structure.pairs": "FeatureMap LabelParts PairRule SetSequences endings values_at",
     "structure.patterns": (
-        "AFTER_EQUALS AFTER_OTHERS HISTORIES INSIDE LAST OPEN PatternCounts PatternTable SEGMENTS TOKENS "
-        "TagHistory all_patterns contain_any count_patterns given_patterns has_equal_neighbours pairs_of_equals "
-        "without_forbidden"
+        "PatternCounts PatternTable SEGMENTS TOKENS "
+        "TagHistory all_patterns contain_any count_patterns given_patterns has_equal_neighbours "
+        "without_equal_neighbours"
     ),
-    "structure.segment_ages": "MOST_AGES what_needs_lengths",
-    "structure.segment_layout": "SegmentLayout SegmentLayoutBuilder SegmentLimits",
+    "structure.segment_ages": "what_is_slow",
+    "structure.segment_layout": "SegmentLayout SegmentLayoutBuilder",
     "structure.weighted_arcs": "arcs_of_labels compile_patterns weighted_arcs",
-    "training.hypergradient": "Fold FoldStep RESIDUAL",
+    "training.hypergradient": "Fold FoldStep",
     "training.lbfgs": "LBFGS",
     "training.minimise": "minimise",
     "training.objectives": "OBJECTIVES Objective",
     "training.penalties": "Penalty",
     "training.problem": "LARGE Problem",
     "training.solvers": (
-        "Minimizer Progress STOPPED SearchEnd Solver SolverReport minimize_in_box one_blas_thread zero_of_slope"
+        "Minimizer Progress SearchEnd Solver SolverReport minimize_in_box one_blas_thread zero_of_slope"
     ),
     "training.stochastic": "SGD TrainingState",
 }

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from .._engine.structure.patterns import HISTORIES
 from .._engine.training.lbfgs import LBFGS
 from .._engine.training.stochastic import SGD
 from .._sklearn.names import Interval, StrOptions
@@ -196,7 +195,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     _kind = Kind()
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
-        "history": [StrOptions(set(HISTORIES))],
+        "history": [StrOptions({"tokens", "segments"})],
         "pruning": [Interval(Integral, 1, None, closed="left"), None],
     }
 

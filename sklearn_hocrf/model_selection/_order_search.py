@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._engine.training.hypergradient import RESIDUAL, Fold, FoldStep
+from .._engine.training.hypergradient import Fold, FoldStep
 from .._engine.training.solvers import SearchEnd, minimize_in_box
 from .._estimator.fit.progress import SearchTasks, duration, tell
 from ._groups import WeightGroups, column_name, continue_from
@@ -37,11 +37,11 @@ class _Tolerances(NamedTuple):
     loosest: float  # in the first step
     finest: float
     precise: float  # of the best step at the end
-    residual: float  # of the linear system, in units of the tolerance of training, if that is more than RESIDUAL
+    residual: float  # of the linear system, in units of the tolerance of training, if that is more than that of Fold
     residual_of_precise: float
 
 
-SMOOTH = _Tolerances(0.05, 0.1, 0.05, 0.0, RESIDUAL)
+SMOOTH = _Tolerances(0.05, 0.1, 0.05, 0.0, Fold.residual)
 SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients jump, and more precise ones are no use
 
 
@@ -206,7 +206,7 @@ class OrderSearch:
         """Return the tolerance of training in the next step of a descent, and the residual of its linear system."""
         shrunk = self._tolerances.loosest * SHRINKING**self._n_descended
         tol = max(self._tolerances.finest * self._search.tol**0.5, shrunk)
-        return tol, max(RESIDUAL, self._tolerances.residual * tol)
+        return tol, max(Fold.residual, self._tolerances.residual * tol)
 
     def _descend(self, start, n_left=0):
         """Take steps along the gradient, over what is finite, from a point; ``n_left`` are kept for later."""

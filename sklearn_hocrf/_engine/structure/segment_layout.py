@@ -393,7 +393,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
 
     Parameters
     ----------
-    limits : SegmentLimits
+    limits : SegmentLimits, or its fields
     frame, rule
         As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``limits.repeats``.
     fit_intercept : bool, "segment" or "token"
@@ -401,8 +401,8 @@ class SegmentLayoutBuilder(LayoutBuilder):
         (True).
     """
 
-    def __init__(self, limits: SegmentLimits, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
-        self.limits = limits
+    def __init__(self, limits: tuple, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
+        self.limits = SegmentLimits(*limits)
         super().__init__(frame, rule, fit_intercept)
 
     def _compile(self) -> CompiledPatterns:

@@ -33,7 +33,6 @@ from .problem import Problem, PrunedLikelihood
 from .solvers import shortest_subgradient
 
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
-RESIDUAL = 0.01  # of the linear system, relative to its right side
 MOST_PAIRS = 100  # of curvature on the support, two copies of each
 MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step continues from its solution
 # The loss is corrected to first order for incomplete training. If the correction exceeds this share of the loss, the
@@ -75,6 +74,8 @@ class Fold:
     origin : object
         What the fold was made from, for its maker.
     """
+
+    residual = 0.01  # of the linear system, relative to its right side, unless a step has another one
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class Fold:
         return float(np.quantile(slope, USEFUL)) if len(slope) else 0.0
 
     def step(
-        self, logs: np.ndarray, tol: float, residual: float = RESIDUAL, error: float = np.inf, before: float = np.nan
+        self, logs: np.ndarray, tol: float, residual: float = residual, error: float = np.inf, before: float = np.nan
     ) -> FoldStep:
         """Return score and gradient at the given penalties.
 

@@ -48,6 +48,10 @@ class SolverReport(NamedTuple):
     remedy: str = ""  # advice if it did not converge, a sentence without a full stop; empty: more iterations
     stopped: bool = False  # by a callback, before convergence
 
+    def as_stopped(self) -> SolverReport:
+        """Return the report of a solver that a callback has stopped."""
+        return self._replace(stopped=True, message=STOPPED)
+
 
 class Solver(Settings):
     """Base class of the settings of solvers, which users pass to estimators.

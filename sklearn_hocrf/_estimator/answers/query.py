@@ -15,7 +15,7 @@ from ..._data.messages import warn_user
 from ..._data.segments import Mask, Segments, both
 from ..._data.tagger import Labelling
 from ..._engine.inference.model import LabelledBatch
-from ..._engine.inference.posterior import BestLabellings, Evidence
+from ..._engine.inference.posterior import Evidence
 from ..._reading.known import Known
 from ..._reading.schemes import segment_lists, segments_of_tags
 from ..labels.patterns import SegmentTags, segment_tables
@@ -91,7 +91,7 @@ class Query(NamedTuple):
             short = []
             for chosen in _portions(waiting, batch.lengths, asked):
                 part = posterior if len(chosen) == len(batch) else posterior.part(chosen)
-                candidates = self._replace(posterior=part)._candidates(part.best_labellings(asked), log_z[chosen])
+                candidates = self._replace(posterior=part)._candidates(asked, log_z[chosen])
                 for slot, sequence in enumerate(chosen.tolist()):
                     accepted = [c for c in candidates[slot] if accept is None or accept(c.labels)]
                     found[sequence] = accepted[:n]
@@ -103,8 +103,9 @@ class Query(NamedTuple):
             asked, waiting = min(4 * asked, max_candidates), np.array(short, dtype=np.int64)
         return found
 
-    def _candidates(self, best: BestLabellings, log_z: np.ndarray) -> list[list[Labelling]]:
+    def _candidates(self, n_best: int, log_z: np.ndarray) -> list[list[Labelling]]:
         """Return the best labellings of each sequence for users."""
+        best = self.posterior.best_labellings(n_best)
         n_sequences, score = len(log_z), best.score - best.regret + self.posterior.reduction
         log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded alike for all
         labellings = self._labellings(best.codes, best.lengths)

@@ -14,15 +14,7 @@ from ..._data.checks import check_choice, refuse_iterator, short
 from ..._data.messages import warn_unless_saved
 from ..._data.segments import Mask
 from ..._engine.structure.pairs import LabelParts
-from ..._engine.structure.patterns import (
-    HISTORIES,
-    SEGMENTS,
-    TOKENS,
-    PatternTable,
-    TagHistory,
-    contain_any,
-    given_patterns,
-)
+from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
 from ..._engine.structure.weighted_arcs import arcs_of_labels, compile_patterns
 from ..._reading.labels import label_codes
 from ..._reading.schemes import PREFIXES, E, I, guessed_scheme, legal_tags, marks_ends, split_tag
@@ -141,7 +133,7 @@ class Rules(NamedTuple):
 
 def check_constraints(constraints: str | Constraints | None, history: str = TOKENS) -> None:
     """Raise an error for invalid ``constraints`` and ``history``, as far as they can be checked without labels."""
-    check_choice("history", history, HISTORIES)
+    check_choice("history", history, (TOKENS, SEGMENTS))
     if isinstance(constraints, Constraints):
         constraints.check()
     elif constraints is not None:

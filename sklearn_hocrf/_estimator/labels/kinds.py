@@ -8,15 +8,14 @@ from sklearn.base import BaseEstimator
 
 from ..._data.batch import SequenceBatch
 from ..._data.messages import warn_user
-from ..._data.segments import NO_LIMIT
 from ..._engine.inference.chain import ChainModel
 from ..._engine.inference.model import Model
 from ..._engine.inference.segment import SegmentModel
 from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from ..._engine.structure.pairs import PairRule
-from ..._engine.structure.patterns import PatternTable, pairs_of_equals, without_forbidden
-from ..._engine.structure.segment_ages import MOST_AGES, what_needs_lengths
-from ..._engine.structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
+from ..._engine.structure.patterns import PatternTable, without_equal_neighbours
+from ..._engine.structure.segment_ages import what_is_slow
+from ..._engine.structure.segment_layout import SegmentLayout, SegmentLayoutBuilder
 from ..._reading.inputs import Reader
 from ..._reading.targets import SegmentTargets, Targets, TokenTargets
 
@@ -63,20 +62,18 @@ class SegmentKind(Kind):
         return Reader(type(estimator).__name__, estimator.scheme, estimator.segment_length)
 
     def possible_patterns(self, targets: SegmentTargets, patterns: PatternTable) -> PatternTable:
-        return patterns if targets.repeats else without_forbidden(patterns, pairs_of_equals(len(targets.labels)))
+        return patterns if targets.repeats else without_equal_neighbours(patterns)
 
     def layout_builder(
         self, targets: SegmentTargets, frame: LayoutFrame, rule: PairRule, fit_intercept: bool
     ) -> LayoutBuilder:
-        limits = SegmentLimits(targets.longest, targets.repeats, targets.shortest)
+        limits = targets.longest, targets.repeats, targets.shortest
         return SegmentLayoutBuilder(limits, frame, rule, fit_intercept and self.intercepts)
 
     def warn_of_unlimited_lengths(self, layout: SegmentLayout, batch: SequenceBatch, *others: str) -> None:
         longest = int(batch.lengths.max(initial=0))
-        if longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
-            return
-        if found := [*what_needs_lengths(layout), *others]:
+        if slow := what_is_slow(layout, longest, *others):
             warn_user(
-                f"segment_length=inf is slow with {', '.join(found)}: time and memory grow with the tokens times the "
+                f"segment_length=inf is slow with {', '.join(slow)}: time and memory grow with the tokens times the "
                 f"longest sequence, {longest:,} tokens, instead of the tokens alone"
             )

@@ -14,11 +14,6 @@ from ..._data.messages import warn_user
 from ..._data.segments import Segments
 from ..._engine.kernels.tag_segments import Tags
 from ..._engine.structure.patterns import (
-    AFTER_EQUALS,
-    AFTER_OTHERS,
-    INSIDE,
-    LAST,
-    OPEN,
     SEGMENTS,
     PatternCounts,
     PatternTable,
@@ -209,9 +204,10 @@ def history_of_labels(history: str, constraints: str | BaseEstimator | None, lab
         raise ValueError(f"history='segments': {short(both[0])} is a tag, and the label of segments as well")
     order, is_outside, is_iob1 = np.argsort(np.argsort(names)), prefix == O, constraints == "iob1"
     after_others = is_outside | np.isin(prefix, (I,) if is_iob1 else (B, S))
-    roles = AFTER_OTHERS * after_others + AFTER_EQUALS * np.isin(prefix, (B, S))
-    roles = roles + INSIDE * (is_outside | np.isin(prefix, (I, E))) + OPEN * np.isin(prefix, (B, I, O))
-    roles = roles + LAST * (np.isin(prefix, (O, E, S)) | (not marks_ends(constraints)))
+    may = TagHistory
+    roles = may.AFTER_OTHERS * after_others + may.AFTER_EQUALS * np.isin(prefix, (B, S))
+    roles = roles + may.INSIDE * (is_outside | np.isin(prefix, (I, E))) + may.OPEN * np.isin(prefix, (B, I, O))
+    roles = roles + may.LAST * (np.isin(prefix, (O, E, S)) | (not marks_ends(constraints)))
     return TagHistory(tuple((len(labels) + order[label]).tolist()), tuple(roles.tolist()))
 
 
