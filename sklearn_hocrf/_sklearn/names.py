@@ -74,7 +74,8 @@ class _AvailableIf:
 
     def __init__(self, method: Callable, check: Callable) -> None:
         self._method, self._check = method, check
-        update_wrapper(self, method)
+        described: Any = self
+        update_wrapper(described, method)
 
     def __get__(self, estimator: BaseEstimator | None, owner: type) -> Callable:
         if estimator is None:

@@ -15,6 +15,7 @@ from ..._data.arrays import freeze, joined_ranges, offsets_of
 from ..._data.batch import SequenceBatch
 from ..._data.segments import Labelling, Mask
 from ..kernels._network import LOWEST_LOG
+from ..structure.layout import WeightLayout
 from ..structure.weighted_arcs import arcs_of_labels, weighted_arcs
 from .posterior import Evidence, Posterior
 from .schedule import Schedule
@@ -37,6 +38,7 @@ class Model(metaclass=ABCMeta):
         How batches are cut.
     """
 
+    layout_class: ClassVar[type[WeightLayout]] = WeightLayout
     plan_class: ClassVar[Any]
     posterior_class: ClassVar[type[Posterior]]
     minibatches_class: ClassVar[type[Any] | None] = None  # a Minibatches; None: training uses all sequences at once

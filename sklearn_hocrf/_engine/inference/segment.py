@@ -277,7 +277,8 @@ class SegmentPosterior(LanePosterior):
 class SegmentModel(Model):
     """A high-order semi-Markov CRF with given weights."""
 
-    plan_class, posterior_class, minibatches_class = SegmentPlan, SegmentPosterior, SegmentMinibatches
+    layout_class, minibatches_class = SegmentLayout, SegmentMinibatches
+    plan_class, posterior_class = SegmentPlan, SegmentPosterior
     has_lengths = True
 
     @classmethod

@@ -29,14 +29,18 @@ _MOST_PATTERNS = 1_000_000
 Runs: TypeAlias = Iterable[tuple[int, ...]]  # of label codes
 
 
+class Role:
+    """What a tag may do, see :class:`TagHistory`."""
+
+    AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16
+
+
 class TagHistory(NamedTuple):
     """Labels as tags of segments.   L labels, K labels of segments.
 
     A tag may begin a segment after one of another label (AFTER_OTHERS), or after one of its own (AFTER_EQUALS); it may
     continue one (INSIDE), be continued (OPEN), and be the last one of its segment (LAST).
     """
-
-    AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16
 
     codes: tuple[int, ...]  # (L,)   code in patterns of the segment's label: from L on, or each label's own code
     roles: tuple[int, ...]  # (L,)   sums of what each tag may do
@@ -46,7 +50,7 @@ class TagHistory(NamedTuple):
         """Return tags; a run of equal labels is a segment for SEGMENTS, each token is one for TOKENS."""
         if not isinstance(history, str):
             return history
-        role = cls.AFTER_OTHERS | cls.LAST | (cls.AFTER_EQUALS if history == TOKENS else cls.INSIDE | cls.OPEN)
+        role = Role.AFTER_OTHERS | Role.LAST | (Role.AFTER_EQUALS if history == TOKENS else Role.INSIDE | Role.OPEN)
         return cls(tuple(range(n_labels)), (role,) * n_labels)
 
     @property
@@ -66,18 +70,18 @@ class TagHistory(NamedTuple):
     def stay(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Return which labels continue the segment of the labels before them."""
         codes = np.array(self.codes)
-        return (codes[before] == codes[after]) & self.may(self.OPEN)[before] & self.may(self.INSIDE)[after]
+        return (codes[before] == codes[after]) & self.may(Role.OPEN)[before] & self.may(Role.INSIDE)[after]
 
     def border(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Return which labels begin a segment after the labels before them."""
         codes = np.array(self.codes)
-        after_equals, after_others = self.may(self.AFTER_EQUALS)[after], self.may(self.AFTER_OTHERS)[after]
+        after_equals, after_others = self.may(Role.AFTER_EQUALS)[after], self.may(Role.AFTER_OTHERS)[after]
         begins = np.where(codes[before] == codes[after], after_equals, after_others)
-        return begins & self.may(self.LAST)[before]
+        return begins & self.may(Role.LAST)[before]
 
     def repeated(self) -> np.ndarray:
         """Return which labels of segments may follow themselves; shape (K,)."""
-        codes, roles = np.array(self.codes), (self.AFTER_EQUALS, self.LAST)
+        codes, roles = np.array(self.codes), (Role.AFTER_EQUALS, Role.LAST)
         both = [np.bincount(codes[self.may(role)], minlength=self.n_codes) for role in roles]
         return (both[0] * both[1] > 0)[self.first :]
 
@@ -316,7 +320,7 @@ def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKE
     """
     tags = TagHistory.of(history, n_labels)
     repeated, of_label = tags.repeated(), np.array(tags.codes) - tags.first
-    roles = tags.OPEN, tags.INSIDE
+    roles = Role.OPEN, Role.INSIDE
     n_open, n_inside = (np.bincount(of_label[tags.may(role)], minlength=len(repeated)) for role in roles)
     # patterns of segments, and those that do not repeat the last
     n_next, n_same = len(repeated), int((~repeated).sum())

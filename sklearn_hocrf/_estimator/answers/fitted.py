@@ -137,9 +137,9 @@ class FittedState(NamedTuple):
         kind : Kind
             Required classes of the targets and the layout, which checks its own parts when it is created.
         """
-        layout, targets = self.layout, self.targets
-        if type(layout) is not kind.layout or not hasattr(layout, "n_weights"):
-            raise ValueError(f"the layout of the weights is a {type(layout).__name__}, not a {kind.layout.__name__}")
+        layout, targets, layout_class = self.layout, self.targets, kind.model.layout_class
+        if type(layout) is not layout_class or not hasattr(layout, "n_weights"):
+            raise ValueError(f"the layout of the weights is a {type(layout).__name__}, not a {layout_class.__name__}")
         weights = _numbers(self.weights, "weights", layout.n_weights)
         if not np.isfinite(weights).all():
             raise ValueError("the weights are not all finite")

@@ -11,11 +11,11 @@ from ..._data.messages import warn_user
 from ..._engine.inference.chain import ChainModel
 from ..._engine.inference.model import Model
 from ..._engine.inference.segment import SegmentModel
-from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
+from ..._engine.structure.layout import LayoutBuilder, LayoutFrame
 from ..._engine.structure.pairs import PairRule
 from ..._engine.structure.patterns import PatternTable, without_equal_neighbours
 from ..._engine.structure.segment_ages import what_is_slow
-from ..._engine.structure.segment_layout import SegmentLayout, SegmentLayoutBuilder
+from ..._engine.structure.segment_layout import SegmentLayoutBuilder
 from ..._reading.inputs import Reader
 from ..._reading.targets import SegmentTargets, Targets, TokenTargets
 
@@ -25,14 +25,13 @@ class Kind:
 
     Attributes
     ----------
-    model, layout, targets : type
-        Classes of the models, of the layouts of their weights, and of labellings as they are read.
+    model, targets : type
+        Classes of the models, and of labellings as they are read.
     labels_segments : bool
         Whether labellings are segmentations.
     """
 
     model: ClassVar[type[Model]] = ChainModel
-    layout: ClassVar[type[WeightLayout]] = WeightLayout
     targets: ClassVar[type[Targets]] = TokenTargets
     labels_segments: ClassVar[bool] = False
 
@@ -55,7 +54,7 @@ class Kind:
 class SegmentKind(Kind):
     """Models of segments."""
 
-    model, layout, targets, labels_segments = SegmentModel, SegmentLayout, SegmentTargets, True
+    model, targets, labels_segments = SegmentModel, SegmentTargets, True
     intercepts: ClassVar[bool | str] = True  # of segments and of their tokens, or of "segment" or "token" alone
 
     def reader(self, estimator: BaseEstimator) -> Reader:
@@ -70,7 +69,7 @@ class SegmentKind(Kind):
         limits = targets.longest, targets.repeats, targets.shortest
         return SegmentLayoutBuilder(limits, frame, rule, fit_intercept and self.intercepts)
 
-    def warn_of_unlimited_lengths(self, layout: SegmentLayout, batch: SequenceBatch, *others: str) -> None:
+    def warn_of_unlimited_lengths(self, layout: Any, batch: SequenceBatch, *others: str) -> None:
         longest = int(batch.lengths.max(initial=0))
         if slow := what_is_slow(layout, longest, *others):
             warn_user(

@@ -17,6 +17,7 @@ from ..._engine.structure.patterns import (
     SEGMENTS,
     PatternCounts,
     PatternTable,
+    Role,
     TagHistory,
     all_patterns,
     given_patterns,
@@ -204,10 +205,9 @@ def history_of_labels(history: str, constraints: str | BaseEstimator | None, lab
         raise ValueError(f"history='segments': {short(both[0])} is a tag, and the label of segments as well")
     order, is_outside, is_iob1 = np.argsort(np.argsort(names)), prefix == O, constraints == "iob1"
     after_others = is_outside | np.isin(prefix, (I,) if is_iob1 else (B, S))
-    may = TagHistory
-    roles = may.AFTER_OTHERS * after_others + may.AFTER_EQUALS * np.isin(prefix, (B, S))
-    roles = roles + may.INSIDE * (is_outside | np.isin(prefix, (I, E))) + may.OPEN * np.isin(prefix, (B, I, O))
-    roles = roles + may.LAST * (np.isin(prefix, (O, E, S)) | (not marks_ends(constraints)))
+    roles = Role.AFTER_OTHERS * after_others + Role.AFTER_EQUALS * np.isin(prefix, (B, S))
+    roles = roles + Role.INSIDE * (is_outside | np.isin(prefix, (I, E))) + Role.OPEN * np.isin(prefix, (B, I, O))
+    roles = roles + Role.LAST * (np.isin(prefix, (O, E, S)) | (not marks_ends(constraints)))
     return TagHistory(tuple((len(labels) + order[label]).tolist()), tuple(roles.tolist()))
 
 
