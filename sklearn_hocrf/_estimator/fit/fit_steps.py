@@ -36,7 +36,7 @@ from ..labels.constraints import (
     without_forbidden_patterns,
 )
 from ..labels.kinds import Kind
-from ..labels.patterns import ObservedPatterns, select_patterns
+from ..labels.patterns import ObservedPatterns, history_of_labels, select_patterns
 from .parameters import check_parameters, refuse
 from .penalties import Prior, resolve_feature_orders
 from .progress import FitTasks, lines_of
@@ -180,6 +180,10 @@ class FitSteps:
 
     # --- structure ----------------------------------------------------------------------------------------------------
 
+    def history(self, labels: np.ndarray) -> str | TagHistory:
+        """Return what the labels of patterns are those of; the positions of a semi-CRF are segments already."""
+        return history_of_labels(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
+
     def rules(self, labels: np.ndarray) -> tuple[str | TagHistory, Rules]:
         """Return what the labels of patterns are those of, and constraints; positions of a semi-CRF are segments."""
         return compile_rules(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
@@ -188,7 +192,7 @@ class FitSteps:
         """Return the label patterns of training data."""
         units, sets = data.targets.units(data.batch), data.targets.sets
         n_labels, weight = len(data.targets.labels), data.sequence_weight
-        history, _ = self.rules(data.targets.labels)
+        history = self.history(data.targets.labels)
         count: Any = partial(count_patterns, units.codes, units.offsets, n_labels)
         if sets is not None:
             sequences = SetSequences(sets, units, TagHistory.of(history, n_labels), data.rules.forbidden)
