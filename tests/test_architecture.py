@@ -206,14 +206,14 @@ def dependency_violations(name, source):
     return violations
 
 
-PRIVATE_ROOMS = ESTIMATORS | {"_reading", "_sklearn", "_engine.kernels"}  # FittedModel, FitSteps ...
+PRIVATE_ROOMS = ESTIMATORS | {"_sklearn", "_engine.kernels"}  # FittedModel, FitSteps ...
 OWN = {"self", "cls", "fresh", "np", "numba", "os", "sys"}
 
 
 def private_violations(name, source):
     """Nobody but the estimators' own rooms reaches for a private member of an object that is not its own.
 
-    Own are members that the file itself defines or sets. What `_reading` asks of estimators is declared there.
+    Own are members that the file itself defines or sets.
     """
     if unit_of(name) in PRIVATE_ROOMS:
         return []
