@@ -16,7 +16,7 @@ User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/scores.ht
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,33 +25,19 @@ from numpy.typing import ArrayLike
 
 from ._data.arrays import offsets_of
 from ._data.batch import SequenceBatch
-from ._data.checks import check_choice, is_number, short
+from ._data.checks import is_number, short
 from ._data.columns import DenseColumns, dense_dtype
 from ._data.segments import Mask
 from ._data.tagger import Labelling
-from ._engine.inference.chain import ChainModel, ChainPosterior
-from ._engine.inference.posterior import Evidence
+from ._engine.inference.chain import ChainModel
 from ._engine.structure.layout import WeightLayout
 from ._engine.structure.pairs import FeatureMap
-from ._engine.structure.patterns import HISTORIES, SEGMENTS, TOKENS, TagHistory, given_patterns
-from ._estimator.answers.query import (
-    Query,
-    check_level,
-    check_nbest,
-    check_samples,
-    check_threshold,
-    entropy_of,
-    labels_of_query,
-    nbest,
-    samples,
-    segments_of_query,
-    tags_of_labels,
-)
-from ._estimator.labels.constraints import Constraints, check_constraints, compile_constraints
-from ._estimator.labels.patterns import SEGMENT_SCHEMES, history_of_labels, pattern_codes
-from ._reading.known import Known, check_classes, known_of, read_given
+from ._engine.structure.patterns import TagHistory, given_patterns
+from ._estimator.answers.query import Query
+from ._estimator.labels.constraints import Constraints, check_constraints, compile_rules
+from ._estimator.labels.patterns import pattern_codes, tags_of_labels
+from ._reading.known import Known, check_classes
 from ._reading.labels import label_codes, position_name
-from ._reading.schemes import PREFIXES
 from ._reading.targets import TokenTargets
 from ._reading.values import is_ordered_collection
 
@@ -71,7 +57,7 @@ class ScoredPosterior:
     def __init__(self, query: Query, scheme: str, constraints: Any) -> None:
         self._query, self._scheme, self._constraints = query, scheme, constraints
 
-    def predict(self, *, known: Any = None) -> list[Any]:
+    def predict(self, *, known: Sized | None = None) -> list[Any]:
         """Return the most probable label sequence of each sequence; ties go to the label of the first column.
 
         Parameters
@@ -84,9 +70,9 @@ class ScoredPosterior:
         labels : list of lists, or list of arrays of shape (n_tokens,)
             Arrays if ``labels`` of :func:`posterior` is one.
         """
-        return labels_of_query(self._ask(known))
+        return self._ask(known).labels()
 
-    def predict_marginals(self, *, known: Any = None) -> list[np.ndarray]:
+    def predict_marginals(self, *, known: Sized | None = None) -> list[np.ndarray]:
         """Return the probability of each label at each token, given the whole sequence.
 
         Parameters
@@ -102,7 +88,7 @@ class ScoredPosterior:
         query = self._ask(known)
         return query.reshape(query.class_marginals())
 
-    def pattern_marginals(self, patterns: Iterable[tuple], *, known: Any = None) -> list[np.ndarray]:
+    def pattern_marginals(self, patterns: Iterable[tuple], *, known: Sized | None = None) -> list[np.ndarray]:
         """Return the probability that an occurrence of a label pattern ends at a token.
 
         Parameters
@@ -122,7 +108,7 @@ class ScoredPosterior:
         return query.reshape(query.posterior.pattern_marginals(codes))
 
     def predict_segments(
-        self, *, threshold: float | None = None, known: Any = None, with_probability: bool = False
+        self, *, threshold: float | None = None, known: Sized | None = None, with_probability: bool = False
     ) -> list:
         """Return the segments of the best labelling, or all segments whose probability reaches a threshold.
 
@@ -143,12 +129,17 @@ class ScoredPosterior:
             ``probability``, as of :meth:`HighOrderCRF.predict_segments
             <sklearn_hocrf.HighOrderCRF.predict_segments>`.
         """
-        check_threshold(threshold)
+        Query.check_threshold(threshold)
         tags = tags_of_labels(self._query.targets.labels, self._scheme, self._constraints)
-        return segments_of_query(self._ask(known), tags, threshold, with_probability)
+        return self._ask(known).segments(threshold, with_probability, tags)
 
     def predict_nbest(
-        self, n: int = 10, *, known: Any = None, accept: Callable[[Any], bool] | None = None, max_candidates: int = 1000
+        self,
+        n: int = 10,
+        *,
+        known: Sized | None = None,
+        accept: Callable[[Any], bool] | None = None,
+        max_candidates: int = 1000,
     ) -> list[list[Labelling]]:
         """Return the n most probable labellings of each sequence, best first.
 
@@ -168,11 +159,11 @@ class ScoredPosterior:
         candidates : list of lists of Labelling
             Named tuples ``(labels, score, log_probability)``.
         """
-        check_nbest(n, accept, max_candidates)
-        return nbest(self._ask(known), n, accept, max_candidates)
+        Query.check_nbest(n, accept, max_candidates)
+        return self._ask(known).nbest(n, accept, max_candidates)
 
     def sample(
-        self, n_samples: int = 1, *, known: Any = None, random_state: int | np.random.RandomState | None = None
+        self, n_samples: int = 1, *, known: Sized | None = None, random_state: int | np.random.RandomState | None = None
     ) -> list[list[Any]]:
         """Draw labellings of each sequence from their exact distribution.
 
@@ -190,10 +181,10 @@ class ScoredPosterior:
         samples : list of lists
             ``n_samples`` labellings for each sequence, each as returned by :meth:`predict`.
         """
-        seed = check_samples(n_samples, random_state)
-        return samples(self._ask(known), n_samples, seed)
+        seed = Query.check_samples(n_samples, random_state)
+        return self._ask(known).samples(n_samples, seed)
 
-    def entropy(self, *, level: str = "sequence", known: Any = None) -> Any:
+    def entropy(self, *, level: str = "sequence", known: Sized | None = None) -> Any:
         """Return the entropy of the labels, in nats.
 
         Parameters
@@ -207,10 +198,10 @@ class ScoredPosterior:
         -------
         entropy : ndarray of shape (n_sequences,), or list of arrays of shape (n_tokens,)
         """
-        check_level(level)
-        return entropy_of(self._ask(known), level)
+        Query.check_level(level)
+        return self._ask(known).entropy(level)
 
-    def log_likelihood(self, y: Any) -> np.ndarray:
+    def log_likelihood(self, y: Sized) -> np.ndarray:
         """Return the log-probability of the labels of each sequence.
 
         Parameters
@@ -226,12 +217,9 @@ class ScoredPosterior:
         """
         return self._query.labelled(self._known(y, "y")).log_likelihood(self._query.posterior.model)
 
-    def _ask(self, known: Any) -> Query:
+    def _ask(self, known: Sized | None) -> Query:
         """Return the query, given known labels."""
-        if known is None:
-            return self._query
-        free, evidence = self._query.posterior, Evidence(self._known(known, "known").mask)
-        return self._query._replace(posterior=free.model.given(free.batch, free.support, free.n_jobs, evidence))
+        return self._query if known is None else self._query.given(self._known(known, "known").mask)
 
     def _known(self, labels: Any, what: str) -> Known:
         """Return what labels, called ``what`` in messages, say."""
@@ -242,8 +230,8 @@ class ScoredPosterior:
             for n, (part, length) in enumerate(zip(labels, lengths.tolist(), strict=True)):
                 if hasattr(part, "__len__") and len(part) != length:
                     raise ValueError(f"sequence {n} has {length} tokens in scores, but {len(part)} labels in {what}")
-        given = read_given(labels, lengths, "sequences", "posterior", "tokens", what)
-        return known_of(given, self._query.targets.labels, among="the labels of the scores")
+        targets, batch = self._query.targets, self._query.posterior.batch
+        return targets.read_known(labels, batch, "sequences", "posterior", what, among="the labels of the scores")
 
 
 def posterior(
@@ -254,7 +242,7 @@ def posterior(
     lengths: ArrayLike | None = None,
     constraints: str | Constraints | None = None,
     scheme: str | None = None,
-    history: str = TOKENS,
+    history: str = "tokens",
     n_jobs: int | None = None,
 ) -> ScoredPosterior:
     """Return the distribution of the labellings of sequences, given scores that another program computes.
@@ -353,13 +341,11 @@ def posterior(
     [[0, 2], [1, 1]]
     """
     problem = _read_all(scores, {} if patterns is None else patterns, lengths, history, n_jobs, labels, constraints)
-    targets = TokenTargets(np.empty(0, np.int32), problem.labels, not isinstance(labels, np.ndarray))
     if scheme is not None:
-        check_choice("scheme", scheme, SEGMENT_SCHEMES)
-        tags_of_labels(problem.labels, scheme, constraints)  # which refuses labels that are not tags
-        if history == SEGMENTS and scheme in PREFIXES and not isinstance(constraints, str):
+        tags_of_labels(problem.query.targets.labels, scheme, constraints)  # which refuses labels that are not tags
+        if history == "segments" and scheme not in ("auto", "runs") and not isinstance(constraints, str):
             raise ValueError(f'history="segments" has segments of tags only with constraints="{scheme}", else runs')
-    return ScoredPosterior(Query(problem.posterior, targets), scheme or "auto", constraints)
+    return ScoredPosterior(problem.query, scheme or "auto", constraints)
 
 
 class ScoredLikelihood(NamedTuple):
@@ -376,7 +362,7 @@ def sequence_log_likelihood(
     patterns: Mapping[tuple[int, ...], float],
     lengths: ArrayLike | None = None,
     *,
-    history: str = TOKENS,
+    history: str = "tokens",
     sequence_weight: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> ScoredLikelihood:
@@ -445,8 +431,8 @@ def sequence_log_likelihood(
            [ 0.281, -0.281]])
     """
     problem = _read_all(scores, patterns, lengths, history, n_jobs)
-    posterior, batch = problem.posterior, problem.posterior.batch
-    codes = _checked_codes(y, problem)
+    posterior, batch = problem.query.posterior, problem.query.posterior.batch
+    codes = _checked_codes(y, problem.query)
     weight = _checked_weight(sequence_weight, len(batch))
     score = posterior.log_score(codes)
     _refuse_impossible(score, codes, posterior)
@@ -469,21 +455,16 @@ def sequence_log_likelihood(
 class _Scored(NamedTuple):
     """Scores of labels as a batch, whose dense features they are.   L labels, P patterns."""
 
-    posterior: ChainPosterior
-    labels: np.ndarray  # (L,)   those of the columns
+    query: Query  # its labels are those of the columns
     bias_id: np.ndarray  # (P,)   where the weight of each pattern is; arbitrary for forbidden ones
     is_forbidden: np.ndarray  # (P,) bool
 
 
 def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, constraints=None) -> _Scored:
-    check_choice("history", history, HISTORIES)
-    if constraints is not None and not isinstance(constraints, Constraints):
-        check_choice("constraints", constraints, tuple(PREFIXES))
-    check_constraints(constraints)
+    check_constraints(constraints, history)
     table, offsets, is_copy = _read_scores(scores, lengths)
     labels = _read_labels(given_labels, table.shape[1])
-    history = history_of_labels(history, constraints, labels)
-    rules = compile_constraints(constraints, labels, history)
+    history, rules = compile_rules(history, constraints, labels)
     keys, weights = _read_patterns(patterns, labels, history)
     is_forbidden = weights == -np.inf
     layout = _layout(tuple(keys), tuple(is_forbidden.tolist()), rules.forbidden, len(labels), history)
@@ -506,7 +487,8 @@ def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, con
     nothing = np.zeros(len(table) + 1, np.int64), np.zeros(0, np.int32)
     batch = SequenceBatch(offsets, *nothing, None, len(labels), dense=dense)
     support = None if mask.allowed.all() else mask
-    return _Scored(ChainModel(layout, vector).given(batch, support, n_jobs), labels, bias_id, is_forbidden)
+    targets = TokenTargets(np.empty(0, np.int32), labels, not isinstance(given_labels, np.ndarray))
+    return _Scored(Query(ChainModel(layout, vector).given(batch, support, n_jobs), targets), bias_id, is_forbidden)
 
 
 @lru_cache(maxsize=8)  # training asks again with other weights of the same patterns
@@ -588,11 +570,11 @@ def _checked_lengths(lengths, n_tokens) -> np.ndarray:
     return given.astype(np.int64)
 
 
-def _checked_codes(y, problem) -> np.ndarray:
+def _checked_codes(y, query) -> np.ndarray:
     """Return the labels of all tokens."""
-    codes, n_labels = np.asarray(y), len(problem.labels)
-    if codes.shape != (problem.posterior.batch.n_tokens,) or (codes.size and codes.dtype.kind not in "iu"):
-        raise ValueError(f"y must be {problem.posterior.batch.n_tokens} integers, one for each row of scores")
+    codes, n_labels, n_tokens = np.asarray(y), len(query.targets.labels), query.posterior.batch.n_tokens
+    if codes.shape != (n_tokens,) or (codes.size and codes.dtype.kind not in "iu"):
+        raise ValueError(f"y must be {n_tokens} integers, one for each row of scores")
     wrong = np.flatnonzero((codes < 0) | (codes >= n_labels))
     if len(wrong):
         raise ValueError(f"y has the label {codes[wrong[0]]} at token {wrong[0]}, but labels are 0 to {n_labels - 1}")

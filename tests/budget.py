@@ -68,6 +68,19 @@ def n_parameters(root, estimator):
     return len(made.args.args) + len(made.args.kwonlyargs) - 1
 
 
+def n_loose(paths):
+    """Return the number of functions whose parameters or results are typed as Any or object, at least in part."""
+    functions = [
+        node
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    typed = [[part for part in (node.args, node.returns) if part is not None] for node in functions]
+    names = [{getattr(name, "id", None) for part in parts for name in ast.walk(part)} for parts in typed]
+    return sum(not found.isdisjoint({"Any", "object"}) for found in names)
+
+
 def n_reasons(root):
     """Return the number of reasons in the guide why two features refuse each other."""
     (page,) = (root / "docs").glob("*/matrix.md")
@@ -93,6 +106,8 @@ def budget(root):
         "reasons why two features refuse each other": n_reasons(root),
         "code lines of the package": code_lines_of(package),
         "files of the package": len(package),
+        "functions of the package with Any or object": n_loose(package),
+        "likewise in _estimator": n_loose(path for path in package if "_estimator" in path.parts),
         "code lines of tests and benchmarks": code_lines_of(tests),
         "code lines of benchmarks": code_lines_of(benchmarks),
         "words of docs/guide": words((docs / "guide").glob("*.md")),

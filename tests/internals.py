@@ -32,7 +32,6 @@ from sklearn_hocrf._engine import kernels as _kernels
 from sklearn_hocrf._engine.inference import schedule
 from sklearn_hocrf._engine.inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
 from sklearn_hocrf._engine.inference.chain import ChainModel
-from sklearn_hocrf._engine.inference.families import CHAIN, SEGMENTS, UNLIMITED, recursion_of
 from sklearn_hocrf._engine.inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._engine.inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._engine.inference.passes import MarginalPass
@@ -105,11 +104,19 @@ from sklearn_hocrf._estimator.fit.penalties import match_prefixes, weight_groups
 from sklearn_hocrf._estimator.fit.progress import Forecast, duration, lines_of, write_line
 from sklearn_hocrf._estimator.fit.training import with_targets
 from sklearn_hocrf._estimator.labels import patterns
+from sklearn_hocrf._estimator.labels.constraints import NamedParts, Rules
+from sklearn_hocrf._estimator.labels.kinds import SegmentKind
 from sklearn_hocrf._estimator.labels.patterns import pattern_labels
 from sklearn_hocrf._estimator.pipeline import _questions
 from sklearn_hocrf._reading import schemes
 from sklearn_hocrf._reading.attributes import Vocabulary, read_attributes, sort_vocabulary
-from sklearn_hocrf._reading.inputs import FeatureSpace, check_sequence_weight, read_sequences, read_training_sequences
+from sklearn_hocrf._reading.inputs import (
+    FeatureSpace,
+    Reader,
+    check_sequence_weight,
+    read_sequences,
+    read_training_sequences,
+)
 from sklearn_hocrf._reading.labels import decode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._reading.targets import read_segment_targets, read_token_targets
 from sklearn_hocrf._shell.commands import _check_tags as check_tags
@@ -127,6 +134,7 @@ from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
 from sklearn_hocrf.inspection._display import COLORS, GREY, Table, color_map, number
 from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
 from sklearn_hocrf.inspection._weights import template_of
+from sklearn_hocrf.model_selection import _order_search, _penalty_search
 from sklearn_hocrf.model_selection._groups import WeightGroups, make_fold, split_data, training_data, used_parts
 from sklearn_hocrf.model_selection._order_search import Step, best_index, has_risen_enough, settle
 

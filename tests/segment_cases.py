@@ -31,6 +31,7 @@ from internals import (
     LengthBlock,
     PairRule,
     RowBlock,
+    SegmentKind,
     SegmentLayoutBuilder,
     SegmentLimits,
     SegmentModel,
@@ -520,13 +521,19 @@ def matching_by_definition(layout, w, case, sequence_weight):
 class SegmentIntercepts(HighOrderSemiCRF):
     """A model with one intercept for each label, which counts once per segment, as in published semi-CRFs."""
 
-    _intercepts = "segment"
+    class _Kind(SegmentKind):
+        intercepts = "segment"
+
+    _kind = _Kind()
 
 
 class TokenIntercepts(HighOrderSemiCRF):
     """A model with one intercept for each label, which counts once per token."""
 
-    _intercepts = "token"
+    class _Kind(SegmentKind):
+        intercepts = "token"
+
+    _kind = _Kind()
 
 
 WITH_INTERCEPTS = {True: HighOrderSemiCRF, "segment": SegmentIntercepts, "token": TokenIntercepts}

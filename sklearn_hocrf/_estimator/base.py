@@ -1,11 +1,11 @@
 """Base class of the sequence labellers: ``fit``, fitted attributes, and the state in files.
 
-Subclasses define the kind of targets and the family of models.
+Subclasses define the kind of models.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 
-from .._engine.inference.families import Family
-from .._reading.inputs import FeatureSpace
 from .._sklearn.names import CallbacksMixin, fit_context, without_tasks
 from .._sklearn.versions import VersionMixin, with_lists, with_mappings
 from .answers.fitted import FittedState
@@ -22,6 +20,7 @@ from .answers.predictions import AnswersMixin, PredictionsMixin
 from .fit.fit_steps import FitSteps
 from .fit.parameters import MAPPINGS
 from .fit.partial_fit import PartialFitMixin
+from .labels.kinds import Kind
 
 
 class BaseSequenceLabeler(
@@ -39,16 +38,13 @@ class BaseSequenceLabeler(
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
-    _takes_segment_features = False
-    _family: Family
-    _targets: type[Any]  # how y is read, and what predictions look like
-    _intercepts: bool | str = True  # of segments and of their tokens; in subclasses "segment" or "token" alone
+    _kind: Kind
     _state: FittedState
 
     # --- fit ----------------------------------------------------------------------------------------------------------
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to labelled sequences.
 
         A plain 2-D X, such as a data frame of a time series, with a 1-D y is read as n sequences of one token, not as
@@ -137,7 +133,7 @@ class BaseSequenceLabeler(
         FitSteps(self).fit(X, y, sample_weight)
         return self
 
-    def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **_: Any) -> None:
+    def __check_fit__(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **_: Any) -> None:
         FitSteps(self).check_fit(X, y, sample_weight)
 
     # --- files --------------------------------------------------------------------------------------------------------
@@ -160,21 +156,17 @@ class BaseSequenceLabeler(
         state = own.pop("_state", None)
         super().__setstate__(own)
         if state is not None:
-            FittedState(*state).checked(self._targets).set_on(self)
+            FittedState(*state).checked(self._kind).set_on(self)
 
     # --- fitted attributes --------------------------------------------------------------------------------------------
 
     @property
-    def _features(self) -> FeatureSpace:
-        return self._state.features
-
-    @property
     def feature_names_in_(self) -> np.ndarray:
         """Names of the features, of shape (n_features_in_,); defined only if the training X had names."""
-        features = getattr(self, "_features", None)
-        if features is None or features.names is None:
+        state = getattr(self, "_state", None)
+        if state is None or state.features.names is None:
             raise AttributeError(f"{type(self).__name__} has no feature_names_in_: X had no feature names in fit")
-        return np.asarray(features.names, dtype=object)
+        return np.asarray(state.features.names, dtype=object)
 
     def __sklearn_tags__(self) -> Any:
         # not a ClassifierMixin: GridSearchCV(cv=5) would then require one label per sequence (type_of_target)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from .._data.crfsuite_files import (
@@ -43,7 +44,7 @@ from .._reading.targets import TokenTargets
 from .._sklearn.layers import MethodsOfModel, layers
 from .answers.fitted import FittedModel
 from .fit.fit_steps import FitSteps
-from .fit.training import TrainingData
+from .fit.training import TrainingStructure
 from .labels.constraints import Rules, compile_label_parts
 
 PENALISED = {"lbfgs": "auto", "l2sgd": "sgd"}  # algorithms for the penalised likelihood, and our solvers
@@ -108,7 +109,7 @@ def _coordinates(weights: dict, sources: dict, targets: dict) -> ReadWeights:
     return ReadWeights(rows, columns, np.array(list(weights.values()), dtype=np.float64))
 
 
-def _fitted(crf: Any, weights: CRFsuiteWeights, origin: str) -> Any:
+def _fitted(crf: BaseEstimator, weights: CRFsuiteWeights, origin: str) -> BaseEstimator:
     """Set the fitted attributes of an estimator from weights, and return it."""
     labels, attributes = sorted(weights.labels), sorted(weights.attributes)
     for what, texts in ("label", labels), ("attribute", attributes):
@@ -123,8 +124,8 @@ def _fitted(crf: Any, weights: CRFsuiteWeights, origin: str) -> Any:
     targets = TokenTargets(np.empty(0, dtype=np.int32), classes, as_lists=True)
     features = FeatureSpace(len(names), names, Vocabulary.of_names(attributes, ()), is_table=False)
     parts = compile_label_parts(None, classes)
-    data = TrainingData(None, targets, None, features, Rules(), parts)  # type: ignore[arg-type]
-    FitSteps(crf).end(data, layout, vector)
+    data = TrainingStructure(targets, features, Rules(), parts)
+    FitSteps(crf).state_without_solver(data, layout, vector).set_on(crf)
     return crf
 
 
@@ -161,7 +162,7 @@ def _ranks(names: list[str], in_order: list[str]) -> np.ndarray:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write_crfsuite_file(model: Any, path: str | PathLike[str], bias: str | None) -> None:
+def write_crfsuite_file(model: BaseEstimator, path: str | PathLike[str], bias: str | None) -> None:
     """Write a fitted model; parameters and errors as for :func:`sklearn_hocrf.tagger.export_crfsuite`."""
     weights = _written_weights(model, bias)
     labels, attributes = _encoded(weights.labels, "label"), _encoded(weights.attributes, "attribute")
@@ -172,7 +173,7 @@ def write_crfsuite_file(model: Any, path: str | PathLike[str], bias: str | None)
     replace_content(output_file(path), _content(labels, attributes, weights.state, weights.transition))
 
 
-def _written_weights(model: Any, bias: str | None) -> CRFsuiteWeights:
+def _written_weights(model: BaseEstimator, bias: str | None) -> CRFsuiteWeights:
     """Return the weights of a fitted model other than 0, sorted by source, and the attributes that have some."""
     fitted = FittedModel.inside(model)
     for layer, _ in layers(model, fitted=True):
@@ -209,7 +210,7 @@ def _written_weights(model: Any, bias: str | None) -> CRFsuiteWeights:
 def _lacking(fitted: FittedModel) -> Iterator[tuple[str, str]]:
     """Yield what the format lacks and a model has, and what to use instead."""
     state, layout, weights = fitted.state, fitted.state.layout, fitted.state.weights
-    if fitted.labels_segments:
+    if fitted.kind.labels_segments:
         yield "a model of whole segments", "use HighOrderCRF"
     if layout.patterns.history != TOKENS:
         yield "a history of segments", "use history='tokens' or export_tagger"

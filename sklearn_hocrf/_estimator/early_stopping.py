@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.metrics import check_scoring
 
 from .._data.checks import check, is_integer, is_number
@@ -84,8 +85,8 @@ class EarlyStopping:
 
     def __init__(
         self,
-        X: Any,
-        y: Any,
+        X: Sized,
+        y: Sized,
         *,
         scoring: str | Callable | None = None,
         patience: int = 5,
@@ -107,7 +108,7 @@ class EarlyStopping:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_runs": {}}
 
-    def setup(self, estimator: Any, context: Any) -> None:
+    def setup(self, estimator: BaseEstimator, context: Any) -> None:
         """Prepare for a fit of an estimator.
 
         Parameters
@@ -140,7 +141,7 @@ class EarlyStopping:
             ) from error
         self._runs[estimator] = _Scores(scorer, [], [])
 
-    def on_fit_task_begin(self, estimator: Any, context: Any, *, X: Any = None) -> None:
+    def on_fit_task_begin(self, estimator: BaseEstimator, context: Any, *, X: Any = None) -> None:
         """Check that the held-out data match the training data, before training."""
         if context.task_name == FIT:
             try:
@@ -149,7 +150,7 @@ class EarlyStopping:
                 _say_held_out(error)
                 raise
 
-    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any = None) -> bool:
+    def on_fit_task_end(self, estimator: BaseEstimator, context: Any, *, fitted_estimator: Any = None) -> bool:
         """Score the model after an iteration, and return whether training stops."""
         if context.task_name != ITERATION or context.parent.task_name == STARTING:
             return False
@@ -160,7 +161,7 @@ class EarlyStopping:
         run.scores.append(score)
         return self._n_in_vain(run.scores) >= self.patience
 
-    def _score(self, scorer: Callable, model: Any) -> float:
+    def _score(self, scorer: Callable, model: BaseEstimator) -> float:
         try:
             score = scorer(model, self.X, self.y)
         except (ValueError, TypeError) as error:
@@ -178,12 +179,12 @@ class EarlyStopping:
                 last = i
         return len(scores) - 1 - last
 
-    def _best_estimator(self, estimator: Any) -> Any:
+    def _best_estimator(self, estimator: BaseEstimator) -> Any:
         """Return the model that replaces the last one, or None; the estimator calls this at the end of fit."""
         best = self._runs[estimator].best
         return best[0] if best else None
 
-    def teardown(self, estimator: Any, context: Any) -> None:
+    def teardown(self, estimator: BaseEstimator, context: Any) -> None:
         """Discard the data of the fit of an estimator, except its scores."""
         run = self._runs.pop(estimator, None)
         if run is not None:

@@ -77,11 +77,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections.abc import Sized
 from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from .._data import tagger as _tagger
 from .._data.folders import output_file, replace_content
@@ -105,7 +107,11 @@ class Exported(NamedTuple):
 
 
 def export(
-    model: Any, path: str | os.PathLike, dtype: str = "float32", compress: bool | None = None, X: Any = None
+    model: BaseEstimator,
+    path: str | os.PathLike,
+    dtype: str = "float32",
+    compress: bool | None = None,
+    X: Sized | None = None,
 ) -> Exported:
     """Write a fitted model into a file; see :func:`sklearn_hocrf.tagger.export_tagger`."""
     if dtype not in ("float32", "float64"):
@@ -194,7 +200,7 @@ def _smallest(array) -> np.ndarray:
 
 def _refuse_kinds(fitted) -> None:
     """Raise a ValueError for models that a tagger cannot have."""
-    if fitted.labels_segments:
+    if fitted.kind.labels_segments:
         raise ValueError("a tagger is for HighOrderCRF: models of whole segments need the features of all of them")
     if fitted.state.level_zero is not None:
         raise ValueError("a tagger keeps all labels, so pruning, which would need a second model, is not for it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Sized
 from typing import TYPE_CHECKING, Any, Self
 
 import sklearn.pipeline
@@ -21,7 +22,7 @@ from .token_labeler import HighOrderCRF
 if TYPE_CHECKING:  # for type checkers; the methods at run time are created below
 
     class _Pipeline(AnswersMixin, PredictionsMixin, TagSegmentsMixin, Pipeline):
-        def fit(self, X: Any, y: Any = None, **params: Any) -> Self: ...
+        def fit(self, X: Sized, y: Sized | None = None, **params: Any) -> Self: ...
 
 else:
     _Pipeline = Pipeline
@@ -48,7 +49,7 @@ class SequencePipeline(_Pipeline):
         @available_if(
             lambda self: self.steps and hasattr(self.steps[-1][1], "predict") or through_steps(self, "predict")
         )
-        def predict(self, X: Any, **params: Any) -> Any:
+        def predict(self, X: Sized, **params: Any) -> Any:
             # Pipeline's collects the tags of all steps in each call, to see whether it is fitted: the steps know that
             if get_config()["enable_metadata_routing"]:
                 return super().predict(X, **params)

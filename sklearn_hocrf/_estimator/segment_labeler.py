@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from numbers import Integral, Real
 from typing import Any, Literal, overload
 
 import numpy as np
 
 from .._data.batch import Sequences
-from .._engine.inference.families import SEGMENTS
 from .._engine.training.lbfgs import LBFGS
 from .._engine.training.stochastic import SGD
-from .._reading.schemes import SCHEMES, segment_lists
-from .._reading.targets import SegmentTargets
+from .._reading.schemes import SCHEMES
 from .._sklearn.names import Interval, Options, StrOptions
 from .answers.fitted import FittedModel
-from .answers.query import check_threshold
+from .answers.query import Query
 from .base import BaseSequenceLabeler
 from .fit.parameters import PARAMETER_CONSTRAINTS
 from .labels.constraints import Constraints
-from .labels.patterns import segment_tables
+from .labels.kinds import SegmentKind
 
 
 class HighOrderSemiCRF(BaseSequenceLabeler):
@@ -272,25 +270,23 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         "scheme": [StrOptions({"auto", *SCHEMES})],
         "segment_length": [Interval(Integral, 1, None, closed="left"), Options(Real, {np.inf}), tuple, dict, None],
     }
-    _takes_segment_features = True
-    _family = SEGMENTS
-    _targets = SegmentTargets
+    _kind = SegmentKind()
 
     def __init__(
         self,
         max_order: int = 1,
         *,
         scheme: str = "auto",
-        segment_length: float | tuple[int, float | None] | dict[Any, Any] | None = None,
-        sigma_reg: float | Mapping[Any, float] = 1.0,
-        l1_reg: float | Mapping[Any, float] = 0.0,
+        segment_length: float | tuple[int, float | None] | dict | None = None,
+        sigma_reg: float | Mapping[Hashable, float] = 1.0,
+        l1_reg: float | Mapping[Hashable, float] = 0.0,
         constraints: Constraints | None = None,
         patterns: str | Iterable[tuple] = "observed",
         min_count: float = 1,
-        feature_order: int | Mapping[str, Any] = 0,
+        feature_order: int | Mapping[str, int | tuple] = 0,
         all_pairs: bool = False,
         fit_intercept: bool = True,
-        label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
+        label_parts: Mapping[Hashable, Iterable] | Callable[..., Iterable] | None = None,
         objective: str = "likelihood",
         solver: str | LBFGS | SGD = "auto",
         max_iter: int = 500,
@@ -324,10 +320,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     # --- predictions --------------------------------------------------------------------------------------------------
 
     @overload
-    def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
+    def predict(self, X: Sequences, *, known: Sized | None = None) -> list: ...
     @overload
-    def predict(self, X: Any, *, known: Any = None) -> Any: ...
-    def predict(self, X: Any, *, known: Any = None) -> Any:
+    def predict(self, X: Sized, *, known: Sized | None = None) -> Any: ...
+    def predict(self, X: Sized, *, known: Sized | None = None) -> list | np.ndarray:
         """Return the most probable segmentation of each sequence, in the scheme of the training labels.
 
         Parameters
@@ -385,22 +381,22 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     @overload
     def predict_segments(
-        self, X: Any, *, threshold: None = None, known: Any = None, with_probability: Literal[False] = False
-    ) -> list[list[tuple[int, int, Any]]]: ...
+        self, X: Sized, *, threshold: None = None, known: Sized | None = None, with_probability: Literal[False] = False
+    ) -> list[list[tuple]]: ...
     @overload
     def predict_segments(
-        self, X: Any, *, threshold: float, known: Any = None, with_probability: bool = False
+        self, X: Sized, *, threshold: float, known: Sized | None = None, with_probability: bool = False
     ) -> list[np.ndarray]: ...
     @overload
     def predict_segments(
-        self, X: Any, *, threshold: float | None = None, known: Any = None, with_probability: Literal[True]
+        self, X: Sized, *, threshold: float | None = None, known: Sized | None = None, with_probability: Literal[True]
     ) -> list[np.ndarray]: ...
     @overload
     def predict_segments(
-        self, X: Any, *, threshold: float | None = None, known: Any = None, with_probability: bool = False
+        self, X: Sized, *, threshold: float | None = None, known: Sized | None = None, with_probability: bool = False
     ) -> list: ...
     def predict_segments(
-        self, X: Any, *, threshold: float | None = None, known: Any = None, with_probability: bool = False
+        self, X: Sized, *, threshold: float | None = None, known: Sized | None = None, with_probability: bool = False
     ) -> list:
         """Return the segments of the best segmentation, or all segments whose probability reaches a threshold.
 
@@ -457,17 +453,5 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         2 3 PER 0.22
         3 4 PER 0.6
         """
-        check_threshold(threshold)
-        fitted = FittedModel(self)
-        labels, outside = fitted.labels, fitted.targets.outside
-        posterior = fitted.ask(X, known).posterior
-        batch = posterior.batch
-        if threshold is not None:
-            segments, probability = posterior.segment_marginals(threshold)
-            return segment_tables(
-                batch.offsets, segments.without(outside), probability[segments.codes != outside], labels
-            )
-        segments = posterior.decode().without(outside)
-        if not with_probability:
-            return segment_lists(segments, batch.offsets, labels.tolist())
-        return segment_tables(batch.offsets, segments, posterior.segment_probabilities(segments), labels)
+        Query.check_threshold(threshold)
+        return FittedModel(self).ask(X, known).segments(threshold, with_probability)

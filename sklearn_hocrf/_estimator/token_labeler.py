@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral
 from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 
-from .._engine.inference.families import CHAIN
-from .._engine.structure.patterns import HISTORIES
 from .._engine.training.lbfgs import LBFGS
 from .._engine.training.stochastic import SGD
-from .._reading.targets import TokenTargets
 from .._sklearn.names import Interval, StrOptions
 from .answers.predictions import TagSegmentsMixin
 from .base import BaseSequenceLabeler
 from .fit.parameters import PARAMETER_CONSTRAINTS
 from .labels.constraints import Constraints
+from .labels.kinds import Kind
 
 
 class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
@@ -198,11 +196,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     """
 
     __module__ = "sklearn_hocrf.crf"  # where users import it from
-    _family = CHAIN
-    _targets = TokenTargets
+    _kind = Kind()
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
-        "history": [StrOptions(set(HISTORIES))],
+        "history": [StrOptions({"tokens", "segments"})],
         "pruning": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -211,15 +208,15 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         max_order: int = 2,
         *,
         history: str = "tokens",
-        sigma_reg: float | Mapping[Any, float] = 1.0,
-        l1_reg: float | Mapping[Any, float] = 0.0,
+        sigma_reg: float | Mapping[Hashable, float] = 1.0,
+        l1_reg: float | Mapping[Hashable, float] = 0.0,
         constraints: str | Constraints | None = None,
         patterns: str | Iterable[tuple] = "observed",
         min_count: float = 1,
-        feature_order: int | Mapping[str, Any] = 0,
+        feature_order: int | Mapping[str, int | tuple] = 0,
         all_pairs: bool = False,
         fit_intercept: bool = True,
-        label_parts: Mapping[Any, Iterable] | Callable[[Any], Iterable] | None = None,
+        label_parts: Mapping[Hashable, Iterable] | Callable[..., Iterable] | None = None,
         pruning: int | None = None,
         objective: str = "likelihood",
         solver: str | LBFGS | SGD = "auto",

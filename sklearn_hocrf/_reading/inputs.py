@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import validate_data
 
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
@@ -31,6 +31,15 @@ _OTHER_SEGMENT_FEATURES = (
     "training X"
 )
 NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least one"
+
+
+class Reader(NamedTuple):
+    """What reading needs to know of the estimator that data are for."""
+
+    name: str  # of its class, for messages
+    scheme: str = "tokens"  # how y gives labels: one for each token, or segments in a scheme
+    segment_length: Any = None  # the parameter
+    check_columns: Callable | None = None  # of tables: raises unless they are those of fit, in scikit-learn's words
 
 
 class FeatureSpace(NamedTuple):
@@ -115,13 +124,12 @@ class TrainingSequences(NamedTuple):
         return np.arange(len(self.batch)) if self.is_used is None else np.flatnonzero(self.is_used)
 
 
-def read_training_sequences(estimator, X, sample_weight=None, earlier=None) -> TrainingSequences:
+def read_training_sequences(reader, X, sample_weight=None, earlier=None) -> TrainingSequences:
     """Return validated training sequences, or raise an error that names sequence, position and value.
 
     Parameters
     ----------
-    estimator : estimator
-        Gives the name for messages; ``_takes_segment_features`` tells whether X may have segment features.
+    reader : Reader
     X : sequences
         In one of the forms of the package's docstring.
     sample_weight : array-like of shape (n_sequences,), default=None
@@ -131,7 +139,7 @@ def read_training_sequences(estimator, X, sample_weight=None, earlier=None) -> T
     """
     X = without_columns(X)
     form = input_form(X)
-    batch, space = _read(estimator, X, form, earlier, grow=True)
+    batch, space = _read(reader, X, form, earlier, grow=True)
     if not len(batch):
         raise ValueError(f"X has no sequences: {'fit' if earlier is None else 'partial_fit'} needs at least one")
     weight = check_sequence_weight(sample_weight, len(batch))
@@ -146,19 +154,19 @@ def _has_times(X) -> bool:
     return getattr(getattr(index, "dtype", None), "kind", "") == "M" and bool(index.is_monotonic_increasing)
 
 
-def sequences_like(estimator, y, sample_weight=None) -> TrainingSequences | None:
+def sequences_like(reader, y, sample_weight=None) -> TrainingSequences | None:
     """Return training sequences without features, of the lengths that y has, for X that is not known yet.
 
     None if y does not tell: tuples may be sequences or labels.
 
     Parameters
     ----------
-    estimator, sample_weight
+    reader, sample_weight
         As for :func:`read_training_sequences`.
     y : sequences
-        Labels, tags or segments, according to ``scheme`` of the estimator.
+        Labels, tags or segments, according to the reader's ``scheme``.
     """
-    lengths, form = lengths_of_targets(without_columns(y), type(estimator).__name__, getattr(estimator, "scheme", None))
+    lengths, form = lengths_of_targets(without_columns(y), reader.name, reader.scheme)
     if lengths is None or lengths.sum() > _MOST_TOKENS:
         return None
     offsets = offsets_of(lengths)
@@ -247,31 +255,28 @@ def common_column_names(X):
     return names
 
 
-def read_sequences(estimator, X) -> tuple[SequenceBatch, str]:
-    """Return X for a fitted estimator as a batch, and its form; empty sequences are allowed.
-
-    ``estimator._features`` is the :class:`FeatureSpace` of its training data.
-    """
-    vocabulary = estimator._features.vocabulary
+def read_sequences(reader, X, fitted) -> tuple[SequenceBatch, str]:
+    """Return X as a batch with the features of training data, ``fitted``, and its form; it may have empty sequences."""
+    vocabulary = fitted.vocabulary
     if vocabulary is not None and type(X) is list and len(X) == 1 and (batch := vocabulary.batch_of(X[0])):
         return batch, "sequences"
     X = without_columns(X)
     form = input_form(X)
-    return _read(estimator, X, form, estimator._features)[0], form
+    return _read(reader, X, form, fitted)[0], form
 
 
-def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, FeatureSpace]:
+def _read(reader, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, FeatureSpace]:
     """Return X as a batch, and its features; ``fitted`` are those of training data, with which they are compared.
 
     With ``grow``, a new vocabulary gets the attribute names; otherwise those that are not in the fitted one are left
     out.
     """
-    name, names = type(estimator).__name__, None
+    name, names = reader.name, None
     if isinstance(X, SequenceBatch):
         space = FeatureSpace(X.n_features, X.feature_names, None, is_table=False, kinds=_kinds_of(X))
-        _refuse_segment_features(X, estimator)
+        _refuse_segment_features(X, reader)
         if fitted is None:
-            _warn_of_other_scheme(X, estimator)
+            _warn_of_other_scheme(X, reader)
         else:
             _refuse_other_features(space, fitted, name)
         refuse_infinite_values(X)
@@ -279,12 +284,12 @@ def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, F
     if fitted is not None and fitted.kinds is not None:
         raise ValueError(_OTHER_SEGMENT_FEATURES.format(name))
     if form == "table":
-        matrix = check_table(X, estimator)
+        matrix = check_table(X, name)
         offsets = np.arange(matrix.shape[0] + 1)
         if fitted is None:
             names = get_feature_names(X)
         elif fitted.is_table:
-            validate_data(estimator, X, reset=False, skip_check_array=True)  # number and names of the features
+            _check_columns(X, fitted, reader)
         else:
             _refuse_table(matrix.shape[1], fitted, name)
     else:
@@ -301,8 +306,8 @@ def _read(estimator, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, F
             names = common_column_names(X)
         for sequence in () if fitted is None else X:
             if hasattr(sequence, "columns") and n_tokens(sequence):
-                validate_data(estimator, sequence, reset=False, skip_check_array=True)
-        matrix, offsets = stack_rows(X, estimator, fitted and fitted.n_features)
+                _check_columns(sequence, fitted, reader)
+        matrix, offsets = stack_rows(X, name, fitted and fitted.n_features)
     batch = SequenceBatch.from_table(matrix, offsets, names if fitted is None else fitted.names)
     refuse_infinite_values(batch)
     return batch, FeatureSpace(matrix.shape[1], names, None, is_table=form == "table")
@@ -329,23 +334,31 @@ def _check_kind(rows, features, name):
         )
 
 
-def _refuse_segment_features(batch, estimator):
-    if batch.blocks is not None and not estimator._takes_segment_features:
-        raise ValueError(f"X has segment features; {type(estimator).__name__} has no segments: use HighOrderSemiCRF")
+def _check_columns(table, fitted, reader):
+    """Raise unless a table has the number and the names of columns that training data had."""
+    if reader.check_columns is not None:
+        return reader.check_columns(table)
+    given = FeatureSpace(table.shape[1], get_feature_names(table), None, is_table=True)
+    return _refuse_other_features(given, fitted, reader.name)
 
 
-def _warn_of_other_scheme(batch, estimator):
-    """Warn if segment features were learned with a scheme that differs from the estimator's.
+def _refuse_segment_features(batch, reader):
+    if batch.blocks is not None and reader.scheme == "tokens":
+        raise ValueError(f"X has segment features; {reader.name} has no segments: use HighOrderSemiCRF")
+
+
+def _warn_of_other_scheme(batch, reader):
+    """Warn if segment features were learned with a scheme that differs from the reader's.
 
     This is not an error, because it is correct if their y differ, too.
     """
     schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
     for scheme, block in schemes.items():
-        if estimator.scheme != "auto" and scheme not in (None, estimator.scheme):
+        if reader.scheme != "auto" and scheme not in (None, reader.scheme):
             some = ", ".join([*block.names(batch.attribute_names)[:1], "..."])
             warn_user(
-                f"segment features in X ({some}) were learned with scheme={scheme!r}, but {type(estimator).__name__} "
-                f"has scheme={estimator.scheme!r}: both must match y"
+                f"segment features in X ({some}) were learned with scheme={scheme!r}, but {reader.name} "
+                f"has scheme={reader.scheme!r}: both must match y"
             )
 
 

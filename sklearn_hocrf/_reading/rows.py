@@ -40,10 +40,10 @@ class Places(NamedTuple):
 IN_X = Places()  # of a table as it is
 
 
-def check_table(X, estimator, places=IN_X, **options):
+def check_table(X, name=None, places=IN_X, **options):
     """Return a plain 2-D X as array or CSR matrix; :func:`refuse_infinite_values` checks for nan and inf.
 
-    float32 is kept, all other numbers become float64.
+    float32 is kept, all other numbers become float64. ``name`` is that of the estimator, for messages.
     """
     # scikit-learn's check says neither which cell is wrong nor that text became numbers
     if _as_numbers(X, places=places).ndim == 1:
@@ -58,7 +58,7 @@ def check_table(X, estimator, places=IN_X, **options):
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,
         input_name="X",
-        estimator=estimator,
+        estimator=name,
         **options,
     )
     if matrix.shape[1] > MAX_FEATURES:
@@ -131,7 +131,7 @@ def n_tokens(sequence) -> int:
     return sequence.shape[0] if hasattr(sequence, "shape") else len(sequence)
 
 
-def stack_rows(X, estimator, n_features):
+def stack_rows(X, name, n_features):
     """Return the stacked rows of a list of 2-D sequences and their offsets.
 
     ``n_features`` is the number of features of the fitted estimator. During fit it is None, and the first sequence with
@@ -139,7 +139,7 @@ def stack_rows(X, estimator, n_features):
     """
     blocks = [_row_block(sequence, n) for n, sequence in enumerate(X)]
     full = {n: block for n, block in enumerate(blocks) if block is not None}
-    expectation = f"{type(estimator).__name__} is expecting {n_features} features as input"
+    expectation = f"{name} is expecting {n_features} features as input"
     for n, block in full.items():
         if n_features is None:
             n_features = block.shape[1]
@@ -150,7 +150,7 @@ def stack_rows(X, estimator, n_features):
     is_sparse = any(map(sparse.issparse, parts))
     stacked = sparse.vstack(list(map(sparse.csr_array, parts)), format="csr") if is_sparse else np.concatenate(parts)
     lengths = [0 if block is None else block.shape[0] for block in blocks]
-    return check_table(stacked, estimator, ensure_min_samples=0), offsets_of(lengths)
+    return check_table(stacked, name, ensure_min_samples=0), offsets_of(lengths)
 
 
 def _row_block(sequence, n):

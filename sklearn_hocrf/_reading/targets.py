@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from .._data.messages import warn_user
 from .._data.segments import NO_LIMIT, LabelSets, Mask, Segments, are_short, token_labels
 from .known import (
     FIXED,
+    SEEN,
     Known,
     check_classes,
     check_known_labels,
@@ -65,32 +66,32 @@ class SegmentTargets(NamedTuple):
     # --- training -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, estimator, y, sequences, fixed=None) -> SegmentTargets:
-        data = y, sequences.batch.lengths, sequences.form, type(estimator).__name__, sequences.is_used
-        limits = {"scheme": estimator.scheme, "segment_length": estimator.segment_length}
+    def read(cls, reader, y, sequences, fixed=None) -> SegmentTargets:
+        data = y, sequences.batch.lengths, sequences.form, reader.name, sequences.is_used
+        limits = {"scheme": reader.scheme, "segment_length": reader.segment_length}
         return read_segment_targets(*data, **limits, fixed=fixed, takes_missing_labels=True)
 
     @classmethod
-    def label_set(cls, estimator, y, sequences) -> np.ndarray | None:
-        data, scheme = (y, sequences.batch.lengths, sequences.form, type(estimator).__name__), estimator.scheme
+    def label_set(cls, reader, y, sequences) -> np.ndarray | None:
+        data, scheme = (y, sequences.batch.lengths, sequences.form, reader.name), reader.scheme
         if scheme == "auto":
             scheme = _scheme_of(*data, in_parts=True)
         given = read_given(*data, scheme, kept=sequences.is_used)
         return distinct_labels(given, at_least=1) if given.is_complete else None
 
     @classmethod
-    def check_classes(cls, estimator, classes) -> np.ndarray:
-        scheme = estimator.scheme
+    def check_classes(cls, reader, classes) -> np.ndarray:
+        scheme = reader.scheme
         if scheme in PREFIXES:
             return check_classes(classes, 1, scheme=scheme)
-        labels = check_classes(classes, cls.least_labels(estimator) if scheme != "auto" else 1)
+        labels = check_classes(classes, cls.least_labels(reader) if scheme != "auto" else 1)
         if scheme == "auto":
             _refuse_tags_of_parts(labels.tolist())
         return labels
 
     @classmethod
-    def least_labels(cls, estimator) -> int:
-        return 2 if estimator.scheme in ("auto", "runs") else 1
+    def least_labels(cls, reader) -> int:
+        return 2 if reader.scheme in ("auto", "runs") else 1
 
     @property
     def labelling(self) -> Segments:
@@ -159,7 +160,8 @@ class SegmentTargets(NamedTuple):
         shortest = shortest if self.shortest is None else self.shortest.tolist()
         longest = [float("inf") if most == NO_LIMIT else most for most in self.longest.tolist()]
         limits = dict(zip(labels, zip(shortest, longest, strict=True), strict=True))
-        return {"classes_": self.classes, "segment_labels_": self.labels, "segment_length_": limits}
+        own = {"segment_labels_": self.labels, "segment_length_": limits, "scheme_": self.scheme}
+        return {"classes_": self.classes, **own}
 
     def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
         given = read_given(known, batch.lengths, form, name, self.scheme, what)
@@ -382,7 +384,7 @@ def _refuse_lengths(segments, is_wrong, does, limit, labels, offsets, hint=LONG_
 class TokenTargets(NamedTuple):
     """Labels, one per token: how y is read, and what a model's labelling is in its form.   N tokens, L labels.
 
-    :class:`SegmentTargets` has the same methods. The parameters of estimators for which they read y have been checked.
+    :class:`SegmentTargets` has the same methods. They read y for a :class:`Reader`, whose parameters are valid.
     """
 
     codes: np.ndarray  # (N,) int32    label of each token, an index into ``labels``; -1 where it is not known
@@ -395,25 +397,25 @@ class TokenTargets(NamedTuple):
     # --- training -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def read(cls, estimator, y, sequences, fixed=None) -> TokenTargets:
+    def read(cls, reader, y, sequences, fixed=None) -> TokenTargets:
         """Return the targets of training sequences; ``fixed`` as for :func:`read_token_targets`."""
-        name, lengths = type(estimator).__name__, sequences.batch.lengths
-        return read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed, takes_missing_labels=True)
+        data = y, sequences.batch.lengths, sequences.form, reader.name, sequences.is_used
+        return read_token_targets(*data, fixed, takes_missing_labels=True)
 
     @classmethod
-    def label_set(cls, estimator, y, sequences) -> np.ndarray | None:
+    def label_set(cls, reader, y, sequences) -> np.ndarray | None:
         """Return the labels of a part of the training sequences, sorted, or None if some are missing."""
-        name, lengths = type(estimator).__name__, sequences.batch.lengths
-        given = read_given(y, lengths, sequences.form, name, "tokens", kept=sequences.is_used)
+        data = y, sequences.batch.lengths, sequences.form, reader.name
+        given = read_given(*data, "tokens", kept=sequences.is_used)
         return distinct_labels(given, at_least=1) if given.is_complete else None
 
     @classmethod
-    def check_classes(cls, estimator, classes) -> np.ndarray:
+    def check_classes(cls, reader, classes) -> np.ndarray:
         """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
         return check_classes(classes)
 
     @classmethod
-    def least_labels(cls, estimator) -> int:
+    def least_labels(cls, reader) -> int:
         """Return the number of labels that training data must have."""
         return 2
 
@@ -473,13 +475,14 @@ class TokenTargets(NamedTuple):
         """Return ``classes_`` and all other fitted attributes that depend on the targets."""
         return {"classes_": self.labels}
 
-    def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
+    def read_known(self, known, batch, form, name, what="known", unknown="raise", among=SEEN) -> Known:
         """Return what labels of a batch, called ``what`` in messages, say.
 
-        ``unknown="ignore"`` treats labels that the model does not know as impossible.
+        ``unknown="ignore"`` treats labels that the model does not know as impossible; ``among`` says where it has its
+        labels from.
         """
         given = read_given(known, batch.lengths, form, name, "tokens", what)
-        return known_of(given, self.labels, unknown=unknown)
+        return known_of(given, self.labels, unknown=unknown, among=among)
 
     def labelling_of(self, known) -> np.ndarray:
         """Return complete labels in the form of the model's; labels that it does not know have the code -1."""
@@ -523,3 +526,17 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_miss
     targets = TokenTargets(known.codes, labels, as_lists, known.mask if (known.codes < 0).any() else None)
     sets = None if known.allowed is None else LabelSets.of(known.allowed, known.ids)
     return targets if sets is None else targets._replace(counted=targets._replace(sets=sets))
+
+
+Targets: TypeAlias = TokenTargets | SegmentTargets
+
+
+def read_truth(targets, y, batch, form, name, unknown="raise"):
+    """Return labels of a batch as a labelling; ``unknown`` as for ``read_known``, except that codes are then -1."""
+    known = targets.read_known(y, batch, form, name, "y", unknown)
+    if not known.is_complete:
+        raise ValueError(
+            "y has missing labels, but the accuracy needs the label of each token; log_likelihood and "
+            "metrics.log_likelihood_scorer do not"
+        )
+    return targets.labelling_of(known)

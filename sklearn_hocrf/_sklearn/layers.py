@@ -5,7 +5,7 @@ Not imported by the estimators, so that these do not import scikit-learn's pipel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from functools import wraps
 from inspect import getattr_static, signature
 from typing import Any, ClassVar, NamedTuple, overload
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -54,7 +54,7 @@ def checked_name(name: Any) -> Any:
     return name
 
 
-def check_fit(estimator: Any, X: Any, y: Any, **params: Any) -> None:
+def check_fit(estimator: BaseEstimator, X: Sized | None, y: Sized | None, **params: Any) -> None:
     """Raise what ``fit`` of an estimator would raise for its settings and data, as far as this shows without work.
 
     Estimators of this package have a method ``__check_fit__`` with the parameters of ``fit``. Of others, the parameters
@@ -110,7 +110,7 @@ def _check_candidates(search, X, y, params):
         raise refusals[0]
 
 
-def method_of_model(estimator: Any, name: str) -> Callable:
+def method_of_model(estimator: BaseEstimator, name: str) -> Callable:
     """Return a method of a model, or of the model at the end of a pipeline or inside a search.
 
     A pipeline's method takes the pipeline's X and transforms it by all other steps first. A search uses its best
@@ -141,13 +141,13 @@ def method_of_model(estimator: Any, name: str) -> Callable:
     return getattr(estimator, name)
 
 
-def model_inside(estimator: Any) -> Any:
+def model_inside(estimator: BaseEstimator) -> Any:
     """Return the model at the end of pipelines, inside searches and calibration, fitted or not."""
     *_, (model, _) = layers(estimator)
     return model
 
 
-def name_of_weight(estimator: Any) -> str | None:
+def name_of_weight(estimator: BaseEstimator) -> str | None:
     """Return the name of the parameter of ``fit`` for weights, in pipelines that of the last step, or None."""
     if isinstance(estimator, Pipeline):
         step, last = estimator.steps[-1]
@@ -158,20 +158,20 @@ def name_of_weight(estimator: Any) -> str | None:
     return name_of_weight(estimator.estimator) if hasattr(estimator, "estimator") else None
 
 
-def steps_inside(estimator: Any) -> list:
+def steps_inside(estimator: BaseEstimator) -> list:
     """Return the steps of fitted pipelines, inside of searches and of calibration, up to the model at the end."""
     found = list(layers(estimator, fitted=True))
     return [one for _, steps in found for step in steps for one in steps_inside(step)] + [found[-1][0]]
 
 
-def model_and_input(estimator: Any, X: Any) -> tuple[Any, Any]:
+def model_and_input(estimator: BaseEstimator, X: Sized) -> tuple[Any, Any]:
     """Return the model at the end of fitted pipelines, searches and calibration, and the input that it gets for X."""
     for layer, steps in layers(estimator, fitted=True):
         X = layer._given(X) if isinstance(layer, MethodsOfModel) else _transformed(steps, X)
     return layer, X
 
 
-def layers(estimator: Any, fitted: bool = False) -> Iterator[tuple[Any, list]]:
+def layers(estimator: BaseEstimator, fitted: bool = False) -> Iterator[tuple[Any, list]]:
     """Yield an estimator, what is inside it, and so on up to the model: each with the steps that X takes in it.
 
     Parameters
@@ -263,7 +263,7 @@ class MethodsOfModel:
         """Return the fitted estimator that answers; before fit, the one that is to be fitted."""
         return self.__dict__.get(self._answering, self.estimator)
 
-    def _given(self, X: Any) -> Any:
+    def _given(self, X: Sized) -> Any:
         """Return what the estimator that answers gets for X."""
         return X
 
@@ -283,8 +283,8 @@ class MethodsOfModel:
     @overload
     def predict(self, X: Sequences, **options: Any) -> list[Any]: ...
     @overload
-    def predict(self, X: Any, **options: Any) -> Any: ...
-    def predict(self, X: Any, **options: Any) -> Any:
+    def predict(self, X: Sized, **options: Any) -> Any: ...
+    def predict(self, X: Sized, **options: Any) -> Any:
         """Return predictions for X, as the estimator inside does.
 
         Parameters
@@ -301,7 +301,7 @@ class MethodsOfModel:
         """
         return self.__getattr__("predict")(X, **options)
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> float:
         """Return the token accuracy.
 
         Parameters
@@ -358,14 +358,16 @@ def router_of(owner: Any, cv: Any, **callees: tuple[Any, tuple[str, ...]]) -> Me
     return router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
 
 
-def check_fits(estimator: Any, X: Any, y: Any, splits: list, params: dict) -> None:
+def check_fits(estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict) -> None:
     """Raise what ``fit`` to all data, or to the training part of a split, would raise, before the first of them."""
     check_fit(estimator, X, y, **params)
     for train, _ in splits if y is not None else ():
         check_fit(estimator, None, safe_indexing(y, train), **check_method_params(X, params, indices=train))
 
 
-def each_fold(use: Callable, estimator: Any, X: Any, y: Any, splits: list, params: dict, **parallel: Any) -> list:
+def each_fold(
+    use: Callable, estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict, **parallel: Any
+) -> list:
     """Return what a function returns for each split: it gets a clone fitted to the training part, and the test part.
 
     Parameters
@@ -387,13 +389,13 @@ def _fit_and_use(use, estimator, X, y, params, train, test):
     return use(fit_part(estimator, X, y, params, train), safe_indexing(X, test), test)
 
 
-def fit_part(estimator: Any, X: Any, y: Any, params: dict, part: np.ndarray) -> Any:
+def fit_part(estimator: BaseEstimator, X: Sized, y: Sized, params: dict, part: np.ndarray) -> Any:
     """Return a clone of an estimator, fitted to a part of the data and of the ``params`` with an entry per sequence."""
     known = () if y is None else (safe_indexing(y, part),)
     return clone(estimator).fit(safe_indexing(X, part), *known, **check_method_params(X, params, indices=part))
 
 
-def splits_of(splitter: Any, X: Any, y: Any, **params: Any) -> list:
+def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
     """Return the pairs of training and test parts of a splitter, as indices of sequences, or raise.
 
     Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sized
 from operator import and_
 from typing import Any, Self
 
@@ -18,8 +19,8 @@ from .._estimator.answers.fitted import FittedModel
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.progress import lines_of
-from .._estimator.fit.training import Training, TrainingData, choose_training, last_weights, warn_not_converged
-from .._estimator.labels.constraints import compile_constraints, compile_label_parts
+from .._estimator.fit.training import Training, TrainingStructure, choose_training, last_weights, warn_not_converged
+from .._estimator.labels.constraints import compile_label_parts
 from .._estimator.labels.patterns import ObservedPatterns
 from .._reading.inputs import NO_TOKENS
 from .._reading.labels import sorted_labels
@@ -96,13 +97,13 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
     [['DET', 'ADJ', 'NOUN']]
     """
 
-    def __init__(self, estimator: Any, client: Any = None) -> None:
+    def __init__(self, estimator: BaseEstimator, client: Any = None) -> None:
         self.estimator = estimator
         self.client = client
 
     # --- training -----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Sized, y: Sized, sample_weight: Any = None) -> Self:
         """Fit the model to labelled sequences on the workers of a cluster.
 
         Parameters
@@ -169,21 +170,22 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         described: Description | None = partitions.total(_parts.describe, Description.merged)
         if described is None:
             raise ValueError(NO_TOKENS)
-        labels = sorted_labels(described.labels, [0, len(described.labels)], steps.targets.least_labels(local))
+        at_least = steps.kind.targets.least_labels(steps.reader)
+        labels = sorted_labels(described.labels, [0, len(described.labels)], at_least)
         features = described.features
-        rules = compile_constraints(local.constraints, labels, steps.history(labels))
+        history, rules = steps.rules(labels)
         parts = compile_label_parts(local.label_parts, labels)
         partitions.add_step(_parts.prepare_part, remote, Kept(labels), Kept(features))
         surveyed: Survey = partitions.total(_parts.survey, Survey.merged, remote)
-        data = TrainingData(None, surveyed.targets, None, features, rules, parts)  # type: ignore[arg-type]
-        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, steps.history(labels))
+        data = TrainingStructure(surveyed.targets, features, rules, parts)
+        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, history)
         builder = steps.layout_builder(data, steps.select_patterns(data, observed))
         layout = builder.build(partitions.total(_parts.count_features, FeatureCounts.merged, Kept(builder)))
         setting = Setting(remote.value, layout)
         problem = ClusterProblem(partitions, setting, surveyed.n_sequences)
         penalty = steps.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None
-        start = np.zeros(layout.n_weights) if before is None else last_weights(FittedModel(before), layout, data)
+        start = np.zeros(layout.n_weights) if before is None else last_weights(FittedModel(before).state, layout, data)
         stages = training.run([problem], penalty, start, is_warm=before is not None)
         return steps.state(data, problem, penalty, stages[-1]), stages
 
@@ -200,7 +202,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> bag.Bag:
+    def predict(self, X: Sized) -> bag.Bag:
         """Return the most probable label sequence of each sequence.
 
         Parameters
@@ -224,7 +226,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         """
         return self._ask("predict", X)
 
-    def predict_marginals(self, X: Any) -> bag.Bag:
+    def predict_marginals(self, X: Sized) -> bag.Bag:
         """Return the probability of each label at each token.
 
         Parameters
@@ -244,7 +246,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         """
         return self._ask("predict_marginals", X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Sized, y: Sized, sample_weight: Any = None) -> float:
         """Return the share of tokens with the correct label.
 
         Parameters
@@ -415,7 +417,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         self.extractor = extractor
         self.client = client
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Sized, y: Sized | None = None) -> Self:
         """Learn the features of the sequences of all partitions.
 
         Parameters
@@ -451,7 +453,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         self.extractor_ = extractor.finish(counts)
         return self
 
-    def transform(self, X: Any) -> bag.Bag:
+    def transform(self, X: Sized) -> bag.Bag:
         """Return the features of sequences.
 
         Parameters
@@ -473,7 +475,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         """
         return self._map("transform", sources(X=X))
 
-    def fit_transform(self, X: Any, y: Any = None) -> bag.Bag:  # type: ignore[override]
+    def fit_transform(self, X: Sized, y: Sized | None = None) -> bag.Bag:  # type: ignore[override]
         """Learn the features of sequences, and return the same features as ``fit_transform`` on one machine.
 
         Parameters

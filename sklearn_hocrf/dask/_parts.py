@@ -8,6 +8,8 @@ Dask collections as lists of partitions, and the client that processes them.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sized
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,7 +23,7 @@ from .._engine.structure.layout import FeatureCounts, LayoutBuilder, WeightLayou
 from .._engine.structure.patterns import PatternCounts
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
-from .._estimator.fit.training import TrainingData, with_targets
+from .._estimator.fit.training import TrainingData, sorted_features
 from .._reading.inputs import FeatureSpace, TrainingSequences, read_training_sequences
 from .._reading.labels import flatten_labels, sorted_labels
 from .._reading.values import number_weights
@@ -43,7 +45,7 @@ class ReadPart(NamedTuple):
     labels: np.ndarray  # sorted
 
 
-def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = None) -> ReadPart | None:
+def read_part(local: BaseSequenceLabeler, X: Sized, y: Sized, sample_weight: Any = None) -> ReadPart | None:
     """Read a partition; return None if it has no tokens in sequences of positive weight.
 
     Parameters
@@ -63,10 +65,11 @@ def read_part(local: BaseSequenceLabeler, X: Any, y: Any, sample_weight: Any = N
         if len(y):
             raise ValueError(f"X has no sequences, y has {len(y)}")
         return None
-    sequences = read_training_sequences(local, X, sample_weight)
+    steps = FitSteps(local)
+    sequences = read_training_sequences(steps.reader, X, sample_weight)
     if sequences.is_used is not None and not sequences.is_used.any():
         return None
-    labels = FitSteps(local).targets.label_set(local, y, sequences)
+    labels = steps.kind.targets.label_set(steps.reader, y, sequences)
     if labels is None:
         raise ValueError(_PARTIAL)
     return ReadPart(sequences, y, labels)
@@ -96,7 +99,7 @@ class Description(NamedTuple):
 
 def describe(part: ReadPart) -> Description:
     """Return labels and features of a partition."""
-    return Description(part.sequences.form, with_targets(part.sequences, None).features, part.labels)
+    return Description(part.sequences.form, sorted_features(part.sequences)[1], part.labels)
 
 
 def _union(one, other) -> FeatureSpace:
@@ -157,7 +160,7 @@ def prepare_part(local: BaseSequenceLabeler, labels: np.ndarray, features: Featu
     if features.vocabulary is not None:
         data = data.reindexed(features)
     batch = data.batch._replace(attribute_names=None, block_names=None)  # the client has the names
-    return Part(data._replace(batch=batch, features=features._replace(names=None, vocabulary=None)))
+    return Part(replace(data, batch=batch, features=features._replace(names=None, vocabulary=None)))
 
 
 class Survey(NamedTuple):

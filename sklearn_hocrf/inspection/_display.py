@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -255,7 +255,7 @@ def _text_of(token: Any, field: Any, sequence: int, position: int) -> str:
         raise ValueError(f"the token {short(token)} ({where}) has no field {short(field)}") from None
 
 
-def texts_of(X: Any, field: Any = None) -> list[list[str]]:
+def texts_of(X: Iterable, field: Any = None) -> list[list[str]]:
     """Return the texts of the tokens of each sequence; ``field`` as in ``SegmentsDisplay.from_estimator``."""
     if isinstance(X, SequenceBatch):
         return _texts_of_batch(X, field)
@@ -269,7 +269,7 @@ def _tokens_of(sequence: Any) -> Iterable:
     return [dict(zip(sequence.columns, row, strict=True)) for row in np.asarray(sequence).tolist()]
 
 
-def listed(X: Any) -> Any:
+def listed(X: Sized) -> Any:
     """Return X; if it is an iterator, which can be read only once, as a list."""
     return list(X) if isinstance(X, Iterator) else X
 

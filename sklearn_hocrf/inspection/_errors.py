@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sized
 from typing import Any, NamedTuple
 
 from .._data.checks import check_choice
@@ -40,7 +41,7 @@ class SegmentError(NamedTuple):
 
 
 def error_table(
-    X: Any,
+    X: Sized,
     y_true: LabelSequences,
     y_pred: LabelSequences,
     *,

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator
 
 from .._data.messages import escaped, visible
 from .._data.segment_features import segment_features
@@ -125,7 +126,13 @@ class Explanation(HtmlPage):
 
 
 def explain(
-    estimator: Any, X: Any, sequence: int = 0, position: int | None = None, *, against: Any = None, field: Any = None
+    estimator: BaseEstimator,
+    X: Any,
+    sequence: int = 0,
+    position: int | None = None,
+    *,
+    against: Any = None,
+    field: Any = None,
 ) -> Explanation:
     """Return why a model prefers its best labelling of a sequence to another: exact log-odds, weight by weight.
 

@@ -41,7 +41,7 @@ class Contest:
 
     def __init__(self, fitted: FittedModel, batch: SequenceBatch) -> None:
         self.fitted, self.batch, self.model = fitted, batch, fitted.model()
-        self.n_tokens, self.labels_segments = batch.n_tokens, fitted.labels_segments
+        self.n_tokens, self.labels_segments = batch.n_tokens, fitted.kind.labels_segments
         self.posterior, self.best = fitted.given(batch).narrowed().centred()
 
     def score(self, labelling: Any) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, Self
+
+from sklearn.base import BaseEstimator
 
 from .._data.checks import check_choice, short
 from .._data.messages import escaped, visible
@@ -84,12 +86,12 @@ class SegmentsDisplay(HtmlPage):
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y_true: Any = None,
+        estimator: BaseEstimator,
+        X: Sized,
+        y_true: Sized | None = None,
         *,
         scheme: str = "auto",
-        known: Any = None,
+        known: Sized | None = None,
         field: Any = None,
         separator: str = " ",
     ) -> Self:
@@ -141,7 +143,7 @@ class SegmentsDisplay(HtmlPage):
         X, model = listed(X), model_inside(estimator)
         labels_segments = hasattr(model, "segment_labels_")
         scheme = FittedModel(model).scheme if scheme == "auto" else scheme
-        options = {"known": known, "with_probability": hasattr(model, "predict_marginals")}
+        options: dict[str, Any] = {"known": known, "with_probability": hasattr(model, "predict_marginals")}
         options |= {} if labels_segments else {"scheme": scheme}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)
         classes = model.segment_labels_.tolist() if labels_segments else _labels_in(model.classes_.tolist(), scheme)
@@ -152,8 +154,8 @@ class SegmentsDisplay(HtmlPage):
     def from_predictions(
         cls,
         X: Any,
-        y_pred: Any,
-        y_true: Any = None,
+        y_pred: Sized,
+        y_true: Sized | None = None,
         *,
         scheme: str = "auto",
         field: Any = None,

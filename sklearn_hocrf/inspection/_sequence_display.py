@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from datetime import timedelta
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, short
@@ -122,9 +123,9 @@ class SequenceDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
+        estimator: BaseEstimator,
         x: Any,
-        y: Any = None,
+        y: Sized | None = None,
         *,
         scheme: str = "auto",
         times: ArrayLike | None = None,
@@ -189,8 +190,8 @@ class SequenceDisplay:
     @classmethod
     def from_predictions(
         cls,
-        y_pred: Any,
-        y_true: Any = None,
+        y_pred: Sized,
+        y_true: Sized | None = None,
         *,
         probabilities: ArrayLike | None = None,
         classes: Sequence | None = None,

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from .._data.checks import check, check_choice, is_integer, short
 from .._estimator.answers.fitted import FittedModel
@@ -46,7 +47,7 @@ class Weight(NamedTuple):
 
 
 def weights_table(
-    estimator: Any,
+    estimator: BaseEstimator,
     *,
     label: Any = None,
     feature: Any = None,

@@ -9,11 +9,12 @@ scikit-learn's own, such as "accuracy" and "f1_macro", take one label per sample
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sized
 from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import classification_report, f1_score, precision_recall_fscore_support
 
@@ -544,7 +545,7 @@ def _ask(score: Callable, items: Items, zero_division: str | float, **options: A
     return score(true, predicted, labels=range(max(len(items.labels), 1)), zero_division=zero_division, **options)
 
 
-def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+def segment_f1_scorer(estimator: BaseEstimator, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> float:
     """Return the micro-averaged F1 of exact segments: ``segment_f1_score(y, estimator.predict(X))``.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
@@ -587,7 +588,9 @@ def segment_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike |
     return float(segment_f1_score(*_labels(estimator, X, y), scheme=scheme, sample_weight=sample_weight))
 
 
-def token_accuracy_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+def token_accuracy_scorer(
+    estimator: BaseEstimator, X: Sized, y: Sized, sample_weight: ArrayLike | None = None
+) -> float:
     """Return the fraction of tokens with the correct label, for any estimator that predicts sequences of labels.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
@@ -621,7 +624,7 @@ def token_accuracy_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
     return token_accuracy_score(*_labels(estimator, X, y), sample_weight=sample_weight)
 
 
-def token_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+def token_f1_scorer(estimator: BaseEstimator, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> float:
     """Return the macro-averaged F1 of token labels: the mean of the F1 of each label.
 
     Rare labels count as much as frequent ones. Pass the function as ``scoring=`` to
@@ -662,7 +665,9 @@ def token_f1_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | N
     return float(f1_score(items.true[counts], items.predicted[counts], average="macro", sample_weight=weight[counts]))
 
 
-def sequence_accuracy_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+def sequence_accuracy_scorer(
+    estimator: BaseEstimator, X: Sized, y: Sized, sample_weight: ArrayLike | None = None
+) -> float:
     """Return the fraction of sequences without an error, such as addresses that are parsed correctly.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
@@ -696,7 +701,9 @@ def sequence_accuracy_scorer(estimator: Any, X: Any, y: Any, sample_weight: Arra
     return sequence_accuracy_score(*_labels(estimator, X, y), sample_weight=sample_weight)
 
 
-def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+def log_likelihood_scorer(
+    estimator: BaseEstimator, X: Sized, y: Sized, sample_weight: ArrayLike | None = None
+) -> float:
     """Return the mean log-likelihood per token: the sum over sequences of log P(y given x), divided by the tokens.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
@@ -761,7 +768,7 @@ def log_likelihood_scorer(estimator: Any, X: Any, y: Any, sample_weight: ArrayLi
     return float(weight @ found / (weight @ lengths))
 
 
-def _labels(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+def _labels(estimator: BaseEstimator, X: Sized, y: Sized) -> tuple[Any, Any]:
     """Return true and predicted labels as sequences; the rows of a plain table are sequences of one token."""
     return _as_sequences(y), _as_sequences(estimator.predict(X))
 

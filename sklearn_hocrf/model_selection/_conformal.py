@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
@@ -149,14 +150,16 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         "strata": [callable, StrOptions({"label"}), None],
     }
 
-    def __init__(self, estimator: Any, *, alpha: float = 0.1, level: str = "token", strata: Any = None) -> None:
+    def __init__(
+        self, estimator: BaseEstimator, *, alpha: float = 0.1, level: str = "token", strata: Any = None
+    ) -> None:
         self.estimator = estimator
         self.alpha = alpha
         self.level = level
         self.strata = strata
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Sized, y: Sized) -> Self:
         """Determine the threshold from labelled sequences that the model has not seen.
 
         Parameters
@@ -216,7 +219,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     def _threshold_of(self, kind: Any) -> float:
         return self.thresholds_.get(kind, self.threshold_)
 
-    def predict_set(self, X: Any) -> list:
+    def predict_set(self, X: Sized) -> list:
         """Return the set of each sequence.
 
         Parameters
@@ -248,7 +251,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         fitted, inner = FittedModel.and_input(self.estimator_, X)
         return self._sets(fitted, inner, self._kinds(X))
 
-    def coverage(self, X: Any, y: Any) -> Coverage:
+    def coverage(self, X: Sized, y: Sized) -> Coverage:
         """Return how often the sets contain the truth, and how large they are.
 
         Parameters
@@ -277,7 +280,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
     # --- nonconformities ----------------------------------------------------------------------------------------------
 
-    def _misses(self, fitted: FittedModel, X: Any, y: Any, kinds: list | None = None) -> _Misses:
+    def _misses(self, fitted: FittedModel, X: Sized, y: Sized, kinds: list | None = None) -> _Misses:
         """Return the nonconformities of the truth."""
         labelled = fitted.read_labelled(X, y, unknown="ignore")
         if labelled.truth is None:
@@ -289,7 +292,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             raise ValueError(f"strata needs X as a list of sequences: there are {n_sequences}, not {len(kinds)}")
         return _misses_of_tokens(fitted, labelled, kinds)
 
-    def _sets(self, fitted: FittedModel, X: Any, kinds: list | None) -> list:
+    def _sets(self, fitted: FittedModel, X: Sized, kinds: list | None) -> list:
         if self.level == "segment":
             highest = max([self.threshold_, *self.thresholds_.values()])
             found = fitted.estimator.predict_segments(X, threshold=max(0.0, 1 - highest - _TIES))

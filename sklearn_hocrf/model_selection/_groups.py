@@ -5,11 +5,12 @@ Transformers are fitted, and models laid out, on training parts only.
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from itertools import product
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 
 from .._data.checks import check
@@ -20,6 +21,8 @@ from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.parameters import GROUP_KEYS, is_group_key
 from .._estimator.fit.penalties import Prior, values_by_group
 from .._estimator.fit.training import TrainingData, last_weights
+from .._reading.inputs import read_sequences
+from .._reading.targets import read_truth
 from .._sklearn.names import safe_indexing
 
 
@@ -116,7 +119,7 @@ def check_keys(given: Any) -> None:
     check(different, "penalty_groups", "a list of keys that give different names of columns", given)
 
 
-def check_weights(search: Any, whole: TrainingData, final: Any, orders: list[int]) -> None:
+def check_weights(search: BaseEstimator, whole: TrainingData, final: Any, orders: list[int]) -> None:
     """Raise a ValueError if penalties do not cover the weights of an order, or if the highest order has none."""
     for order in orders:
         model = clone(final).set_params(max_order=order)
@@ -160,7 +163,7 @@ def used_parts(whole: TrainingData, splits: list) -> list:
     return [(train, np.asarray(test)[np.isin(test, used)]) for train, test in splits]
 
 
-def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, train: Any, test: Any) -> Split:
+def split_data(estimator: BaseEstimator, X: Sized, y: Sized, weight: np.ndarray | None, train: Any, test: Any) -> Split:
     """Return both parts of the data; ``train`` and ``test`` are indices of sequences."""
     (X_train, y_train), (X_test, y_test) = ((safe_indexing(X, i), safe_indexing(y, i)) for i in (train, test))
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
@@ -170,7 +173,7 @@ def split_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None, train:
     return Split(X_train, y_train, weights[0], X_test, y_test, weights[1])
 
 
-def training_data(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> TrainingData:
+def training_data(estimator: BaseEstimator, X: Sized, y: Sized, weight: np.ndarray | None) -> TrainingData:
     """Return all data, as read by the model at the end of a pipeline in fit."""
     *head, (_, final) = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
     return _read(FitSteps(final), clone(estimator[:-1]).fit_transform(X, y) if head else X, y, weight)
@@ -186,11 +189,13 @@ class _Origin(NamedTuple):
 
     def start(self, weights: np.ndarray, layout: Any) -> np.ndarray:
         """Return the weights of the fold under the layout of another order."""
-        return last_weights(self.steps.end(self.data, self.layout, weights), layout, self.data)
+        return last_weights(self.steps.state_without_solver(self.data, self.layout, weights), layout, self.data)
 
 
 @unwarned()  # the same warnings were given for all data
-def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups, earlier: Fold | None = None) -> Fold:
+def make_fold(
+    estimator: BaseEstimator, split: Split, targets: Any, groups: WeightGroups, earlier: Fold | None = None
+) -> Fold:
     """Return the fold of a model.
 
     Parameters
@@ -208,17 +213,16 @@ def make_fold(estimator: Any, split: Split, targets: Any, groups: WeightGroups, 
     data = earlier.origin.data if earlier else _read(steps, split.X, split.y, split.weight, targets)
     layout = steps.layout(data)
     training = steps.pose(layout, data)
-    # the held-out part is read as by a fitted estimator; its weights do not matter
-    fitted = steps.end(data, layout, np.zeros(layout.n_weights))
-    batch, form = earlier.origin.read if earlier else fitted.read(split.X_test)
-    truth = fitted.read_truth(split.y_test, batch, form)
-    support = fitted.given(batch, form).support
-    training, held_out = steps.prune(training, training.on(batch, truth, split.weight_test, support))
+    batch, form = earlier.origin.read if earlier else read_sequences(steps.reader, split.X_test, data.features)
+    truth = read_truth(data.targets, split.y_test, batch, form, steps.name)
+    held_out = training.on(batch, truth, split.weight_test, data.rules.mask(batch.offsets))
+    training = steps.pruned(training)
+    held_out = held_out.pruned_by(training.level_zero)  # chosen without the held-out labels
     weight = np.repeat(held_out.sequence_weight, batch.lengths)
 
     def accuracy(w):
         decoded = held_out.posterior(w).decode()
-        return float(np.average(fitted.targets.are_right(decoded, truth), weights=weight))
+        return float(np.average(data.targets.are_right(decoded, truth), weights=weight))
 
     prior = Prior(1.0, estimator.l1_reg).penalty(layout, data.features.names, data.targets.labels)
     group, strength = groups.of_weights(layout, data), prior.strengths(layout.n_weights)

@@ -12,9 +12,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.parallel import Parallel, delayed
 
-from .._engine.training.hypergradient import RESIDUAL, Fold, FoldStep
+from .._engine.training.hypergradient import Fold, FoldStep
 from .._engine.training.solvers import SearchEnd, minimize_in_box
 from .._estimator.fit.progress import SearchTasks, duration, tell
 from ._groups import WeightGroups, column_name, continue_from
@@ -36,18 +37,18 @@ class _Tolerances(NamedTuple):
     loosest: float  # in the first step
     finest: float
     precise: float  # of the best step at the end
-    residual: float  # of the linear system, in units of the tolerance of training, if that is more than RESIDUAL
+    residual: float  # of the linear system, in units of the tolerance of training, if that is more than that of Fold
     residual_of_precise: float
 
 
-SMOOTH = _Tolerances(0.05, 0.1, 0.05, 0.0, RESIDUAL)
+SMOOTH = _Tolerances(0.05, 0.1, 0.05, 0.0, Fold.residual)
 SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients jump, and more precise ones are no use
 
 
 class Course:
     """The searches of all orders, and the time of ``fit``: for reading the data, for steps, and for the last fit."""
 
-    def __init__(self, search: Any) -> None:
+    def __init__(self, search: BaseEstimator) -> None:
         self.searches: list[OrderSearch] = []
         self.n_orders, self.untried = 0, list[int]()  # the latter for lack of time
         self._begun, self._refits, self._most = time.perf_counter(), search.refit, search.max_time or np.inf
@@ -92,7 +93,7 @@ class OrderSearch:
 
     def __init__(
         self,
-        search: Any,
+        search: BaseEstimator,
         order: int,
         groups: WeightGroups,
         sigma: np.ndarray,
@@ -205,7 +206,7 @@ class OrderSearch:
         """Return the tolerance of training in the next step of a descent, and the residual of its linear system."""
         shrunk = self._tolerances.loosest * SHRINKING**self._n_descended
         tol = max(self._tolerances.finest * self._search.tol**0.5, shrunk)
-        return tol, max(RESIDUAL, self._tolerances.residual * tol)
+        return tol, max(Fold.residual, self._tolerances.residual * tol)
 
     def _descend(self, start, n_left=0):
         """Take steps along the gradient, over what is finite, from a point; ``n_left`` are kept for later."""
@@ -237,7 +238,9 @@ class OrderSearch:
 
     def _continue(self, earlier):
         """Descend from the best penalties and the weights of another order, or learn l1 if that one has none."""
-        if self._search.learn_l1 and not earlier.best.l1:
+        if self._search.learn_l1 and not any(earlier.best.l1.values()):
+            if not self.steps:
+                self.begin()
             return self._learn_l1()
         for fold, other in zip(self.folds, earlier.folds, strict=True):
             continue_from(fold, other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -23,6 +23,8 @@ from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.progress import SearchTasks
 from .._estimator.fit.training import TrainingData
+from .._estimator.segment_labeler import HighOrderSemiCRF
+from .._estimator.token_labeler import HighOrderCRF
 from .._reading.inputs import check_sequence_weight
 from .._reading.rows import indexable_sequences
 from .._sklearn.layers import MethodsOfModel, check_fit, splits_of
@@ -209,7 +211,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     _answering = "best_estimator_"
     _parameter_constraints: dict = {
-        "estimator": [BaseSequenceLabeler, Pipeline],
+        "estimator": [HighOrderCRF, HighOrderSemiCRF, Pipeline],
         "cv": ["cv_object", StrOptions({"shuffled"})],
         "penalty_groups": [str, list, tuple],
         "orders": ["array-like", StrOptions({"auto"}), None],
@@ -225,7 +227,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         *,
         cv: Any = "shuffled",
         penalty_groups: Any = "order",
@@ -255,7 +257,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     # --- fit ----------------------------------------------------------------------------------------------------------
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Sized, y: Sized, *, groups: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn the penalties, and fit the estimator to all data with the best ones.
 
         Parameters
@@ -311,7 +315,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         tasks.end()
         return self
 
-    def __check_fit__(self, X: Any, y: Any, *, groups: Any = None, sample_weight: Any = None, **_: Any) -> None:
+    def __check_fit__(self, X: Sized, y: Sized, *, groups: Any = None, sample_weight: Any = None, **_: Any) -> None:
         check_declared(self)
         if X is None:
             self._check_parameters()
@@ -436,7 +440,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             earlier = search
             if tasks.is_stopped or has_risen_enough(course.steps):
                 break
-        best = course.searches[course.steps[best_index(course.steps)].order - 1]
+        order = course.steps[best_index(course.steps)].order
+        best = next(search for search in course.searches if search.steps and search.steps[0].order == order)
         if not tasks.is_stopped and course.left() > 0:
             best.task = tasks.begin_order(best.steps[0].order)
             best.run(best)

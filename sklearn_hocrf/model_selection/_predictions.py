@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from functools import partial
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils.metadata_routing import process_routing
 
@@ -22,9 +23,9 @@ BY_LABEL = ("predict_marginals", "predict_proba")  # one column of probabilities
 
 
 def cross_val_predict(
-    estimator: Any,
-    X: Any,
-    y: Any = None,
+    estimator: BaseEstimator,
+    X: Sized,
+    y: Sized | None = None,
     *,
     groups: Any = None,
     cv: Any = None,
@@ -125,7 +126,7 @@ def cross_val_predict(
     return [predictions[i] for i in np.argsort(tested).tolist()]
 
 
-def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> tuple[dict, dict]:
+def _route(estimator: BaseEstimator, cv: Any, groups: Any, params: dict) -> tuple[dict, dict]:
     """Return the parameters for ``split`` and for ``fit``."""
     if not get_config()["enable_metadata_routing"]:
         return {"groups": groups}, params
@@ -139,7 +140,7 @@ def _route(estimator: Any, cv: Any, groups: Any, params: dict) -> tuple[dict, di
     return routed.splitter.split, routed.estimator.fit
 
 
-def _answer(X: Any, method: str, params: dict, fitted: Any, X_test: Any, test: np.ndarray) -> tuple:
+def _answer(X: Sized, method: str, params: dict, fitted: Any, X_test: Sized, test: np.ndarray) -> tuple:
     """Return the results for the test part, and the labels that the fitted estimator knows."""
     results = getattr(fitted, method)(X_test, **check_method_params(X, params, indices=test))
     if not (isinstance(results, list) or (isinstance(results, np.ndarray) and results.ndim)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
@@ -202,8 +202,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
 
     def __init__(
         self,
-        estimator: Any,
-        final_estimator: Any = None,
+        estimator: BaseEstimator,
+        final_estimator: BaseEstimator | None = None,
         *,
         cv: Any = 5,
         stack_method: str = "auto",
@@ -220,7 +220,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=False)  # the estimators inside are not validated yet
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+    def fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
         """Fit the classifier in each fold, the sequence model to their scores, and the classifier to all data.
 
         Parameters
@@ -260,7 +260,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         self.__dict__.update(made, temperature_=scoring.temperature, _scored_by=scoring._asdict(), _names=names)
         return self
 
-    def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> None:
+    def __check_fit__(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **params: Any) -> None:
         check_declared(self)
         with unwarned():
             if X is None:
@@ -303,7 +303,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
             return own.method, own.of(fitted.estimator_, rows)
 
         splits = [(training.labelled(train), training.tokens.positions(test)) for train, test in splits]
-        threads = {"n_jobs": self.n_jobs, "require": "sharedmem"}
+        threads: dict[str, Any] = {"n_jobs": self.n_jobs, "require": "sharedmem"}
         with training.tokens.explained():
             folds = each_fold(score, *training.of_fit(), splits, training.params, **threads)
         methods, of_folds = zip(*folds, strict=True)
@@ -341,6 +341,28 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
 
     # --- the methods of the final estimator ---------------------------------------------------------------------------
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params : dict
+            By name; those of the estimators inside after ``estimator__`` and ``final_estimator__``.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For a parameter that does not exist, and for one of ``final_estimator`` while that is None.
+        """
+        nested = next((name for name in params if name.startswith("final_estimator__")), None)
+        if nested and params.get("final_estimator", self.final_estimator) is None:
+            raise ValueError(f"{nested}: final_estimator is None; set it first, as in final_estimator=HighOrderCRF()")
+        return super().set_params(**params)
+
     def _unfitted_final(self) -> Any:
         final = HighOrderCRF() if self.final_estimator is None else self.final_estimator
         if is_classifier(model_inside(final)):
@@ -350,7 +372,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     def _whole(self) -> Any:
         return self.__dict__.get(self._answering, self._unfitted_final())
 
-    def _given(self, X: Any) -> Any:
+    def _given(self, X: Sized) -> Any:
         if isinstance(X, SequenceBatch):
             refuse_other_names(X.feature_names, self._names, type(self).__name__)
         tokens, scoring = _Tokens.of(X), _Scoring(**self._scored_by)
@@ -420,7 +442,7 @@ class _Tokens(NamedTuple):
         if not looks_like_rows([rows], default=True):
             what = f"{places.row(0)} of X is {short(rows[0])}, no row of numbers"
             raise TypeError(f"{what}, as this estimator takes: {TOKEN_FEATURES_FIRST}")
-        table = check_table(rows, None, places)
+        table = check_table(rows, places=places)
         refuse_infinite_values(SequenceBatch.from_table(table, self.offsets), places)
         return table
 
@@ -452,10 +474,10 @@ def _stacked(X: list) -> Any:
 class _OfCodes(BaseEstimator):
     """A classifier whose labels are 0 to n - 1 in each part of the data: some classifiers take no others."""
 
-    def __init__(self, estimator: Any, labels: np.ndarray):
+    def __init__(self, estimator: BaseEstimator, labels: np.ndarray):
         self.estimator, self.labels = estimator, labels
 
-    def fit(self, X: Any, y: np.ndarray, **params: Any) -> Self:
+    def fit(self, X: Sized, y: np.ndarray, **params: Any) -> Self:
         """Fit a clone; y has indices of ``labels``, and ``codes_`` are those that occur."""
         self.codes_, codes = np.unique(y, return_inverse=True)
         self.estimator_ = clone(self.estimator).set_params(**self._weights()).fit(X, codes, **params)
@@ -520,7 +542,7 @@ class _Scoring(NamedTuple):
     temperature: float = 1.0
     codes: np.ndarray | None = None  # the columns of the classifier's classes 0, 1, ...; None if they are all labels
 
-    def by(self, classifier: Any, codes: np.ndarray | None = None) -> _Scoring:
+    def by(self, classifier: BaseEstimator, codes: np.ndarray | None = None) -> _Scoring:
         """Return this with the method of a fitted classifier: some have it only then. ``codes`` are of its labels."""
         asked = METHODS if self.method == "auto" else (self.method,)
         method = next((name for name in asked if hasattr(classifier, name)), None)
@@ -529,7 +551,7 @@ class _Scoring(NamedTuple):
             raise TypeError(f"estimator {short(classifier)} has no {lacking}, which gives the scores")
         return self._replace(method=method, codes=codes)
 
-    def of(self, classifier: Any, rows: Any) -> np.ndarray:
+    def of(self, classifier: BaseEstimator, rows: Any) -> np.ndarray:
         """Return the scores of tokens, of shape (N, columns)."""
         if not n_tokens(rows):
             return np.zeros((0, self.n_columns))

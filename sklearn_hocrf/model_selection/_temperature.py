@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sized
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -142,14 +143,16 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         "n_jobs": N_JOBS,
     }
 
-    def __init__(self, estimator: Any, *, method: str = "temperature", cv: Any = 5, n_jobs: int | None = None) -> None:
+    def __init__(
+        self, estimator: BaseEstimator, *, method: str = "temperature", cv: Any = 5, n_jobs: int | None = None
+    ) -> None:
         self.estimator = estimator
         self.method = method
         self.cv = cv
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=False)  # the estimator inside is not validated yet
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+    def fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
         """Fit the estimator and find its temperature.
 
         Parameters
@@ -196,7 +199,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         self.__dict__.update(calibrated_estimator_=_divided(fitted, temperature), temperature_=temperature)
         return self
 
-    def __check_fit__(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, **params: Any) -> None:
+    def __check_fit__(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **params: Any) -> None:
         check_declared(self)
         check_labeler(self.estimator)
         if X is None:
@@ -306,7 +309,7 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
 # --- estimators -------------------------------------------------------------------------------------------------------
 
 
-def _divided(estimator: Any, temperature: float) -> Any:
+def _divided(estimator: BaseEstimator, temperature: float) -> Any:
     """Return a copy of a fitted estimator with divided weights, which shares everything else."""
     if isinstance(estimator, BaseSequenceLabeler):
         return FittedModel(estimator).divided_by(temperature)
@@ -321,7 +324,7 @@ def _divided(estimator: Any, temperature: float) -> Any:
     return divided
 
 
-def check_labeler(estimator: Any) -> BaseSequenceLabeler:
+def check_labeler(estimator: BaseEstimator) -> BaseSequenceLabeler:
     """Return the model inside of an estimator, or raise a TypeError if it has none."""
     model = model_inside(estimator)
     if not isinstance(model, BaseSequenceLabeler):

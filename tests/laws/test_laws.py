@@ -26,8 +26,6 @@ from internals import (
     BAG,
     BEGIN,
     INSIDE,
-    SEGMENTS,
-    UNLIMITED,
     AgedModel,
     AgedPlan,
     ChainModel,
@@ -129,11 +127,11 @@ def mixed_case(seed, lengths, features="all", orders="conjoined", **options):
     return random_segment_case(rng, lengths, FEATURES[features], ORDERS[orders], **options)
 
 
-def objective_of(case, layout, sequence_weight=None, family=SEGMENTS):
+def objective_of(case, layout, sequence_weight=None, model_class=SegmentModel):
     """Return the objective of a case's data."""
     batch = to_segment_batch(case)
     segments = to_segments(case.segmentations, batch.offsets)
-    return NegativeLogLikelihood().bind(Problem(family, layout, batch, segments, sequence_weight=sequence_weight))
+    return NegativeLogLikelihood().bind(Problem(model_class, layout, batch, segments, sequence_weight=sequence_weight))
 
 
 # ---------------------------------------------------------------------------------------------- against the definition
@@ -348,14 +346,14 @@ def test_every_feature_kind_equals_enumeration(features, orders, repeats, least_
         rng, (5, 1, 4, 2), FEATURES[features], ORDERS[orders], longest=(INF, 4), repeats=repeats, patterns=patterns
     )
     layout, batch = to_segment_layout(case), to_segment_batch(case)
-    w, recursions = to_weights(case, layout), [(SegmentModel, SEGMENTS)]
+    w, classes = to_weights(case, layout), [SegmentModel]
     if features not in ("length_gamma_0", "whole", "all"):
-        recursions.append((AgedModel, UNLIMITED))
-    for model_class, family in recursions:
+        classes.append(AgedModel)
+    for model_class in classes:
         given = model_class(layout, w).given(batch)
         close(given.log_z(), [so.log_partition(case.model, s) for s in case.sequences])
         check_best(case, given)
-        objective = objective_of(case, layout, family=family)
+        objective = objective_of(case, layout, model_class=model_class)
         check_objective(case, case.model, layout, objective, w, np.ones(len(case.rows)))
 
 

@@ -13,6 +13,8 @@ from internals import (
     FoldStep,
     Step,
     WeightGroups,
+    _order_search,
+    _penalty_search,
     best_index,
     has_risen_enough,
     make_fold,
@@ -435,6 +437,30 @@ def test_orders_with_l1_start_from_that_of_the_order_before():
     assert results["l1_patterns_1"][second] == pytest.approx(results["l1_patterns_0"][best])
     assert np.isnan(results["l1_patterns_1"][:first]).all()
     assert (np.bincount(results["max_order"]) <= 9).all()
+
+
+def test_an_order_looks_for_a_useful_l1_if_the_order_before_found_none(monkeypatch):
+    searched, search_for_l1 = [], _order_search.OrderSearch._learn_l1
+
+    def spy(order_search):
+        searched.append(order_search.steps[0].order)
+        search_for_l1(order_search)
+
+    monkeypatch.setattr(_order_search, "PATH", ())  # as if there were no time for one
+    monkeypatch.setattr(_order_search.OrderSearch, "_learn_l1", spy)
+    words = make_digit_words(30, random_state=0)
+    options = {"cv": 2, "max_steps": 2, "learn_l1": True, "refit": False}
+    PenaltySearchCV(HighOrderCRF(1), orders="auto", **options).fit(*words)
+    assert searched[:2] == [1, 2]
+
+
+def test_automatic_orders_may_begin_at_another_order(monkeypatch):
+    monkeypatch.setattr(_penalty_search, "AUTO_ORDERS", range(2, 4))
+    words = make_digit_words(30, random_state=0)
+    search = PenaltySearchCV(HighOrderCRF(1), orders="auto", cv=2, max_steps=3, refit=False).fit(*words)
+    assert search.best_params_["max_order"] in (2, 3)
+    tried = search.cv_results_["max_order"].tolist()
+    assert tried[-1] == search.best_params_["max_order"]  # whose search goes on
 
 
 def test_time_that_is_over_ends_it_with_the_best_so_far():

@@ -573,6 +573,8 @@ test_refusals = refusals(
     (lambda: StackedSequenceLabeler(SVC(decision_function_shape="ovo"), cv=3).fit(
          [[[0.0], [1.0], [2.0], [3.0]]] * 3, [[*"abcd"]] * 3),
      "decision_function has 6 columns for 4 classes"),
+    (lambda: StackedSequenceLabeler(LOGISTIC).set_params(final_estimator__max_order=1),
+     "final_estimator__max_order: final_estimator is None; set it first"),
     (lambda params: StackedSequenceLabeler(LOGISTIC, **params).fit(X, Y),
      (NotFittedError, "LogisticRegression", {"cv": "prefit"}),
      ("each sequence must be in the test part of exactly one split", {"cv": ShuffleSplit(2)}),

@@ -17,6 +17,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from internals import (
     FeatureSpace,
+    Reader,
+    Rules,
     SequenceBatch,
     check_sequence_weight,
     decode_labels,
@@ -38,42 +40,29 @@ from sklearn_hocrf.metrics import segment_f1_score, token_accuracy_score
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 from sklearn_hocrf.text import convert_tags
 
-
-class HighOrderStub:
-    """Stands for an estimator: validation wants its name and what fit learned about X."""
-
-    _takes_segment_features = False
-
-    def __init__(self, features=None):
-        if features is not None:
-            self._features = features
-            self.n_features_in_ = features.n_features
-            if features.names is not None:
-                self.feature_names_in_ = features.names
-
-    def __sklearn_tags__(self):
-        from sklearn.base import BaseEstimator
-
-        return BaseEstimator().__sklearn_tags__()
-
-
-STUB = HighOrderStub()
+READER = Reader("HighOrderStub")
 DENSE = [np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]]), np.array([[0.0, 0.0, 4.0]])]
 Y = [["A", "B"], ["B"]]
 
 
-def check_training_data(estimator, X, y, sample_weight=None):
+def read(fitted, X):
+    """Return X as a batch with the features of training data, and its form."""
+    return read_sequences(READER, X, fitted)
+
+
+def check_training_data(X, y, sample_weight=None):
     """Return the training data of an estimator whose targets are labels of tokens."""
-    return with_labels(read_training_sequences(estimator, X, sample_weight), y)
+    return with_labels(read_training_sequences(READER, X, sample_weight), y)
 
 
-def check_more_data(estimator, X, y, fixed):
-    return with_labels(read_training_sequences(estimator, X, earlier=estimator._features), y, np.array(fixed))
+def check_more_data(earlier, X, y, fixed):
+    return with_labels(read_training_sequences(READER, X, earlier=earlier), y, np.array(fixed))
 
 
 def with_labels(sequences, y, fixed=None):
     lengths, name = sequences.batch.lengths, "HighOrderStub"
-    return with_targets(sequences, read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed))
+    targets = read_token_targets(y, lengths, sequences.form, name, sequences.is_used, fixed)
+    return with_targets(sequences, targets, Rules(), None)
 
 
 def codes_of(labels, classes):
@@ -82,7 +71,7 @@ def codes_of(labels, classes):
 
 
 def stacked(X, y=Y):
-    data = check_training_data(STUB, X, y)
+    data = check_training_data(X, y)
     return data.batch.toarray(), data
 
 
@@ -131,9 +120,9 @@ def test_series_of_polars(whole):
         np.testing.assert_array_equal(rows, expected)
         assert list(data.features.names) == list(like.features.names)
         np.testing.assert_array_equal(data.targets.codes, like.targets.codes)
-        np.testing.assert_array_equal(read_sequences(HighOrderStub(data.features), series(X))[0].toarray(), expected)
+        np.testing.assert_array_equal(read(data.features, series(X))[0].toarray(), expected)
     with pytest.raises(TypeError, match="sequence 0.* is the str 'ab'"):
-        check_training_data(STUB, polars.Series(["ab", "c"]), Y)
+        check_training_data(polars.Series(["ab", "c"]), Y)
 
 
 def test_object_array_of_sequences():
@@ -165,15 +154,15 @@ def test_plain_two_dimensional_x_is_sequences_of_length_one(convert, y):
 
 def test_column_names_of_data_frames_become_feature_names():
     frame = pd.DataFrame(DENSE[0], columns=["a", "b", "c"])
-    assert list(check_training_data(STUB, frame, ["A", "B"]).features.names) == ["a", "b", "c"]
-    data = check_training_data(STUB, [frame, frame], [["A", "B"]] * 2)
+    assert list(check_training_data(frame, ["A", "B"]).features.names) == ["a", "b", "c"]
+    data = check_training_data([frame, frame], [["A", "B"]] * 2)
     assert list(data.features.names) == ["a", "b", "c"]
     with pytest.raises(ValueError, match="sequence 1 of X does not have the column names of sequence 0"):
-        check_training_data(STUB, [frame, frame.rename(columns={"a": "z"})], [["A", "B"]] * 2)
-    fitted = HighOrderStub(data.features)
-    read_sequences(fitted, [frame])
+        check_training_data([frame, frame.rename(columns={"a": "z"})], [["A", "B"]] * 2)
+    fitted = data.features
+    read(fitted, [frame])
     with pytest.raises(ValueError, match="feature names should match"):
-        read_sequences(fitted, [frame.rename(columns={"a": "z"})])
+        read(fitted, [frame.rename(columns={"a": "z"})])
 
 
 def test_a_feature_that_a_sparse_row_has_twice_is_added_up_and_the_input_stays():
@@ -231,17 +220,17 @@ def test_bytes_are_text_and_every_collection_holds_names():
     assert list(data.features.names) == list(other.features.names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        batch, _ = read_sequences(HighOrderStub(data.features), [mixed])
+        batch, _ = read(data.features, [mixed])
     np.testing.assert_array_equal(batch.toarray(), rows)
 
 
 def test_keys_that_are_bytes_are_those_of_training():
     tokens = {word: [{word: "a", "n": 1}, {word: "b", "n": 1}] for word in ("w", b"w")}
-    features = [check_training_data(STUB, [X, X[:1]], Y).features for X in tokens.values()]
+    features = [check_training_data([X, X[:1]], Y).features for X in tokens.values()]
     assert [f.vocabulary.complete for f in features] == [("n", "w")] * 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read_sequences(HighOrderStub(features[0]), [[{b"w": b"a", b"n": 1}]])
+        read(features[0], [[{b"w": b"a", b"n": 1}]])
 
 
 @pytest.mark.parametrize("tags", [[b"B-A", b"I-A"], [b"B", b"I", b"O"]])
@@ -269,8 +258,8 @@ def test_attribute_lists_are_sets_of_indicators_and_repeats_add_up():
 
 
 def test_unseen_attributes_are_ignored_at_prediction():
-    data = check_training_data(STUB, [[["b", "a"], ["b"]], [["a"]]], Y)
-    batch, form = read_sequences(HighOrderStub(data.features), [[{"a": 2, "z": 1, "word": "new"}, ["q", "b", "b"]], []])
+    data = check_training_data([[["b", "a"], ["b"]], [["a"]]], Y)
+    batch, form = read(data.features, [[{"a": 2, "z": 1, "word": "new"}, ["q", "b", "b"]], []])
     assert form == "sequences"
     assert batch.toarray().tolist() == [[2, 0], [0, 2]]
     assert batch.offsets.tolist() == [0, 2, 2]
@@ -278,22 +267,22 @@ def test_unseen_attributes_are_ignored_at_prediction():
 
 
 def test_batch_does_not_depend_on_the_order_of_entries():
-    first = check_training_data(STUB, [[{"a": "1", "b": 2}, {"c": 1}], [{"a": "1"}]], Y).batch
-    second = check_training_data(STUB, [[{"b": 2, "a": "1"}, {"c": 1}], [{"a": "1"}]], Y).batch
+    first = check_training_data([[{"a": "1", "b": 2}, {"c": 1}], [{"a": "1"}]], Y).batch
+    second = check_training_data([[{"b": 2, "a": "1"}, {"c": 1}], [{"a": "1"}]], Y).batch
     np.testing.assert_array_equal(first.indices, second.indices)
     np.testing.assert_array_equal(first.values, second.values)
 
 
 def test_sequences_of_weight_zero_are_out_of_everything():
     X, y = [[["a"], ["b"]], [["z"], ["a"]], [["b"]]], [["A", "B"], ["C", "A"], ["A"]]
-    data = check_training_data(STUB, X, y, [2, 0, 1])
-    alone = check_training_data(STUB, X[::2], y[::2], [2, 1])
+    data = check_training_data(X, y, [2, 0, 1])
+    alone = check_training_data(X[::2], y[::2], [2, 1])
     assert list(data.features.names) == list(alone.features.names) == ["a", "b"]
     assert data.targets.labels.tolist() == ["A", "B"]
     assert data.sequence_weight.tolist() == [2, 1]
     np.testing.assert_array_equal(data.batch.toarray(), alone.batch.toarray())
     np.testing.assert_array_equal(data.targets.codes, alone.targets.codes)
-    as_arrays = check_training_data(STUB, X, [np.array(labels) for labels in y], [2, 0, 1])
+    as_arrays = check_training_data(X, [np.array(labels) for labels in y], [2, 0, 1])
     assert as_arrays.targets.labels.tolist() == ["A", "B"]
     np.testing.assert_array_equal(as_arrays.targets.codes, alone.targets.codes)
 
@@ -481,10 +470,10 @@ def test_one_weight_for_all():
 
 # --- X of a fitted estimator ------------------------------------------------------------------------------------------
 
-SEQUENCES = HighOrderStub(FeatureSpace(3, None, None, is_table=False))
-TABLE = HighOrderStub(FeatureSpace(3, None, None, is_table=True))
-ATTRIBUTES = HighOrderStub(check_training_data(STUB, [[["b", "a"], ["b"]], [["a"]]], Y).features)
-NAMED = HighOrderStub(FeatureSpace(3, np.array(["a", "b", "c"], dtype=object), None, is_table=False))
+SEQUENCES = FeatureSpace(3, None, None, is_table=False)
+TABLE = FeatureSpace(3, None, None, is_table=True)
+ATTRIBUTES = check_training_data([[["b", "a"], ["b"]], [["a"]]], Y).features
+NAMED = FeatureSpace(3, np.array(["a", "b", "c"], dtype=object), None, is_table=False)
 
 
 @pytest.mark.parametrize(
@@ -502,73 +491,73 @@ NAMED = HighOrderStub(FeatureSpace(3, np.array(["a", "b", "c"], dtype=object), N
     ],
 )
 def test_empty_sequences_pass_at_prediction(fitted, X):
-    batch, _ = read_sequences(fitted, X)
+    batch, _ = read(fitted, X)
     assert len(batch) == len(X)
     assert batch.n_features == fitted.n_features_in_
     assert batch.lengths.tolist() == [x.shape[0] if hasattr(x, "shape") else len(x) for x in X] or len(X) == 1
 
 
 def fitted_on(X):
-    return HighOrderStub(check_training_data(STUB, X, [["A", "B"][n % 2 : n % 2 + 1] for n in range(len(X))]).features)
+    return check_training_data(X, [["A", "B"][n % 2 : n % 2 + 1] for n in range(len(X))]).features
 
 
 def test_keys_that_every_training_token_had():
     fitted = fitted_on([[{"word": "a", "pos": "N"}], [{"pos": "V", "word": "b", "title": True}]])
     with pytest.warns(UserWarning, match=r"no token of X has the key 'pos', .* \(keys: \['pos', 'word'\]\)") as record:
-        read_sequences(fitted, [[], [{"word": "a"}, {"word": "b", "Pos": "N"}]])
+        read(fitted, [[], [{"word": "a"}, {"word": "b", "Pos": "N"}]])
     assert len(record) == 1
     assert record[0].filename == __file__
     with warnings.catch_warnings(action="error"):
-        read_sequences(fitted, [[{"word": "a"}, {"pos": "V"}]])  # some may lack some
-        read_sequences(fitted, [])
-        read_sequences(fitted, [[]])
-        read_sequences(fitted, [[["word:a"]]])
-        read_sequences(fitted_on([[["word:a"]], [{"word": "b"}]]), [[{"pos": "N", "word:a": 1}]])
+        read(fitted, [[{"word": "a"}, {"pos": "V"}]])  # some may lack some
+        read(fitted, [])
+        read(fitted, [[]])
+        read(fitted, [[["word:a"]]])
+        read(fitted_on([[["word:a"]], [{"word": "b"}]]), [[{"pos": "N", "word:a": 1}]])
 
 
 def test_attributes_of_which_none_is_known():
     fitted = fitted_on([[{"word": "a"}], [["word:b", "title"]]])
     message = "none of the 3 attributes of X occurred in training, such as 'Word:a': are they spelt as in fit"
     with pytest.warns(UserWarning, match=message) as record:
-        read_sequences(fitted, [[{"Word": "a"}], [["Word:b", "Title"]]])
+        read(fitted, [[{"Word": "a"}], [["Word:b", "Title"]]])
     assert len(record) == 1
     assert record[0].filename == __file__
     with warnings.catch_warnings(action="error"):
         for X in ([[["Word:b", "title"]]], [[{"title": False}]], [[[]]], [[{}], []], []):
-            read_sequences(fitted, X)
+            read(fitted, X)
 
 
 def test_keys_of_a_stream_are_those_of_all_its_parts():
     fitted = fitted_on([[{"word": "a", "pos": "N"}], [{"word": "b", "pos": "V"}]])
     more = check_more_data(fitted, [[{"word": "c", "title": True}]], [["A"]], ["A", "B"])
     assert more.features.vocabulary.complete == ("word",)
-    again = check_more_data(HighOrderStub(more.features), [[["x"]]], [["A"]], ["A", "B"])
+    again = check_more_data(more.features, [[["x"]]], [["A"]], ["A", "B"])
     assert again.features.vocabulary.complete == ()
     assert pickle.loads(pickle.dumps(fitted._features)).vocabulary.complete == ("pos", "word")
 
 
 def test_batches_need_no_names():
     nameless = SequenceBatch([0, 1], [0, 1], [2], None, 3)
-    assert read_sequences(NAMED, nameless)[0] is nameless
-    same = SequenceBatch([0, 1], [0, 1], [2], None, 3, NAMED._features.names)
-    assert read_sequences(NAMED, same)[0] is same
+    assert read(NAMED, nameless)[0] is nameless
+    same = SequenceBatch([0, 1], [0, 1], [2], None, 3, NAMED.names)
+    assert read(NAMED, same)[0] is same
 
 
 def test_lazy_names_are_compared_too():
     tokens = [["u", "v"], ["v"]]
     extractor, other = (SequenceFeatureExtractor([(("w", 0),)], None).fit(X) for X in (tokens, [["u", "x"]]))
     batch = extractor.transform(tokens)
-    fitted = HighOrderStub(FeatureSpace(2, batch.feature_names, None, is_table=False))
-    assert read_sequences(fitted, pickle.loads(pickle.dumps(batch)))[0].shape == (2, 2)
+    fitted = FeatureSpace(2, batch.feature_names, None, is_table=False)
+    assert read(fitted, pickle.loads(pickle.dumps(batch)))[0].shape == (2, 2)
     with pytest.raises(ValueError, match=r"feature 1 is 'w\[0\]=x', in fit it was 'w\[0\]=v'"):
-        read_sequences(fitted, other.transform(tokens))
+        read(fitted, other.transform(tokens))
 
 
 def test_inputs_are_left_as_they_were():
     X = [x.copy() for x in DENSE]
     y = [labels.copy() for labels in Y]
     weight = np.array([1.0, 2.0])
-    check_training_data(STUB, X, y, weight)
+    check_training_data(X, y, weight)
     for after, before in zip(X, DENSE, strict=True):
         np.testing.assert_array_equal(after, before)
     assert y == Y
@@ -639,7 +628,7 @@ def test_other_names_of_schemes(name):
 
 
 test_refusals = refusals(
-    (lambda args: check_training_data(STUB, *args),
+    (lambda args: check_training_data(*args),
      (TypeError, r"sortable.* 3 \(sequence 1, position 0\).*'A'", (DENSE, [["A", "B"], [3]])),
      (r"the label None \(sequence 1, position 0\): each token needs a label", (DENSE, [["A", "B"], [None]])),
      (r"the label <NA> \(sequence 0, position 1\): each token needs a label", (DENSE, [["A", pd.NA], ["B"]])),
@@ -831,7 +820,7 @@ test_refusals = refusals(
      "^X has no tokens in sequences of positive weight"),
     (lambda: HighOrderCRF(solver="sgd").partial_fit([[["a"], ["b"]]], [["x", "y"]]).partial_fit([[]], [[]]),
      "^X has no tokens in sequences of positive weight"),
-    (lambda value: read_sequences(SEQUENCES, value),
+    (lambda value: read(SEQUENCES, value),
      (r"plain 2-D.*wrap it: `\[X\]`", np.ones((2, 3))),
      (r"wrap it: `\[X\]`", [[1, 2, 3]], sparse.csr_array((2, 3)), pd.DataFrame(np.ones((2, 3)))),
      ("X has 4 features in sequence 1.* expecting 3", [np.ones((2, 3)), np.ones((2, 4))]),
@@ -841,7 +830,7 @@ test_refusals = refusals(
      ("ragged rows: sequence 1, position 0", [[1, 2, 3], [1, 2]]),
      ("attribute names, but HighOrderStub was fitted on rows of numbers", [[{"a": 1}]]),
      ("NaN: sequence 0, position 0, feature 2", [[[1, 2, np.nan]]])),
-    (lambda args: read_sequences(*args),
+    (lambda args: read(*args),
      ("rows of numbers, but HighOrderStub was fitted on attribute names: make X as for fit",
       (ATTRIBUTES, np.ones((2, 2)))),
      (TypeError, r"wrap it: `\[X\]`", (ATTRIBUTES, [{"a": 1}, {"b": 1}])),

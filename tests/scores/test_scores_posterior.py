@@ -259,7 +259,7 @@ def estimator_of(case):
     weights = np.array([case.patterns.get(z, 0.0) for z in crf.patterns_])
     coef = sparse.csr_array(np.eye(len(crf.patterns_), len(classes)))
     state = crf._state
-    state._replace(weights=state.layout.weights(weights, coef)).checked(type(state.targets)).set_on(crf)
+    state._replace(weights=state.layout.weights(weights, coef)).checked(crf._kind).set_on(crf)
     return crf
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..._data.arrays import freeze, joined_ranges, offsets_of
 from ..._data.batch import SequenceBatch, TokenFeatures, as_sparse
+from ..._data.checks import is_integer
 from ..._data.segments import Mask
 from ..kernels import candidates as kernels
 from ..structure.layout import WeightLayout
@@ -132,6 +134,28 @@ class LevelZero(NamedTuple):
     def finder(self) -> CandidateFinder:
         """Return the finder of candidates."""
         return CandidateFinder(self.layout, self.weights, self.n_candidates, self.n_states)
+
+    def checked(self, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero:
+        """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not fit.
+
+        ``numbers`` is the function that checks the weights.
+        """
+        own = self.layout
+        if type(own) is not WeightLayout or (own.patterns.n_labels, own.n_features) != (
+            layout.patterns.n_labels,
+            layout.n_features,
+        ):
+            raise ValueError("the layout of level 0 does not match the labels and features of the model")
+        weights = numbers(self.weights, "weights of level 0", own.n_weights)
+        if not np.isfinite(weights).all():
+            raise ValueError("the weights of level 0 are not all finite")
+        if not is_integer(self.n_candidates) or self.n_candidates < 1:
+            raise ValueError(f"level 0 keeps {self.n_candidates!r:.40} labels, not an integer >= 1")
+        if not is_integer(self.n_states) or self.n_states < 1:
+            raise ValueError(f"level 0 keeps {self.n_states!r:.40} states, not an integer >= 1")
+        if not isinstance(self.recall, float):
+            raise ValueError(f"the recall of level 0 is {self.recall!r:.40}, not a float")
+        return self._replace(weights=weights)
 
 
 def train_level_zero(

@@ -24,6 +24,7 @@ from ..kernels.tag_segments import Tags, weigh_segments
 from ..structure.pairs import PartLinks
 from ..structure.patterns import TOKENS
 from ..structure.weighted_arcs import WeightedArcs, given_arcs, log_spread
+from .minibatches import ChainMinibatches
 from .model import TokenModel
 from .passes import BasePass, DecodePass, MarginalPass
 from .posterior import LARGE_SCORE, LanePosterior, by_first_token
@@ -224,7 +225,7 @@ class ChainPosterior(LanePosterior):
 class ChainModel(TokenModel):
     """A high-order CRF with given weights."""
 
-    plan_class, posterior_class = ChainPlan, ChainPosterior
+    plan_class, posterior_class, minibatches_class = ChainPlan, ChainPosterior, ChainMinibatches
 
 
 MOST_LABELS = 128  # the bound takes their square a token

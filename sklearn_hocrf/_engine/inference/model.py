@@ -11,10 +11,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ..._data.arrays import freeze
+from ..._data.arrays import freeze, joined_ranges, offsets_of
 from ..._data.batch import SequenceBatch
 from ..._data.segments import Labelling, Mask
 from ..kernels._network import LOWEST_LOG
+from ..structure.layout import WeightLayout
 from ..structure.weighted_arcs import arcs_of_labels, weighted_arcs
 from .posterior import Evidence, Posterior
 from .schedule import Schedule
@@ -37,8 +38,10 @@ class Model(metaclass=ABCMeta):
         How batches are cut.
     """
 
+    layout_class: ClassVar[type[WeightLayout]] = WeightLayout
     plan_class: ClassVar[Any]
     posterior_class: ClassVar[type[Posterior]]
+    minibatches_class: ClassVar[type[Any] | None] = None  # a Minibatches; None: training uses all sequences at once
     has_lengths: ClassVar[bool]  # whether labellings are made of segments
 
     def __init__(
@@ -109,6 +112,21 @@ class Model(metaclass=ABCMeta):
         """Return a direction of the weights as a model, for passes on dual numbers."""
         return type(self)(self.layout, np.asarray(direction))
 
+    @classmethod
+    def for_layout(cls, layout: Any) -> type[Model]:
+        """Return the class that answers for a layout: this one, or one that takes less time and memory."""
+        return cls
+
+    @staticmethod
+    @abstractmethod
+    def part_of(labelling: Any, batch: SequenceBatch, sequences: np.ndarray) -> Any:
+        """Return the labelling of some sequences of a batch, given by their indices."""
+
+    @staticmethod
+    @abstractmethod
+    def are_complete(labelling: Any, batch: SequenceBatch) -> np.ndarray:
+        """Return whether no label of each sequence is missing; shape (n_sequences,)."""
+
     @abstractmethod
     def label_codes(self, labelling: Any) -> np.ndarray:
         """Return the label codes of the tokens of a labelling; shape (N,), int32."""
@@ -126,6 +144,14 @@ class TokenModel(Model):
     """A model whose labellings are label codes of the tokens, of shape (N,), int32."""
 
     has_lengths = False
+
+    @staticmethod
+    def part_of(labelling: np.ndarray, batch: SequenceBatch, sequences: np.ndarray) -> np.ndarray:
+        return labelling[joined_ranges(batch.offsets[sequences], batch.offsets[sequences + 1])]
+
+    @staticmethod
+    def are_complete(labelling: np.ndarray, batch: SequenceBatch) -> np.ndarray:
+        return np.diff(offsets_of(labelling < 0)[batch.offsets]) == 0
 
     def label_codes(self, labelling: np.ndarray) -> np.ndarray:
         return labelling

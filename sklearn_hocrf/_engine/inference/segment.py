@@ -21,15 +21,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..._data.arrays import cached_property, freeze
+from ..._data.arrays import cached_property, freeze, offsets_of
 from ..._data.batch import SequenceBatch
-from ..._data.segments import END_OF_SEGMENT, Channel, Mask, Segments, sorted_segments, token_labels
+from ..._data.segments import END_OF_SEGMENT, NO_LIMIT, Channel, Mask, Segments, sorted_segments, token_labels
 from ..kernels import _vectors, choices, segment, segment_scores
 from ..kernels._vectors import LANES
 from ..kernels.tag_segments import Tags
-from ..structure.segment_ages import AgedLayout, aged, tails
+from ..structure.segment_ages import AgedLayout, aged, tails, what_needs_lengths
 from ..structure.segment_layout import CandidateFeatures, LengthEntries, SegmentIndex, SegmentLayout
 from .chain import ChainDecodePass, ChainPass, ChainPlan
+from .minibatches import SegmentMinibatches
 from .model import Model
 from .passes import BasePass, DecodePass, MarginalPass
 from .posterior import Expectations, LanePosterior, by_first_token
@@ -283,8 +284,21 @@ class SegmentPosterior(LanePosterior):
 class SegmentModel(Model):
     """A high-order semi-Markov CRF with given weights."""
 
+    layout_class, minibatches_class = SegmentLayout, SegmentMinibatches
     plan_class, posterior_class = SegmentPlan, SegmentPosterior
     has_lengths = True
+
+    @classmethod
+    def for_layout(cls, layout: SegmentLayout) -> type[Model]:
+        return AgedModel if (layout.longest == NO_LIMIT).any() and not what_needs_lengths(layout) else cls
+
+    @staticmethod
+    def part_of(labelling: Segments, batch: SequenceBatch, sequences: np.ndarray) -> Segments:
+        return labelling.of_sequences(sequences, batch.offsets)
+
+    @staticmethod
+    def are_complete(labelling: Segments, batch: SequenceBatch) -> np.ndarray:
+        return np.diff(offsets_of(labelling.lengths)[labelling.offsets]) == batch.lengths
 
     def label_codes(self, labelling: Segments) -> np.ndarray:
         return token_labels(labelling)

@@ -284,6 +284,10 @@ class WeightLayout(ArcLayout):
         coef[self.bias_pattern] = weights[self.first_bias :]
         return coef
 
+    def own_attributes(self, weights: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the attributes that only fitted estimators with such layouts have, by name."""
+        return {}
+
     def token_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the weight of each token of a segment, 0 for labels without one; shape (L,)."""
         coef = np.zeros(self.automaton.n_labels)

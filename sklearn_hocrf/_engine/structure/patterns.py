@@ -25,9 +25,14 @@ from ..._data.arrays import PIECE, freeze, freeze_indices, offsets_of
 from ..._data.segments import cut_segments
 
 HISTORIES = TOKENS, SEGMENTS = "tokens", "segments"
-AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16  # what a tag may do, see TagHistory
 _MOST_PATTERNS = 1_000_000
 Runs: TypeAlias = Iterable[tuple[int, ...]]  # of label codes
+
+
+class Role:
+    """What a tag may do, see :class:`TagHistory`."""
+
+    AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16
 
 
 class TagHistory(NamedTuple):
@@ -45,7 +50,7 @@ class TagHistory(NamedTuple):
         """Return tags; a run of equal labels is a segment for SEGMENTS, each token is one for TOKENS."""
         if not isinstance(history, str):
             return history
-        role = AFTER_OTHERS | LAST | (AFTER_EQUALS if history == TOKENS else INSIDE | OPEN)
+        role = Role.AFTER_OTHERS | Role.LAST | (Role.AFTER_EQUALS if history == TOKENS else Role.INSIDE | Role.OPEN)
         return cls(tuple(range(n_labels)), (role,) * n_labels)
 
     @property
@@ -65,19 +70,19 @@ class TagHistory(NamedTuple):
     def stay(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Return which labels continue the segment of the labels before them."""
         codes = np.array(self.codes)
-        return (codes[before] == codes[after]) & self.may(OPEN)[before] & self.may(INSIDE)[after]
+        return (codes[before] == codes[after]) & self.may(Role.OPEN)[before] & self.may(Role.INSIDE)[after]
 
     def border(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
         """Return which labels begin a segment after the labels before them."""
         codes = np.array(self.codes)
-        begins = np.where(codes[before] == codes[after], self.may(AFTER_EQUALS)[after], self.may(AFTER_OTHERS)[after])
-        return begins & self.may(LAST)[before]
+        after_equals, after_others = self.may(Role.AFTER_EQUALS)[after], self.may(Role.AFTER_OTHERS)[after]
+        begins = np.where(codes[before] == codes[after], after_equals, after_others)
+        return begins & self.may(Role.LAST)[before]
 
     def repeated(self) -> np.ndarray:
         """Return which labels of segments may follow themselves; shape (K,)."""
-        both = [
-            np.bincount(np.array(self.codes)[self.may(role)], minlength=self.n_codes) for role in (AFTER_EQUALS, LAST)
-        ]
+        codes, roles = np.array(self.codes), (Role.AFTER_EQUALS, Role.LAST)
+        both = [np.bincount(codes[self.may(role)], minlength=self.n_codes) for role in roles]
         return (both[0] * both[1] > 0)[self.first :]
 
     def is_impossible(self, run: Sequence[int]) -> bool:
@@ -315,7 +320,8 @@ def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKE
     """
     tags = TagHistory.of(history, n_labels)
     repeated, of_label = tags.repeated(), np.array(tags.codes) - tags.first
-    n_open, n_inside = (np.bincount(of_label[tags.may(role)], minlength=len(repeated)) for role in (OPEN, INSIDE))
+    roles = Role.OPEN, Role.INSIDE
+    n_open, n_inside = (np.bincount(of_label[tags.may(role)], minlength=len(repeated)) for role in roles)
     # patterns of segments, and those that do not repeat the last
     n_next, n_same = len(repeated), int((~repeated).sum())
     total = n_labels + (int(n_open @ n_inside) if max_order else 0)
@@ -355,9 +361,9 @@ def has_equal_neighbours(run: Sequence[Any]) -> bool:
     return len(run) > 2 and any(left == right for left, right in pairwise(run))
 
 
-def without_forbidden(patterns: PatternTable, forbidden: Iterable[Sequence[int]]) -> PatternTable:
-    """Return the patterns that do not contain a forbidden run of labels, and thus can occur."""
-    return patterns.subset(~contain_any(patterns.labels, forbidden))
+def without_equal_neighbours(patterns: PatternTable) -> PatternTable:
+    """Return the patterns in which no label follows itself."""
+    return patterns.subset(~contain_any(patterns.labels, pairs_of_equals(patterns.n_labels)))
 
 
 def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:

@@ -78,6 +78,13 @@ def _increments(channel: Channel) -> list[_Increment]:
     ]
 
 
+def what_is_slow(layout: SegmentLayout, longest: int, *others: str) -> list[str]:
+    """Return which parts of a layout, and which ``others``, are slow for a sequence because segments have no limit."""
+    if longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
+        return []
+    return [*what_needs_lengths(layout), *others]
+
+
 def what_needs_lengths(layout: SegmentLayout) -> list[str]:
     """Return what of a layout cannot be scored token by token, in words for messages."""
     found = []

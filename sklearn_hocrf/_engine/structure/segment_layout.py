@@ -162,6 +162,9 @@ class SegmentLayout(WeightLayout):
     def _compile(self, patterns: PatternTable) -> CompiledPatterns:
         return compile_patterns(patterns, _all_forbidden(self.forbidden, self.repeats, patterns))
 
+    def own_attributes(self, weights: np.ndarray) -> dict[str, np.ndarray]:
+        return {"token_intercept_": self.token_coef(weights)}
+
     def arguments(self) -> dict:
         return {"rules": self.rules, **super().arguments()}
 
@@ -390,7 +393,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
 
     Parameters
     ----------
-    limits : SegmentLimits
+    limits : SegmentLimits, or its fields
     frame, rule
         As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``limits.repeats``.
     fit_intercept : bool, "segment" or "token"
@@ -398,8 +401,8 @@ class SegmentLayoutBuilder(LayoutBuilder):
         (True).
     """
 
-    def __init__(self, limits: SegmentLimits, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
-        self.limits = limits
+    def __init__(self, limits: tuple, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
+        self.limits = SegmentLimits(*limits)
         super().__init__(frame, rule, fit_intercept)
 
     def _compile(self) -> CompiledPatterns:

@@ -25,18 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ..inference.candidates import LevelZero
-from ..inference.chain import ChainModel
 from .lbfgs import LBFGSMemory, LBFGSMinimizer
 from .minimise import Tied, tie_weights
 from .objectives import NegativeLogLikelihood
 from .penalties import Penalty
-from .problem import Problem
+from .problem import Problem, PrunedLikelihood
 from .solvers import shortest_subgradient
 
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
-SHARE = 0.01  # of level 0 in the held-out likelihood with pruning
-RESIDUAL = 0.01  # of the linear system, relative to its right side
 MOST_PAIRS = 100  # of curvature on the support, two copies of each
 MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step continues from its solution
 # The loss is corrected to first order for incomplete training. If the correction exceeds this share of the loss, the
@@ -79,6 +75,8 @@ class Fold:
         What the fold was made from, for its maker.
     """
 
+    residual = 0.01  # of the linear system, relative to its right side, unless a step has another one
+
     def __init__(
         self,
         training: Problem,
@@ -98,7 +96,7 @@ class Fold:
         bound = Tied(likelihood.bind(training.under(self._ties.layout)), self._ties)
         self._training = _Counted(bound, training.candidates is not None)
         level_zero = held_out.level_zero
-        self._held_out = likelihood.bind(held_out) if level_zero is None else _PrunedLikelihood(held_out, level_zero)
+        self._held_out = likelihood.bind(held_out) if level_zero is None else PrunedLikelihood(held_out, level_zero)
         self._n_tokens = float(held_out.sequence_weight @ held_out.batch.lengths)
         n_variables = len(self._ties.root)
         self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups
@@ -131,7 +129,7 @@ class Fold:
         return float(np.quantile(slope, USEFUL)) if len(slope) else 0.0
 
     def step(
-        self, logs: np.ndarray, tol: float, residual: float = RESIDUAL, error: float = np.inf, before: float = np.nan
+        self, logs: np.ndarray, tol: float, residual: float = residual, error: float = np.inf, before: float = np.nan
     ) -> FoldStep:
         """Return score and gradient at the given penalties.
 
@@ -224,33 +222,6 @@ class _ByDistance(LBFGSMinimizer):
         gap = np.sqrt(penalty.gap(point.steepest) / max(abs(point.value), np.finfo(float).tiny))
         norm = np.linalg.norm(point.steepest) / max(1.0, float(np.linalg.norm(point.w)))
         return min(float(gap), NORM * float(norm))
-
-
-class _PrunedLikelihood:
-    """The negative log-likelihood of held-out labels, some of which pruning leaves no probability.
-
-        L(w) = - sum_n c_n log((1 - e) p(y_n | x_n; w) + e q(y_n | x_n))
-
-    p is the model over lattices, q the model of order 0 that has chosen the candidates, and e = :data:`SHARE`.
-    """
-
-    def __init__(self, problem: Problem, level_zero: LevelZero) -> None:
-        self.problem = problem
-        batch, truth, plan = problem.batch, problem.truth, problem.plan
-        first = ChainModel(level_zero.layout, level_zero.weights).given(batch, n_jobs=problem.n_jobs)
-        self._other = np.log(SHARE) + first.log_score(truth) - first.log_z()
-        self._codes = np.where(  # where p is 0 the counts get no weight, but must be of candidates
-            plan.candidates.contain(truth), truth, plan.candidates.labels[plan.candidates.starts[:-1]]
-        )
-
-    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        problem, posterior = self.problem, self.problem.posterior(w)
-        log_p = posterior.log_score(problem.truth) - posterior.log_z()
-        log_mixture = np.logaddexp(np.log1p(-SHARE) + log_p, self._other)
-        weight = problem.sequence_weight * np.exp(np.log1p(-SHARE) + log_p - log_mixture)
-        expected = posterior.expectations(weight).counts
-        gradient = expected - problem.plan.empirical_counts(self._codes, weight)
-        return -float(problem.sequence_weight @ log_mixture), gradient
 
 
 class _Counted:

@@ -24,9 +24,11 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from ..kernels import lists
+from .penalties import Penalty
 from .solvers import (
     ARMIJO,
     STOPPED,
+    Criterion,
     Minimizer,
     Progress,
     Solver,
@@ -116,7 +118,9 @@ class LBFGSMinimizer(Minimizer):
         """Return the tolerance for which a point is close enough to the minimum."""
         return reached_tolerance(objective, penalty, point.w, point.value, point.steepest)
 
-    def solve(self, objective: Any, penalty: Any, w0: np.ndarray, curvature: LBFGSMemory | None = None) -> SolverReport:
+    def solve(
+        self, objective: Criterion, penalty: Penalty, w0: np.ndarray, curvature: LBFGSMemory | None = None
+    ) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``.
 
         Parameters

@@ -21,13 +21,17 @@ from scipy import sparse
 from ..._data.arrays import cached_property
 from ..._data.batch import SequenceBatch, ranges_of_tokens, token_entries
 from ..structure.layout import WeightLayout
+from .objectives import Objective
+from .penalties import Penalty
 from .problem import Problem
-from .solvers import Progress, SolverReport
+from .solvers import Minimizer, Progress, SolverReport
 
 _WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
 
 
-def minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray, solver: Any) -> SolverReport:
+def minimise(
+    objective: Objective, penalty: Penalty, problem: Problem, start: np.ndarray, solver: Minimizer
+) -> SolverReport:
     """Minimise an objective of labelled data plus a penalty, and check whether there is a minimum."""
     report = _minimise_tied(solver, objective, penalty, problem, start)
     if report is None:
@@ -43,7 +47,7 @@ def minimise(objective: Any, penalty: Any, problem: Problem, start: np.ndarray, 
 
 
 def _minimise_tied(
-    solver: Any, objective: Any, penalty: Any, problem: Problem, start: np.ndarray
+    solver: Minimizer, objective: Objective, penalty: Penalty, problem: Problem, start: np.ndarray
 ) -> SolverReport | None:
     """Minimise over fewer variables if some weights must be equal; return None if none must, or if it is not worth it.
 
@@ -64,7 +68,7 @@ def _minimise_tied(
     return report._replace(w=ties.widen(report.w))
 
 
-def _widening(solver: Any, ties: Ties) -> Any:
+def _widening(solver: Minimizer, ties: Ties) -> Minimizer:
     """Return the solver, with a callback whose reports contain all weights."""
     callback = solver.callback
     if callback is None:
@@ -80,7 +84,7 @@ def _widening(solver: Any, ties: Ties) -> Any:
     return replace(solver, callback=tell)
 
 
-def _lacks_optimum(objective: Any, penalty: Any, problem: Problem, w: np.ndarray) -> bool:
+def _lacks_optimum(objective: Objective, penalty: Penalty, problem: Problem, w: np.ndarray) -> bool:
     """Return whether the objective is known to decrease without end as the unpenalised weights grow."""
     is_free = penalty.free(len(w))
     return bool(is_free.any()) and objective.bind(problem).separates(np.where(is_free, w, 0.0))

@@ -34,8 +34,6 @@ class Minibatch(NamedTuple):
 class Objective:
     """A training criterion: a function of the weights, without the penalty, once it is bound to labelled data.
 
-    Bound criteria have ``value_gradient(w)``.
-
     Attributes
     ----------
     name : str
@@ -68,6 +66,10 @@ class Objective:
 
     def _prepare(self):
         """Compute everything that does not depend on the weights."""
+
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the value and the gradient of a bound criterion at ``w``, of shape (n_weights,)."""
+        raise NotImplementedError
 
     def starting_objective(self) -> Objective | None:
         """Return the criterion that trains the starting weights, or None to start from 0."""

@@ -21,7 +21,6 @@ Pruning: a level of order 0 keeps a few labels per token, to which training and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -31,20 +30,24 @@ from sklearn.utils import check_random_state
 
 from ..._data.arrays import cached_property, joined_ranges
 from ..._data.batch import SequenceBatch, as_sparse, with_blocks
-from ..._data.checks import is_integer
 from ..._data.segment_features import RowBlock, blocks_of, segment_features
 from ..._data.segments import WHOLE, Labelling, Mask, Segments, both
 from ..inference.candidates import Candidates, LevelZero, train_level_zero
-from ..inference.families import LATTICE, Family
+from ..inference.chain import ChainModel
 from ..inference.lattice import LatticeModel, LatticePlan
 from ..inference.minibatches import Minibatches, PartlyLabelled
 from ..inference.model import Model
 from ..inference.schedule import Plan, Schedule
-from ..structure.layout import WeightLayout
 from ..structure.pairs import FeatureMap, endings
 from ..structure.weighted_arcs import arcs_of_labels
 
+SHARE = 0.01  # of level 0 in the held-out likelihood with pruning
 LARGE = 1e6  # size of scores beyond which rounding errors would distinguish labellings
+
+
+def most_states(n_candidates: int) -> int:
+    """Return how many states of the pattern automaton each token keeps."""
+    return 2 * n_candidates
 
 
 @dataclass(eq=False, repr=False)
@@ -53,8 +56,8 @@ class Problem:
 
     Parameters
     ----------
-    family : Family
-        Chains, segments, or chains over lattices.
+    model_class : type
+        Class of the models: of chains, of segments, or of chains over lattices.
     layout : WeightLayout or SegmentLayout
         The weights.
     batch : SequenceBatch
@@ -73,7 +76,7 @@ class Problem:
         The labellings that agree with the known labels, if some are missing: codes of -1, or gaps between segments.
         None means that no labels are missing.
     candidates : Candidates or None
-        For the family of lattices: the labels that tokens may have, including the true ones. The likelihood is
+        For lattices: the labels that tokens may have, including the true ones. The likelihood is
         conditional on all labels being candidates.
     level_zero : LevelZero or None
         The source of the candidates.
@@ -83,7 +86,7 @@ class Problem:
     n_weights, n_sequences : int
     """
 
-    family: Family
+    model_class: type[Model]
     layout: Any
     batch: SequenceBatch
     truth: Any
@@ -108,7 +111,7 @@ class Problem:
             n_states = None if self.level_zero is None else self.level_zero.n_states
             plan = LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule, self.n_jobs)
         else:
-            plan = self.family.model.plan_class(self.layout, self.batch, self.schedule, self.n_jobs)
+            plan = self.model_class.plan_class(self.layout, self.batch, self.schedule, self.n_jobs)
         return plan if self.support is None else plan.masked(self.support)
 
     @cached_property
@@ -116,7 +119,7 @@ class Problem:
         """Whether labels of each sequence are missing; shape (n_sequences,)."""
         if self.known is None:
             return np.zeros(self.n_sequences, dtype=bool)
-        return ~self.family.are_complete(self.truth, self.batch)
+        return ~self.model_class.are_complete(self.truth, self.batch)
 
     @cached_property
     def partial(self) -> Problem | None:
@@ -128,7 +131,7 @@ class Problem:
 
     def model(self, w: np.ndarray) -> Model:
         """Return the model with the weights ``w``."""
-        return self.family.model(self.layout, w, schedule=self.schedule)
+        return self.model_class(self.layout, w, schedule=self.schedule)
 
     def posterior(self, w: np.ndarray) -> Any:
         """Return the :class:`Posterior` of the batch with the weights ``w``."""
@@ -149,7 +152,8 @@ class Problem:
         partial = None
         if self.is_partial.any():
             partial = PartlyLabelled(self.is_partial, self.plan.masked(both(self.support, self.known)))
-        return self.family.minibatches(self.family.model, self.plan, self.truth, self.sequence_weight, partial)
+        made: Any = self.model_class.minibatches_class
+        return made(self.model_class, self.plan, self.truth, self.sequence_weight, partial)
 
     def separated_by(self, w: np.ndarray) -> bool:
         """Return whether ``w`` gives the truth of each sequence of positive weight more than half of the probability.
@@ -183,7 +187,7 @@ class Problem:
         return replace(
             self,
             batch=self.batch[sequences],
-            truth=self.family.labelling_of(self.truth, self.batch, sequences),
+            truth=self.model_class.part_of(self.truth, self.batch, sequences),
             sequence_weight=self.sequence_weight[sequences],
             support=self.support and self.support.part(tokens),
             known=self.known and self.known.part(tokens),
@@ -199,10 +203,34 @@ class Problem:
 
         Candidates are labels that the support allows. A ``plan`` is a lattice of them that is already there.
         """
-        pruned = replace(self, family=LATTICE, candidates=candidates, level_zero=level_zero, support=None)
+        pruned = replace(self, model_class=LatticeModel, candidates=candidates, level_zero=level_zero, support=None)
         if plan is not None:
             pruned.plan = plan
         return pruned
+
+    def pruned(self, n_candidates: int | None, random_state: int | np.random.RandomState | None = None) -> Problem:
+        """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
+
+        The true labels are candidates, too. None, or at least as many candidates as labels, prune nothing. Without a
+        ``random_state``, the order of the sequences in the training of level 0 is always the same.
+        """
+        if n_candidates is None or n_candidates >= self.layout.patterns.n_labels:
+            return self
+        seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
+        settings = int(n_candidates), most_states(int(n_candidates)), seed
+        data = self.batch, self.truth, self.sequence_weight
+        level_zero = train_level_zero(self.layout.of_order_zero(), *data, settings)
+        candidates = level_zero.finder().find(self.batch, self.support)
+        return self.over(candidates.with_labels(self.truth), level_zero)
+
+    def pruned_by(self, level_zero: LevelZero | None) -> Problem:
+        """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
+        if level_zero is None:
+            return self
+        model = LatticeModel(self.layout, np.zeros(self.n_weights), level_zero.finder(), self.schedule)
+        # the plan has more states where the constraints leave no labelling of fewer
+        plan = model.given(self.batch, self.support, self.n_jobs).plan
+        return self.over(plan.candidates, level_zero, plan)
 
     def on(self, batch: SequenceBatch, truth: Any, sequence_weight: Any = None, support: Mask | None = None) -> Problem:
         """Return other data, without missing labels, under the same layout."""
@@ -211,7 +239,7 @@ class Problem:
     @cached_property
     def matching(self) -> Matching:
         """The comparison of each position, or candidate segment, with the expectations of a model."""
-        return Matching(self.family.model, self.sparse.plan, self.truth, self.sequence_weight)
+        return Matching(self.model_class, self.sparse.plan, self.truth, self.sequence_weight)
 
     def empirical_counts(self) -> np.ndarray:
         """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,).
@@ -359,56 +387,28 @@ class _Candidates(NamedTuple):
         return sparse.csr_array((np.ones(len(start)), feature, np.arange(len(start) + 1)), shape=(len(start), self[1]))
 
 
-def most_states(n_candidates: int) -> int:
-    """Return how many states of the pattern automaton each token keeps."""
-    return 2 * n_candidates
+class PrunedLikelihood:
+    """The negative log-likelihood of held-out labels, some of which pruning leaves no probability.
 
+        L(w) = - sum_n c_n log((1 - e) p(y_n | x_n; w) + e q(y_n | x_n))
 
-def prune(problem: Problem, n_candidates: int, random_state: Any = None) -> Problem:
-    """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
-
-    The true labels are candidates, too. At least as many candidates as labels prune nothing. Without a
-    ``random_state``, the order of the sequences in the training of level 0 is always the same.
+    p is the model over lattices, q the model of order 0 that has chosen the candidates, and e = :data:`SHARE`.
     """
-    if n_candidates >= problem.layout.patterns.n_labels:
-        return problem
-    data = problem.batch, problem.truth, problem.sequence_weight
-    seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
-    settings = int(n_candidates), most_states(int(n_candidates)), seed
-    level_zero = train_level_zero(problem.layout.of_order_zero(), *data, settings)
-    candidates = level_zero.finder().find(problem.batch, problem.support)
-    return problem.over(candidates.with_labels(problem.truth), level_zero)
 
+    def __init__(self, problem: Problem, level_zero: LevelZero) -> None:
+        self.problem = problem
+        batch, truth, plan = problem.batch, problem.truth, problem.plan
+        first = ChainModel(level_zero.layout, level_zero.weights).given(batch, n_jobs=problem.n_jobs)
+        self._other = np.log(SHARE) + first.log_score(truth) - first.log_z()
+        self._codes = np.where(  # where p is 0 the counts get no weight, but must be of candidates
+            plan.candidates.contain(truth), truth, plan.candidates.labels[plan.candidates.starts[:-1]]
+        )
 
-def prune_held_out(held_out: Problem, level_zero: LevelZero) -> Problem:
-    """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
-    model = LatticeModel(held_out.layout, np.zeros(held_out.n_weights), level_zero.finder(), held_out.schedule)
-    # the plan has more states where the constraints leave no labelling of fewer
-    plan = model.given(held_out.batch, held_out.support, held_out.n_jobs).plan
-    return held_out.over(plan.candidates, level_zero, plan)
-
-
-def checked_level_zero(level_zero: Any, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero | None:
-    """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not fit.
-
-    ``numbers`` is the function that checks the weights.
-    """
-    if level_zero is None:
-        return None
-    level_zero = LevelZero(*level_zero)
-    own = level_zero.layout
-    if type(own) is not WeightLayout or (own.patterns.n_labels, own.n_features) != (
-        layout.patterns.n_labels,
-        layout.n_features,
-    ):
-        raise ValueError("the layout of level 0 does not match the labels and features of the model")
-    weights = numbers(level_zero.weights, "weights of level 0", own.n_weights)
-    if not np.isfinite(weights).all():
-        raise ValueError("the weights of level 0 are not all finite")
-    if not is_integer(level_zero.n_candidates) or level_zero.n_candidates < 1:
-        raise ValueError(f"level 0 keeps {level_zero.n_candidates!r:.40} labels, not an integer >= 1")
-    if not is_integer(level_zero.n_states) or level_zero.n_states < 1:
-        raise ValueError(f"level 0 keeps {level_zero.n_states!r:.40} states, not an integer >= 1")
-    if not isinstance(level_zero.recall, float):
-        raise ValueError(f"the recall of level 0 is {level_zero.recall!r:.40}, not a float")
-    return level_zero._replace(weights=weights)
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        problem, posterior = self.problem, self.problem.posterior(w)
+        log_p = posterior.log_score(problem.truth) - posterior.log_z()
+        log_mixture = np.logaddexp(np.log1p(-SHARE) + log_p, self._other)
+        weight = problem.sequence_weight * np.exp(np.log1p(-SHARE) + log_p - log_mixture)
+        expected = posterior.expectations(weight).counts
+        gradient = expected - problem.plan.empirical_counts(self._codes, weight)
+        return -float(problem.sequence_weight @ log_mixture), gradient

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple, Never
+from typing import Any, NamedTuple, Never, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from scipy.optimize import brentq, minimize
 from threadpoolctl import ThreadpoolController
 
 from ..._data.checks import Settings, check
+from .penalties import Penalty
 
 STOPPED = "stopped by a callback"  # message of reports
 OF_ESTIMATORS = "tol", "max_iter", "verbose", "random_state"  # parameters that no solver has
@@ -47,6 +48,19 @@ class SolverReport(NamedTuple):
     n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
     remedy: str = ""  # advice if it did not converge, a sentence without a full stop; empty: more iterations
     stopped: bool = False  # by a callback, before convergence
+
+    def as_stopped(self) -> SolverReport:
+        """Return the report of a solver that a callback has stopped."""
+        return self._replace(stopped=True, message=STOPPED)
+
+
+class Criterion(Protocol):
+    """What solvers know of a training criterion that is bound to data: a function of K weights."""
+
+    is_convex: bool
+
+    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the value and the gradient at ``w``, of shape (K,)."""
 
 
 class Solver(Settings):
@@ -92,6 +106,10 @@ class Minimizer:
     callback: Callable[[Progress], Any] | None = None  # called after each iteration; stops if it returns True
     random_state: int | np.random.RandomState | None = None  # of minimisers that draw sequences
 
+    def solve(self, objective: Criterion, penalty: Penalty, w0: np.ndarray) -> SolverReport:
+        """Minimise ``objective + penalty`` from ``w0``."""
+        raise NotImplementedError
+
     def _is_stopped(self, progress: Progress) -> bool:
         """Report an iteration to the callback, and return whether it stops training."""
         return self.callback is not None and bool(self.callback(progress))
@@ -106,7 +124,7 @@ class Point(NamedTuple):
     steepest: np.ndarray  # (K,)   the gradient, or the shortest subgradient
 
 
-def point_of(objective: Any, penalty: Any, w: np.ndarray) -> Point:
+def point_of(objective: Criterion, penalty: Penalty, w: np.ndarray) -> Point:
     """Return a point of an objective plus a penalty, or raise a ValueError if numbers overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         (value, gradient), (extra, pull) = objective.value_gradient(w), penalty.smooth_value_gradient(w)
@@ -133,12 +151,14 @@ def shortest_subgradient(w, gradient, strength) -> np.ndarray:
     return np.where(w != 0, gradient + strength * np.sign(w), at_zero)
 
 
-def gap_above_minimum(objective: Any, penalty: Any, gradient: np.ndarray) -> float:
+def gap_above_minimum(objective: Criterion, penalty: Penalty, gradient: np.ndarray) -> float:
     """Return an upper bound on an objective plus a penalty, minus its minimum; inf if the objective is not convex."""
     return penalty.gap(gradient) if objective.is_convex else np.inf
 
 
-def reached_tolerance(objective: Any, penalty: Any, w: np.ndarray, value: float, gradient: np.ndarray) -> float:
+def reached_tolerance(
+    objective: Criterion, penalty: Penalty, w: np.ndarray, value: float, gradient: np.ndarray
+) -> float:
     """Return the ``tol`` at which training ends for a gradient, or shortest subgradient, of an objective and a penalty.
 
     If the objective is convex, the distance from the minimum is at most ``tol**2`` of the value. The norm of the

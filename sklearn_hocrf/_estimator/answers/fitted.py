@@ -8,34 +8,32 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
+from functools import partial
 from itertools import chain, repeat
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..._data.arrays import freeze
 from ..._data.batch import SequenceBatch
 from ..._data.columns import DenseColumns
-from ..._data.messages import warn_user
-from ..._data.segments import NO_LIMIT, Mask
+from ..._data.segments import Labelling, Mask
 from ..._engine.inference.candidates import LevelZero
 from ..._engine.inference.chain import OneSequence
-from ..._engine.inference.families import LATTICE, SEGMENTS, Family, recursion_of
+from ..._engine.inference.lattice import LatticeModel
 from ..._engine.inference.model import LabelledBatch, Model
 from ..._engine.inference.posterior import Evidence, Posterior
 from ..._engine.structure.layout import WeightLayout
-from ..._engine.structure.segment_ages import MOST_AGES, what_needs_lengths
-from ..._engine.structure.segment_layout import SegmentLayout
-from ..._engine.training.problem import checked_level_zero
 from ..._engine.training.stochastic import TrainingState
-from ..._reading.inputs import FeatureSpace, check_sequence_weight, read_sequences
+from ..._reading.inputs import FeatureSpace, Reader, check_sequence_weight, read_sequences
 from ..._reading.rows import refuse_infinite_values
-from ..._reading.targets import SegmentTargets, TokenTargets
-from ..labels.kinds import class_of_layouts
+from ..._reading.targets import Targets, read_truth
+from ..labels.kinds import Kind
 from ..labels.patterns import SegmentTags, pattern_labels
 from .query import Query
 
@@ -71,7 +69,7 @@ class FittedState(NamedTuple):
 
     layout: WeightLayout
     weights: np.ndarray  # (n_weights,)
-    targets: TokenTargets | SegmentTargets  # without the data
+    targets: Targets  # without the data
     features: FeatureSpace
     n_iter: int
     n_passes: float
@@ -85,15 +83,15 @@ class FittedState(NamedTuple):
     temperature: float = 1.0  # by which calibration divided the trained weights
     tables: CachedTables | None = None  # set by ``checked``
 
-    def model(self, family: Family) -> Model:
+    def model(self, model_class: type[Model]) -> Model:
         """Return the model with the weights, which is kept unless its tables are large."""
         kept = self.tables and self.tables.model
         if kept and kept.weights is self.weights:  # states may be copied with other weights
             return kept
         if self.level_zero is not None:
-            model = LATTICE.model(self.layout, self.weights, self.level_zero.finder())
+            model: Model = LatticeModel(self.layout, self.weights, self.level_zero.finder())
         else:
-            model = recursion_of(family, self.layout).model(self.layout, self.weights)
+            model = model_class.for_layout(self.layout)(self.layout, self.weights)
         if self.tables is not None and model.n_bytes <= MOST_KEPT:
             self.tables.model = model
         return model
@@ -105,12 +103,10 @@ class FittedState(NamedTuple):
         if self.stream is not None:
             coef.eliminate_zeros()
             part_coef.eliminate_zeros()
-        own: dict[str, Any] = {}
-        if isinstance(layout, SegmentLayout):
-            own = {"scheme_": self.targets.scheme, "token_intercept_": layout.token_coef(weights)}
         return {
             "_state": self,
             **self.targets.attributes(),
+            **layout.own_attributes(weights),
             "n_features_in_": self.features.n_features,
             "patterns_": pattern_labels(layout.patterns, self.targets.labels),
             "pattern_coef_": pattern_coef,
@@ -124,25 +120,24 @@ class FittedState(NamedTuple):
             "n_passes_": self.n_passes,
             "objective_history_": self.history,
             "optimality_gap_": self.gap,
-            **own,
         }
 
-    def set_on(self, estimator: Any) -> None:
+    def set_on(self, estimator: BaseEstimator) -> None:
         """Set all fitted attributes at once, so that no interrupt or other thread sees a mixture of models."""
         attributes = self.attributes()
         before = estimator.__dict__.copy()
         estimator.__dict__.update(attributes)
         del before  # kept the replaced values alive, so that none is destroyed in the middle of the update
 
-    def checked(self, targets_class: type[Any]) -> FittedState:
+    def checked(self, kind: Kind) -> FittedState:
         """Return the state with read-only weights, or raise a ValueError if its parts do not fit together.
 
         Parameters
         ----------
-        targets_class : type
-            Required class of the targets. That of the layout checks its own parts when it is created.
+        kind : Kind
+            Required classes of the targets and the layout, which checks its own parts when it is created.
         """
-        layout, targets, layout_class = self.layout, self.targets, class_of_layouts(targets_class)
+        layout, targets, layout_class = self.layout, self.targets, kind.model.layout_class
         if type(layout) is not layout_class or not hasattr(layout, "n_weights"):
             raise ValueError(f"the layout of the weights is a {type(layout).__name__}, not a {layout_class.__name__}")
         weights = _numbers(self.weights, "weights", layout.n_weights)
@@ -152,8 +147,8 @@ class FittedState(NamedTuple):
             raise ValueError(f"the features are a {type(self.features).__name__}, not a FeatureSpace")
         features = self.features.unpacked()
         features.check(layout.n_features)
-        if not isinstance(targets, targets_class):
-            raise ValueError(f"the targets are {type(targets).__name__}, not {targets_class.__name__}")
+        if not isinstance(targets, kind.targets):
+            raise ValueError(f"the targets are {type(targets).__name__}, not {kind.targets.__name__}")
         targets.check(layout.patterns.n_labels)
         for name in ("longest", "shortest", "repeats"):
             lengths: list[Any] = [getattr(part, name, None) for part in (layout, targets)]
@@ -173,7 +168,7 @@ class FittedState(NamedTuple):
         if not isinstance(self.temperature, Real) or not 0 < float(self.temperature) < math.inf:
             raise ValueError(f"the temperature is {self.temperature!r:.40}, not a positive number")
         borders = _borders(self.borders, layout.patterns.n_labels)
-        level_zero = checked_level_zero(self.level_zero, layout, _numbers)
+        level_zero = None if self.level_zero is None else LevelZero(*self.level_zero).checked(layout, _numbers)
         part_names = _part_names(self.part_names, layout.parts.n_parts)
         return self._replace(
             weights=weights,
@@ -225,12 +220,11 @@ class FittedModel:
         A shallow copy of the estimator, for its parameters and fitted attributes.
     state : FittedState
         The result of fit: layout, weights, features and the rest.
+    kind : Kind
     targets : TokenTargets or SegmentTargets
         Those of the state.
     labels : ndarray of shape (L,)
         The labels of the patterns.
-    labels_segments : bool
-        Whether labellings are segmentations.
 
     Raises
     ------
@@ -238,20 +232,19 @@ class FittedModel:
         If the estimator is not fitted.
     """
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator = snapshot = estimator.__copy__()  # before the test: another thread may fit the estimator
         if not hasattr(snapshot, "_state"):
             check_is_fitted(snapshot)  # raises the error
         self.state: FittedState = snapshot._state
         self.targets: Any = self.state.targets
         self.labels = self.targets.labels
-        self.family: Family = estimator._family
-        self.labels_segments = self.family is SEGMENTS
+        self.kind: Kind = estimator._kind
         self.name = type(estimator).__name__
         self.n_jobs: int | None = self.estimator.n_jobs
 
     @classmethod
-    def inside(cls, estimator: Any) -> Self:
+    def inside(cls, estimator: BaseEstimator) -> Self:
         """Return the model at the end of a fitted pipeline, search or other meta-estimator."""
         from ..._sklearn.layers import model_inside  # imports scikit-learn's pipelines
 
@@ -259,7 +252,7 @@ class FittedModel:
         return cls(model_inside(estimator))
 
     @classmethod
-    def and_input(cls, estimator: Any, X: Any) -> tuple[Self, Any]:
+    def and_input(cls, estimator: BaseEstimator, X: Sized) -> tuple[Self, Sized]:
         """Return the model, and its input for X."""
         from ..._sklearn.layers import model_and_input
 
@@ -274,31 +267,31 @@ class FittedModel:
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
-    def read(self, X: Any) -> tuple[SequenceBatch, str]:
-        """Return X as a batch, and its form."""
-        return read_sequences(self.estimator, X)
+    @property
+    def reader(self) -> Reader:
+        """What reading needs to know of the estimator."""
+        check_columns = partial(validate_data, self.estimator, reset=False, skip_check_array=True)
+        return self.kind.reader(self.estimator)._replace(check_columns=check_columns)
 
-    def ask(self, X: Any, known: Any = None) -> Query:
+    def read(self, X: Sized) -> tuple[SequenceBatch, str]:
+        """Return X as a batch, and its form."""
+        return read_sequences(self.reader, X, self.state.features)
+
+    def ask(self, X: Sized, known: Sized | None = None) -> Query:
         """Return the posterior of X, given the constraints and known labels, and the form of answers."""
         batch, form = self.read(X)
         return Query(self.given(batch, form, known), self.targets, form)
 
-    def read_truth(self, y: Any, batch: SequenceBatch, form: str, unknown: str = "raise") -> Any:
+    def read_truth(self, y: Sized, batch: SequenceBatch, form: str, unknown: str = "raise") -> Labelling:
         """Return labels of a batch as a labelling; unknown labels are an error, or with "ignore" coded as -1."""
-        known = self.targets.read_known(y, batch, form, self.name, "y", unknown)
-        if not known.is_complete:
-            raise ValueError(
-                "y has missing labels, but the accuracy needs the label of each token; log_likelihood and "
-                "metrics.log_likelihood_scorer do not"
-            )
-        return self.targets.labelling_of(known)
+        return read_truth(self.targets, y, batch, form, self.name, unknown)
 
-    def read_labelled(self, X: Any, y: Any, unknown: str) -> LabelledBatch:
+    def read_labelled(self, X: Sized, y: Sized, unknown: str) -> LabelledBatch:
         """Return sequences with their labels, some of which may be missing; ``unknown`` as for :meth:`read_truth`."""
         query = self.ask(X)
         return query.labelled(self.targets.read_known(y, query.posterior.batch, query.form, self.name, "y", unknown))
 
-    def count_right(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
+    def count_right(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
         """Return the weighted number of correctly predicted tokens, and of all tokens."""
         batch, form = self.read(X)
         truth = self.read_truth(y, batch, form, unknown="ignore")
@@ -309,7 +302,7 @@ class FittedModel:
         decoded = self.given(batch, form).decode()
         return float(token_weight @ self.targets.are_right(decoded, truth)), float(token_weight.sum())
 
-    def mask_of(self, known: Any, batch: SequenceBatch, what: str, form: str = "sequences") -> Mask:
+    def mask_of(self, known: Sized, batch: SequenceBatch, what: str, form: str = "sequences") -> Mask:
         """Return the mask of the labellings that agree with ``known``, called ``what`` in messages."""
         return self.targets.read_known(known, batch, form, self.name, what).mask
 
@@ -317,37 +310,24 @@ class FittedModel:
 
     def model(self) -> Model:
         """Return the model that computes probabilities and best labellings."""
-        return self.state.model(self.family)
+        return self.state.model(self.kind.model)
 
-    def given(self, batch: SequenceBatch, form: str = "sequences", known: Any = None) -> Posterior:
+    def given(self, batch: SequenceBatch, form: str = "sequences", known: Sized | None = None) -> Posterior:
         """Return the posterior of a batch, given the constraints and known labels."""
-        if self.labels_segments:
-            warn_of_unlimited_lengths(self.state.layout, batch)
+        self.kind.warn_of_unlimited_lengths(self.state.layout, batch)
         evidence = None if known is None else Evidence(self.mask_of(known, batch, "known", form))
         borders = self.state.borders
         mask = None if borders is None else Mask.of_borders(batch.offsets, borders)
         return self.model().given(batch, mask, self.n_jobs, evidence)
 
-    def divided_by(self, temperature: float) -> Any:
+    def divided_by(self, temperature: float) -> BaseEstimator:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
         state, divided = self.state, copy.copy(self.estimator)
         total = float(state.temperature * temperature)
         # the state of partial_fit belongs to the old weights
         state = state._replace(weights=state.weights / temperature, temperature=total, stream=None)
-        state.checked(type(self.targets)).set_on(divided)
+        state.checked(self.kind).set_on(divided)
         return divided
-
-
-def warn_of_unlimited_lengths(layout: Any, batch: SequenceBatch, *others: str) -> None:
-    """Warn if segments have no limit, sequences are long, and ``others`` or features need all candidate segments."""
-    longest = int(batch.lengths.max(initial=0))
-    if longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
-        return
-    if found := [*what_needs_lengths(layout), *others]:
-        warn_user(
-            f"segment_length=inf is slow with {', '.join(found)}: time and memory grow with the tokens times the "
-            f"longest sequence, {longest:,} tokens, instead of the tokens alone"
-        )
 
 
 class OneCall:
@@ -356,15 +336,15 @@ class OneCall:
     Parameters
     ----------
     state : FittedState
-    family : Family
+    model_class : type
     """
 
-    def __init__(self, state: Any, family: Family) -> None:
+    def __init__(self, state: FittedState, model_class: type[Model]) -> None:
         self.weights, self.features = state.weights, state.features
         self.as_lists, labels = state.targets.as_lists, getattr(state.targets, "labels", np.empty(0))
         self.labels: Any = labels.astype(object).tolist() if self.as_lists else labels
         self.code_of = {label: code for code, label in enumerate(self.labels)} if self.as_lists else {}
-        model = state.model(family)
+        model = state.model(model_class)
         is_kept = state.tables is not None and state.tables.model is model
         self.search = OneSequence.of(model, state.borders) if is_kept else None
 
@@ -433,7 +413,7 @@ def one_call(estimator: Any, X: Any) -> OneCall | None:
         return None
     one = state.tables.one
     if one is None or one.weights is not state.weights:  # states may be copied with other weights
-        one = state.tables.one = OneCall(state, estimator._family)
+        one = state.tables.one = OneCall(state, estimator._kind.model)
     return one
 
 

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Literal, overload
+from collections.abc import Callable, Iterable, Sized
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..._data.batch import Sequences
-from ..._data.checks import check_choice
 from ..._data.tagger import Labelling
 from ..._reading.schemes import segment_lists
-from ..labels.patterns import SEGMENT_SCHEMES, SegmentTags, pattern_codes, scheme_of, segment_tables
+from ..labels.patterns import SegmentTags, pattern_codes, scheme_of, segment_tables, tags_of_labels
 from .fitted import FittedModel, one_call, predict_one
-from .query import (
-    check_level,
-    check_nbest,
-    check_samples,
-    check_threshold,
-    entropy_of,
-    labels_of_query,
-    nbest,
-    samples,
-    segments_of_codes,
-    segments_of_query,
-    tags_of_labels,
-)
+from .query import Query, segments_of_codes
+
+_Rows: TypeAlias = np.ndarray | list[np.ndarray]  # one for each token
 
 
 class PredictionsMixin:
@@ -35,10 +24,10 @@ class PredictionsMixin:
     # --- predictions --------------------------------------------------------------------------------------------------
 
     @overload
-    def predict(self, X: Sequences, *, known: Any = None) -> list[Any]: ...
+    def predict(self, X: Sequences, *, known: Sized | None = None) -> list: ...
     @overload
-    def predict(self, X: Any, *, known: Any = None) -> Any: ...
-    def predict(self, X: Any, *, known: Any = None) -> Any:
+    def predict(self, X: Sized, *, known: Sized | None = None) -> Any: ...
+    def predict(self, X: Sized, *, known: Sized | None = None) -> list | np.ndarray:
         """Return the most probable label sequence of each sequence.
 
         Parameters
@@ -81,13 +70,13 @@ class PredictionsMixin:
         """
         if known is None and (found := predict_one(self, X)) is not None:
             return found
-        return labels_of_query(FittedModel(self).ask(X, known))
+        return FittedModel(self).ask(X, known).labels()
 
     @overload
-    def predict_marginals(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
+    def predict_marginals(self, X: Sequences, *, known: Sized | None = None) -> list[np.ndarray]: ...
     @overload
-    def predict_marginals(self, X: Any, *, known: Any = None) -> Any: ...
-    def predict_marginals(self, X: Any, *, known: Any = None) -> Any:
+    def predict_marginals(self, X: Sized, *, known: Sized | None = None) -> Any: ...
+    def predict_marginals(self, X: Sized, *, known: Sized | None = None) -> _Rows:
         """Return the probability of each class at each token, given the whole sequence.
 
         Parameters
@@ -134,10 +123,10 @@ class PredictionsMixin:
         return query.reshape(query.class_marginals())
 
     @overload
-    def predict_proba(self, X: Sequences, *, known: Any = None) -> list[np.ndarray]: ...
+    def predict_proba(self, X: Sequences, *, known: Sized | None = None) -> list[np.ndarray]: ...
     @overload
-    def predict_proba(self, X: Any, *, known: Any = None) -> Any: ...
-    def predict_proba(self, X: Any, *, known: Any = None) -> Any:
+    def predict_proba(self, X: Sized, *, known: Sized | None = None) -> Any: ...
+    def predict_proba(self, X: Sized, *, known: Sized | None = None) -> _Rows:
         """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators expect.
 
         Parameters
@@ -162,10 +151,12 @@ class PredictionsMixin:
         return self.predict_marginals(X, known=known)
 
     @overload
-    def pattern_marginals(self, X: Sequences, patterns: Iterable[tuple], *, known: Any = None) -> list[np.ndarray]: ...
+    def pattern_marginals(
+        self, X: Sequences, patterns: Iterable[tuple], *, known: Sized | None = None
+    ) -> list[np.ndarray]: ...
     @overload
-    def pattern_marginals(self, X: Any, patterns: Iterable[tuple], *, known: Any = None) -> Any: ...
-    def pattern_marginals(self, X: Any, patterns: Iterable[tuple], *, known: Any = None) -> Any:
+    def pattern_marginals(self, X: Sized, patterns: Iterable[tuple], *, known: Sized | None = None) -> Any: ...
+    def pattern_marginals(self, X: Sized, patterns: Iterable[tuple], *, known: Sized | None = None) -> _Rows:
         """Return the probability that an occurrence of a label pattern ends at a token.
 
         Parameters
@@ -218,7 +209,7 @@ class PredictionsMixin:
 
     # --- quality ------------------------------------------------------------------------------------------------------
 
-    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> float:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
         The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its
@@ -273,7 +264,7 @@ class PredictionsMixin:
             raise ValueError("X has no tokens of positive weight, so the accuracy is undefined")
         return right / total
 
-    def log_likelihood(self, X: Any, y: Any, *, unknown: str = "raise") -> np.ndarray:
+    def log_likelihood(self, X: Sized, y: Sized, *, unknown: str = "raise") -> np.ndarray:
         """Return log P(y given x) of each sequence, without the penalty.
 
         Parameters
@@ -342,11 +333,11 @@ class AnswersMixin:
 
     def predict_nbest(
         self,
-        X: Any,
+        X: Sized,
         n: int = 10,
         *,
-        known: Any = None,
-        accept: Callable[[Any], bool] | None = None,
+        known: Sized | None = None,
+        accept: Callable[..., bool] | None = None,
         max_candidates: int = 1000,
     ) -> list[list[Labelling]]:
         """Return the n most probable labellings of each sequence, best first.
@@ -405,17 +396,17 @@ class AnswersMixin:
         ['DET', 'NOUN'] 2.32 -0.97
         ['NOUN', 'NOUN'] 1.42 -1.87
         """
-        check_nbest(n, accept, max_candidates)
-        return nbest(FittedModel(self).ask(X, known), n, accept, max_candidates)
+        Query.check_nbest(n, accept, max_candidates)
+        return FittedModel(self).ask(X, known).nbest(n, accept, max_candidates)
 
     def sample(
         self,
-        X: Any,
+        X: Sized,
         n_samples: int = 1,
         *,
-        known: Any = None,
+        known: Sized | None = None,
         random_state: int | np.random.RandomState | None = None,
-    ) -> list[list[Any]]:
+    ) -> list[list]:
         """Draw labellings of each sequence from their exact distribution.
 
         Parameters
@@ -446,16 +437,18 @@ class AnswersMixin:
         >>> float(crf.log_likelihood(X[1:], y[1:]).round(2)[0])  # exp(-1.05) = 0.35
         -1.05
         """
-        seed = check_samples(n_samples, random_state)
-        return samples(FittedModel(self).ask(X, known), n_samples, seed)
+        seed = Query.check_samples(n_samples, random_state)
+        return FittedModel(self).ask(X, known).samples(n_samples, seed)
 
     @overload
-    def entropy(self, X: Any, *, level: Literal["sequence"] = "sequence", known: Any = None) -> np.ndarray: ...
+    def entropy(
+        self, X: Sized, *, level: Literal["sequence"] = "sequence", known: Sized | None = None
+    ) -> np.ndarray: ...
     @overload
-    def entropy(self, X: Sequences, *, level: Literal["token"], known: Any = None) -> list[np.ndarray]: ...
+    def entropy(self, X: Sequences, *, level: Literal["token"], known: Sized | None = None) -> list[np.ndarray]: ...
     @overload
-    def entropy(self, X: Any, *, level: str, known: Any = None) -> Any: ...
-    def entropy(self, X: Any, *, level: str = "sequence", known: Any = None) -> Any:
+    def entropy(self, X: Sized, *, level: str, known: Sized | None = None) -> Any: ...
+    def entropy(self, X: Sized, *, level: str = "sequence", known: Sized | None = None) -> _Rows:
         """Return the entropy of the labels: how uncertain the model is, in nats.
 
         It is computed without differences of large numbers, is never negative, and is 0 if one labelling is certain.
@@ -485,8 +478,8 @@ class AnswersMixin:
         >>> crf.entropy(X, level="token")[1].round(2)
         array([0.96, 0.96])
         """
-        check_level(level)
-        return entropy_of(FittedModel(self).ask(X, known), level)
+        Query.check_level(level)
+        return FittedModel(self).ask(X, known).entropy(level)
 
 
 class TagSegmentsMixin:
@@ -495,44 +488,50 @@ class TagSegmentsMixin:
     @overload
     def predict_segments(
         self,
-        X: Any,
+        X: Sized,
         *,
         threshold: None = None,
         scheme: str = "auto",
-        known: Any = None,
+        known: Sized | None = None,
         with_probability: Literal[False] = False,
-    ) -> list[list[tuple[int, int, Any]]]: ...
+    ) -> list[list[tuple]]: ...
     @overload
     def predict_segments(
-        self, X: Any, *, threshold: float, scheme: str = "auto", known: Any = None, with_probability: bool = False
+        self,
+        X: Sized,
+        *,
+        threshold: float,
+        scheme: str = "auto",
+        known: Sized | None = None,
+        with_probability: bool = False,
     ) -> list[np.ndarray]: ...
     @overload
     def predict_segments(
         self,
-        X: Any,
+        X: Sized,
         *,
         threshold: float | None = None,
         scheme: str = "auto",
-        known: Any = None,
+        known: Sized | None = None,
         with_probability: Literal[True],
     ) -> list[np.ndarray]: ...
     @overload
     def predict_segments(
         self,
-        X: Any,
+        X: Sized,
         *,
         threshold: float | None = None,
         scheme: str = "auto",
-        known: Any = None,
+        known: Sized | None = None,
         with_probability: bool = False,
     ) -> list: ...
     def predict_segments(
         self,
-        X: Any,
+        X: Sized,
         *,
         threshold: float | None = None,
         scheme: str = "auto",
-        known: Any = None,
+        known: Sized | None = None,
         with_probability: bool = False,
     ) -> list:
         """Return the segments of the best labelling, or all segments whose probability reaches a threshold.
@@ -598,7 +597,7 @@ class TagSegmentsMixin:
         0 2 PER 0.51
         3 4 PER 0.66
         """
-        check_threshold(threshold)
+        Query.check_threshold(threshold)
         fitted = FittedModel(self)
         tags = _tag_table(fitted, scheme)
         one = one_call(fitted.estimator, X) if threshold is None and known is None else None
@@ -610,7 +609,7 @@ class TagSegmentsMixin:
             probability = one.ask("segment_probabilities", X, segments, tags.tags)
             if probability is not None:
                 return segment_tables(offsets, segments, probability, tags.names)
-        return segments_of_query(fitted.ask(X, known), tags, threshold, with_probability)
+        return fitted.ask(X, known).segments(threshold, with_probability, tags)
 
     @property
     def scheme_(self) -> str:
@@ -621,7 +620,6 @@ class TagSegmentsMixin:
 
 def _tag_table(fitted: FittedModel, scheme: str) -> SegmentTags:
     """Return the labels of a fitted model as tags of segments."""
-    check_choice("scheme", scheme, SEGMENT_SCHEMES)
     tables: Any = fitted.state.tables
     if scheme not in tables.tags:
         tables.tags[scheme] = tags_of_labels(fitted.labels, scheme, fitted.state.trained_with.get("constraints"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,9 +15,10 @@ from ..._data.messages import warn_user
 from ..._data.segments import Mask, Segments, both
 from ..._data.tagger import Labelling
 from ..._engine.inference.model import LabelledBatch
-from ..._engine.inference.posterior import BestLabellings
-from ..._reading.schemes import mixed_tags, segment_lists, segments_of_tags
-from ..labels.patterns import SegmentTags, read_segment_tags, scheme_of, segment_tables
+from ..._engine.inference.posterior import Evidence
+from ..._reading.known import Known
+from ..._reading.schemes import segment_lists, segments_of_tags
+from ..labels.patterns import SegmentTags, segment_tables
 
 
 class Query(NamedTuple):
@@ -26,6 +27,12 @@ class Query(NamedTuple):
     posterior: Any  # Posterior
     targets: Any  # TokenTargets or SegmentTargets
     form: str = "sequences"  # of X
+
+    def given(self, mask: Mask) -> Self:
+        """Return the query, given the known labels, with which the labellings that a mask allows agree."""
+        free = self.posterior
+        evidence = Evidence(mask)
+        return self._replace(posterior=free.model.given(free.batch, free.support, free.n_jobs, evidence))
 
     def class_marginals(self) -> np.ndarray:
         """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""
@@ -45,7 +52,7 @@ class Query(NamedTuple):
             return rows.reshape(len(batch), length, *rows.shape[1:])
         return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
 
-    def labelled(self, known: Any) -> LabelledBatch:
+    def labelled(self, known: Known) -> LabelledBatch:
         """Return the sequences with labels, which are a :class:`Known`."""
         posterior, plan, support = self.posterior, self.posterior.plan, self.posterior.support
         if not known.is_complete:
@@ -57,6 +64,107 @@ class Query(NamedTuple):
             is_impossible = ~_are_possible(support, posterior.batch.offsets, posterior.model.label_codes(truth))
         return LabelledBatch(plan, truth, None, is_impossible)
 
+    def labels(self) -> Any:
+        """Return the labels of the best labellings, in the form of X."""
+        targets = self.targets
+        labelling = self.posterior.decode()
+        if self.form == "sequences" or targets.scheme == "segments":
+            return targets.as_predicted(labelling, self.posterior.batch.offsets)
+        return self.reshape(targets.classes[targets.token_codes(labelling)])
+
+    @staticmethod
+    def check_nbest(n: int, accept: Callable | None, max_candidates: int) -> None:
+        """Raise a ValueError for invalid arguments of ``predict_nbest``."""
+        check(is_integer(n) and n >= 1, "n", "an integer of at least 1", n)
+        check(accept is None or callable(accept), "accept", "a callable or None", accept)
+        check(
+            is_integer(max_candidates) and max_candidates >= 1, "max_candidates", "a positive integer", max_candidates
+        )
+
+    def nbest(self, n: int, accept: Callable[..., bool] | None, max_candidates: int) -> list[list[Labelling]]:
+        """Return what ``predict_nbest`` returns."""
+        posterior, log_z = self.posterior.with_log_z()
+        batch, least = posterior.batch, n if accept is None else max_candidates
+        found: list[list[Labelling]] = [[] for _ in range(len(batch))]
+        asked, waiting = n, np.arange(len(batch))
+        while len(waiting):
+            short = []
+            for chosen in _portions(waiting, batch.lengths, asked):
+                part = posterior if len(chosen) == len(batch) else posterior.part(chosen)
+                candidates = self._replace(posterior=part)._candidates(asked, log_z[chosen])
+                for slot, sequence in enumerate(chosen.tolist()):
+                    accepted = [c for c in candidates[slot] if accept is None or accept(c.labels)]
+                    found[sequence] = accepted[:n]
+                    if len(accepted) < n and len(candidates[slot]) == asked:
+                        short.append(sequence)
+            if asked >= least:
+                _warn_of_short(short, n, found, asked)
+                break
+            asked, waiting = min(4 * asked, max_candidates), np.array(short, dtype=np.int64)
+        return found
+
+    def _candidates(self, n_best: int, log_z: np.ndarray) -> list[list[Labelling]]:
+        """Return the best labellings of each sequence for users."""
+        best = self.posterior.best_labellings(n_best)
+        n_sequences, score = len(log_z), best.score - best.regret + self.posterior.reduction
+        log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded alike for all
+        labellings = self._labellings(best.codes, best.lengths)
+        rows = list(map(Labelling, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
+        n_found = (best.regret < np.inf).sum(axis=0).tolist()
+        return [rows[first::n_sequences][:n] for first, n in enumerate(n_found)]
+
+    def _labellings(self, codes: np.ndarray, lengths: np.ndarray) -> list:
+        """Return labellings of all sequences, shape (n, N), one after the other, as :meth:`predict` returns them."""
+        posterior, offsets = self.posterior, self.posterior.batch.offsets
+        every = np.append((offsets[:-1] + offsets[-1] * np.arange(len(codes))[:, None]).ravel(), codes.size)
+        return self.targets.as_predicted(posterior.model.labelling(every, codes.ravel(), lengths.ravel()), every)
+
+    @staticmethod
+    def check_samples(n_samples: int, random_state: int | np.random.RandomState | None) -> int:
+        """Return the seed of samples, or raise a ValueError for invalid arguments of ``sample``."""
+        check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
+        return int(check_random_state(random_state).randint(2**31))
+
+    def samples(self, n_samples: int, seed: int) -> list[list]:
+        """Return what ``sample`` returns."""
+        drawn = self._labellings(*(table.T for table in self.posterior.draw(n_samples, seed)))
+        n_sequences = len(self.posterior.batch)
+        return [drawn[first::n_sequences] for first in range(n_sequences)]
+
+    @staticmethod
+    def check_level(level: str) -> None:
+        """Raise a ValueError for an invalid ``level`` of entropies."""
+        check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
+
+    def entropy(self, level: str) -> Any:
+        """Return what ``entropy`` returns."""
+        if level == "sequence":
+            return self.posterior.entropy()
+        return self.reshape(_entropy_of_rows(self.class_marginals()))
+
+    @staticmethod
+    def check_threshold(threshold: float | None) -> None:
+        """Raise a ValueError unless a threshold is a probability or None."""
+        is_valid = threshold is None or (is_number(threshold) and 0 <= threshold <= 1)
+        check(is_valid, "threshold", "a probability, a number in [0, 1], or None", threshold)
+
+    def segments(
+        self, threshold: float | None, with_probability: bool, tags: SegmentTags | None = None
+    ) -> list[list] | list[np.ndarray]:
+        """Return what ``predict_segments`` returns; ``tags`` are the labels as tags, if they are labels of tokens."""
+        posterior, offsets = self.posterior, self.posterior.batch.offsets
+        names, of_tags = (self.targets.labels, ()) if tags is None else (tags.names, (tags.tags,))
+        outside = self.targets.outside if tags is None else -1
+        if threshold is not None:
+            segments, probability = posterior.segment_marginals(threshold, *of_tags)
+            probability = probability[segments.codes != outside]
+            return segment_tables(offsets, segments.without(outside), probability, names)
+        best = posterior.decode()
+        segments = best.without(outside) if tags is None else segments_of_codes(best, offsets, tags)
+        if not with_probability:
+            return segment_lists(segments, offsets, names.tolist())
+        return segment_tables(offsets, segments, posterior.segment_probabilities(segments, *of_tags), names)
+
 
 def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return which sequences have labels that a mask allows at each token; -1 is not a label."""
@@ -65,71 +173,7 @@ def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndar
     return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]
 
 
-def labels_of_query(query: Query) -> Any:
-    """Return the labels of the best labellings, in the form of X."""
-    targets = query.targets
-    labelling = query.posterior.decode()
-    if query.form == "sequences" or targets.scheme == "segments":
-        return targets.as_predicted(labelling, query.posterior.batch.offsets)
-    return query.reshape(targets.classes[targets.token_codes(labelling)])
-
-
 _MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths
-
-
-def check_nbest(n: Any, accept: Any, max_candidates: Any) -> None:
-    """Raise a ValueError for invalid arguments of ``predict_nbest``."""
-    check(is_integer(n) and n >= 1, "n", "an integer of at least 1", n)
-    check(accept is None or callable(accept), "accept", "a callable or None", accept)
-    check(is_integer(max_candidates) and max_candidates >= 1, "max_candidates", "a positive integer", max_candidates)
-
-
-def check_samples(n_samples: Any, random_state: Any) -> int:
-    """Return the seed of samples, or raise a ValueError for invalid arguments of ``sample``."""
-    check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
-    return int(check_random_state(random_state).randint(2**31))
-
-
-def check_level(level: Any) -> None:
-    """Raise a ValueError for an invalid ``level`` of entropies."""
-    check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
-
-
-def nbest(query: Query, n: int, accept: Callable[[Any], bool] | None, max_candidates: int) -> list[list[Labelling]]:
-    """Return what ``predict_nbest`` returns."""
-    posterior, log_z = query.posterior.with_log_z()
-    batch, least = posterior.batch, n if accept is None else max_candidates
-    found: list[list[Labelling]] = [[] for _ in range(len(batch))]
-    asked, waiting = n, np.arange(len(batch))
-    while len(waiting):
-        short = []
-        for chosen in _portions(waiting, batch.lengths, asked):
-            part = posterior if len(chosen) == len(batch) else posterior.part(chosen)
-            candidates = _candidates(query._replace(posterior=part), part.best_labellings(asked), log_z[chosen])
-            for slot, sequence in enumerate(chosen.tolist()):
-                accepted = [c for c in candidates[slot] if accept is None or accept(c.labels)]
-                found[sequence] = accepted[:n]
-                if len(accepted) < n and len(candidates[slot]) == asked:
-                    short.append(sequence)
-        if asked >= least:
-            _warn_of_short(short, n, found, asked)
-            break
-        asked, waiting = min(4 * asked, max_candidates), np.array(short, dtype=np.int64)
-    return found
-
-
-def samples(query: Query, n_samples: int, seed: int) -> list[list[Any]]:
-    """Return what ``sample`` returns."""
-    drawn = _labellings(query, *(table.T for table in query.posterior.draw(n_samples, seed)))
-    n_sequences = len(query.posterior.batch)
-    return [drawn[first::n_sequences] for first in range(n_sequences)]
-
-
-def entropy_of(query: Query, level: str) -> Any:
-    """Return what ``entropy`` returns."""
-    if level == "sequence":
-        return query.posterior.entropy()
-    return query.reshape(_entropy_of_rows(query.class_marginals()))
 
 
 def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[np.ndarray]:
@@ -137,23 +181,6 @@ def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[n
     before = np.cumsum(lengths[sequences]) - lengths[sequences]
     _, firsts = np.unique(before * n_best // _MOST_LABELS, return_index=True)
     return np.split(sequences, firsts[1:])
-
-
-def _candidates(query: Query, best: BestLabellings, log_z: np.ndarray) -> list[list[Labelling]]:
-    """Return the best labellings of each sequence for users."""
-    n_sequences, score = len(log_z), best.score - best.regret + query.posterior.reduction
-    log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded alike for all
-    labellings = _labellings(query, best.codes, best.lengths)
-    rows = list(map(Labelling, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
-    n_found = (best.regret < np.inf).sum(axis=0).tolist()
-    return [rows[first::n_sequences][:n] for first, n in enumerate(n_found)]
-
-
-def _labellings(query: Query, codes: np.ndarray, lengths: np.ndarray) -> list:
-    """Return labellings of all sequences, shape (n, N), one after the other, as :meth:`predict` returns them."""
-    posterior, offsets = query.posterior, query.posterior.batch.offsets
-    every = np.append((offsets[:-1] + offsets[-1] * np.arange(len(codes))[:, None]).ravel(), codes.size)
-    return query.targets.as_predicted(posterior.model.labelling(every, codes.ravel(), lengths.ravel()), every)
 
 
 def _warn_of_short(short: list[int], n: int, found: list[list[Labelling]], asked: int) -> None:
@@ -177,38 +204,6 @@ def _entropy_of_rows(probabilities: ArrayLike) -> np.ndarray:
         return others - np.where(rest < 1, (1.0 - rest) * np.log1p(-rest), 0.0)
 
 
-def check_threshold(threshold: Any) -> None:
-    """Raise a ValueError unless a threshold is a probability or None."""
-    is_valid = threshold is None or (is_number(threshold) and 0 <= threshold <= 1)
-    check(is_valid, "threshold", "a probability, a number in [0, 1], or None", threshold)
-
-
-def segments_of_query(query: Query, tags: SegmentTags, threshold: float | None, with_probability: bool) -> list:
-    """Return what ``predict_segments`` returns."""
-    posterior, offsets = query.posterior, query.posterior.batch.offsets
-    if threshold is not None:
-        segments, probability = posterior.segment_marginals(threshold, tags.tags)
-        return segment_tables(offsets, segments, probability, tags.names)
-    segments = segments_of_codes(posterior.decode(), offsets, tags)
-    if not with_probability:
-        return segment_lists(segments, offsets, tags.names.tolist())
-    return segment_tables(offsets, segments, posterior.segment_probabilities(segments, tags.tags), tags.names)
-
-
 def segments_of_codes(codes: np.ndarray, offsets: np.ndarray, tags: SegmentTags) -> Segments:
     """Return the segments that labels encode."""
     return segments_of_tags(tags.table.prefix[codes], tags.table.label[codes], offsets).without(-1)
-
-
-def tags_of_labels(labels: np.ndarray, scheme: str, constraints: Any) -> SegmentTags:
-    """Return the labels of a model with some constraints as tags of segments."""
-    if scheme == "auto":
-        scheme = scheme_of(constraints, labels)
-        _refuse_mixture(labels.tolist(), scheme)
-    return read_segment_tags(labels, scheme, "scheme")
-
-
-def _refuse_mixture(labels: list, scheme: str) -> None:
-    """Raise a ValueError if some labels look like tags although not all labels are tags of one scheme."""
-    if scheme == "runs" and (fault := mixed_tags(labels)):
-        raise ValueError(f'scheme="auto": {fault}: name the scheme, or "runs" of equal labels')

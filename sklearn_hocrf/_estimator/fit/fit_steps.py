@@ -5,39 +5,53 @@ Everything is computed in local variables; the estimator changes only at the end
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sized
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from ..._data.messages import unwarned, warn_user
-from ..._data.segments import Mask, both
-from ..._engine.inference.families import CHAIN, SEGMENTS, Family, recursion_of
+from ..._data.segments import both
+from ..._engine.inference.chain import ChainModel
 from ..._engine.inference.posterior import Evidence
 from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from ..._engine.structure.pairs import PairRule, SetSequences
 from ..._engine.structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
 from ..._engine.training.penalties import Penalty
-from ..._engine.training.problem import Problem, prune, prune_held_out
+from ..._engine.training.problem import Problem
 from ..._engine.training.solvers import SolverReport
 from ..._reading.inputs import TrainingSequences, read_training_sequences, refuse_no_tokens, sequences_like
+from ..._reading.targets import Targets
 from ..._sklearn.names import check_declared
-from ..answers.fitted import FittedModel, FittedState, warn_of_unlimited_lengths
+from ..answers.fitted import FittedState
 from ..labels.constraints import (
     LabelRuns,
-    compile_constraints,
+    Rules,
     compile_label_parts,
+    compile_rules,
     refuse_breaches,
     without_forbidden_patterns,
 )
-from ..labels.kinds import layout_builder, possible_patterns
+from ..labels.kinds import Kind
 from ..labels.patterns import ObservedPatterns, history_of_labels, select_patterns
 from .parameters import check_parameters, refuse
 from .penalties import Prior, resolve_feature_orders
 from .progress import FitTasks, lines_of
-from .training import Training, TrainingData, choose_training, last_weights, warn_not_converged, with_targets
+from .training import (
+    Training,
+    TrainingData,
+    TrainingStructure,
+    choose_training,
+    last_weights,
+    warn_not_converged,
+    with_targets,
+)
 
+_Fixed: TypeAlias = Targets | np.ndarray | None  # targets of earlier data, or all possible labels
+Patterns: TypeAlias = str | Iterable[tuple] | None
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
 
 
@@ -50,15 +64,14 @@ class FitSteps:
         Its parameters are read; fitted attributes only for a warm start.
     """
 
-    def __init__(self, estimator: Any) -> None:
+    def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator, self.name = estimator, type(estimator).__name__
-        self.family: Family = estimator._family
-        self.targets: Any = estimator._targets  # a class
-        self.intercepts = estimator.fit_intercept and estimator._intercepts
+        self.kind: Kind = estimator._kind
+        self.reader = self.kind.reader(estimator)
         self.matches_features = estimator.objective == "local_feature_matching"
         self.parameters: dict[str, Any] = estimator.get_params(deep=False)
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+    def fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None) -> None:
         """Take all steps, in order, and set the fitted attributes."""
         estimator, training = self.estimator, self.choose_training()
         data = self.read(X, y, sample_weight)
@@ -72,7 +85,7 @@ class FitSteps:
         problem = self.problem(data, layout)
         start = np.broadcast_to(0.0, problem.n_weights)
         if is_warm:
-            start = last_weights(FittedModel(estimator), layout, data)
+            start = last_weights(estimator._state, layout, data)
         certain = [] if runs is None else [self.pose(layout, runs)]
         watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
         stages = training.run([*certain, problem], penalty, start, is_warm, watch)
@@ -97,7 +110,7 @@ class FitSteps:
         check_parameters(self.parameters, self.name)
         return choose_training(self.parameters, self.name)
 
-    def check_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> None:
+    def check_fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None) -> None:
         """Raise what ``fit`` raises before it trains; without X, which may be None, what its other arguments show."""
         with unwarned():  # fit itself gives these warnings
             self.check()
@@ -115,28 +128,27 @@ class FitSteps:
 
     # --- data ---------------------------------------------------------------------------------------------------------
 
-    def read(self, X: Any, y: Any, sample_weight: ArrayLike | None, fixed: Any = None) -> TrainingData:
+    def read(self, X: Sized, y: Sized, sample_weight: ArrayLike | None, fixed: _Fixed = None) -> TrainingData:
         """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
-        return self.read_targets(y, read_training_sequences(self.estimator, X, sample_weight), fixed)
+        return self.read_targets(y, read_training_sequences(self.reader, X, sample_weight), fixed)
 
-    def read_without_features(self, y: Any, sample_weight: ArrayLike | None) -> TrainingData | None:
+    def read_without_features(self, y: Sized, sample_weight: ArrayLike | None) -> TrainingData | None:
         """Return training data without features, for X that is not known yet; None if y alone is not clear."""
-        sequences = sequences_like(self.estimator, y, sample_weight)
+        sequences = sequences_like(self.reader, y, sample_weight)
         return None if sequences is None else self.read_targets(y, sequences)
 
-    def read_targets(self, y: Any, sequences: TrainingSequences, fixed: Any = None) -> TrainingData:
+    def read_targets(self, y: Sized, sequences: TrainingSequences, fixed: _Fixed = None) -> TrainingData:
         """Return training sequences with their targets, which violate no constraint.
 
         ``fixed`` are targets of earlier data, or all possible labels.
         """
         refuse_no_tokens(sequences.is_used)
-        targets = self.targets.read(self.estimator, y, sequences, fixed)
+        targets = self.kind.targets.read(self.reader, y, sequences, fixed)
         constraints = self.estimator.constraints
-        history = self.history(targets.labels)
-        rules = compile_constraints(constraints, targets.labels, history)
+        history, rules = self.rules(targets.labels)
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
         data = with_targets(sequences, targets, rules, parts).with_labelled_runs()
-        if data.has_missing_labels and self.family is SEGMENTS:
+        if data.has_missing_labels and self.kind.labels_segments:
             return data  # constraints concern neighbours, which segments with gaps between them are not
         units = targets.units(data.batch)
         if not data.has_missing_labels:
@@ -158,8 +170,8 @@ class FitSteps:
             warn_user(f"only {n_known} of {n_tokens} tokens are labelled, which is less than a tenth")
         if (
             2 * data.labelled.batch.n_tokens < n_known
-            and self.family is SEGMENTS
-            and self.estimator.segment_length is None
+            and self.kind.labels_segments
+            and self.reader.segment_length is None
         ):
             warn_user(
                 "most labels of y are in segments that end at missing labels, and segment_length=None allows none that "
@@ -170,7 +182,11 @@ class FitSteps:
 
     def history(self, labels: np.ndarray) -> str | TagHistory:
         """Return what the labels of patterns are those of; the positions of a semi-CRF are segments already."""
-        return history_of_labels(getattr(self.estimator, "history", TOKENS), self.estimator.constraints, labels)
+        return history_of_labels(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
+
+    def rules(self, labels: np.ndarray) -> tuple[str | TagHistory, Rules]:
+        """Return what the labels of patterns are those of, and constraints; positions of a semi-CRF are segments."""
+        return compile_rules(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
@@ -183,29 +199,29 @@ class FitSteps:
             count = sequences.count_patterns
         return ObservedPatterns(len(units.codes), partial(count, sequence_weight=weight, history=history), history)
 
-    def select_patterns(self, data: TrainingData, observed: ObservedPatterns, patterns: Any = None) -> PatternTable:
+    def select_patterns(
+        self, data: TrainingStructure, observed: ObservedPatterns, patterns: Patterns = None
+    ) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
         estimator, labels = self.estimator, data.targets.labels
         given = estimator.patterns if patterns is None else patterns
         table = select_patterns(given, labels, observed, estimator.max_order, estimator.min_count)
         is_given = not isinstance(given, str)
         table = without_forbidden_patterns(data.rules, estimator.constraints, table, labels, is_given)
-        return possible_patterns(data.targets, table)
+        return self.kind.possible_patterns(data.targets, table)
 
     def layout_builder(
-        self, data: TrainingData, patterns: PatternTable, like: WeightLayout | None = None
+        self, data: TrainingStructure, patterns: PatternTable, like: WeightLayout | None = None
     ) -> LayoutBuilder:
-        """Return the builder of the weight layout, for data that may lack the sequences.
-
-        ``like`` is a layout of the same patterns.
-        """
+        """Return the builder of the weight layout; ``like`` is a layout of the same patterns."""
         estimator = self.estimator
         orders = resolve_feature_orders(estimator.feature_order, estimator.max_order, data.features.names)
         rule = PairRule(orders, estimator.min_count, estimator.all_pairs)
         frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
-        return layout_builder(data.targets, frame if like is None else LayoutFrame.like(like), rule, self.intercepts)
+        frame = frame if like is None else LayoutFrame.like(like)
+        return self.kind.layout_builder(data.targets, frame, rule, estimator.fit_intercept)
 
-    def layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Any = None) -> WeightLayout:
+    def layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Patterns = None) -> WeightLayout:
         """Return the layout of the weights.
 
         With ``like``, a layout, its patterns are used. Otherwise ``patterns`` replaces the parameter.
@@ -221,20 +237,18 @@ class FitSteps:
     def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
         """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
         layout = self.layout(data) if layout is None else layout
-        if self.family is SEGMENTS:
-            matching = ["objective='local_feature_matching'"] if self.matches_features else []
-            warn_of_unlimited_lengths(layout, data.batch, *matching)
+        matching = ["objective='local_feature_matching'"] if self.matches_features else []
+        self.kind.warn_of_unlimited_lengths(layout, data.batch, *matching)
         problem = self.pose(layout, data)
         self.check_possible(problem, data.sequence_ids)
-        return self._prune(problem)
+        return self.pruned(problem)
 
     def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
         """Return the data under a layout."""
         # runs of known labels may begin and end in the middle of sequences
-        borders = data.rules.borders if data.source is None else None
-        support = None if borders is None else Mask.of_borders(data.batch.offsets, borders)
+        support = data.rules.mask(data.batch.offsets) if data.source is None else None
         return Problem(
-            self.family if self.matches_features else recursion_of(self.family, layout),
+            self.kind.model if self.matches_features else self.kind.model.for_layout(layout),
             layout,
             data.batch,
             data.targets.labelling,
@@ -249,25 +263,19 @@ class FitSteps:
         if problem.known is None:
             return
         mask = both(problem.support, problem.known)
-        is_free = self.family is CHAIN and not len(problem.layout.compiled.forbidden_arcs)
+        is_free = problem.model_class is ChainModel and not len(problem.layout.compiled.forbidden_arcs)
         if is_free and mask is not None and mask.allowed.any(axis=1).all():
             return  # any labels may be neighbours
         model = problem.model(np.zeros(problem.n_weights))
-        what = "y, segment_length" if self.family is SEGMENTS else "y"
+        what = "y, segment_length" if self.kind.labels_segments else "y"
         evidence = Evidence(problem.known, what, sequence_ids)
         model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
 
-    def _prune(self, problem: Problem) -> Problem:
-        n_candidates = getattr(self.estimator, "pruning", None)
-        return problem if n_candidates is None else prune(problem, n_candidates, self.estimator.random_state)
+    def pruned(self, problem: Problem) -> Problem:
+        """Return a problem over the labels that ``pruning`` leaves."""
+        return problem.pruned(self.parameters.get("pruning"), self.estimator.random_state)
 
-    def prune(self, training: Problem, held_out: Problem) -> tuple[Problem, Problem]:
-        """Return both over the labels that ``pruning`` leaves, which are chosen without the held-out labels."""
-        training = self._prune(training)
-        level_zero = training.level_zero
-        return training, held_out if level_zero is None else prune_held_out(held_out, level_zero)
-
-    def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingData) -> Penalty:
+    def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingStructure) -> Penalty:
         """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
         names = data.features.names
         penalty = prior.penalty(layout, names, data.targets.labels)
@@ -276,7 +284,7 @@ class FitSteps:
 
     # --- result -------------------------------------------------------------------------------------------------------
 
-    def state(self, data: TrainingData, problem: Any, penalty: Any, report: SolverReport) -> FittedState:
+    def state(self, data: TrainingData, problem: Problem, penalty: Penalty, report: SolverReport) -> FittedState:
         """Return the state of the model that a solver reports."""
         layout, weights = problem.layout, report.w
         if penalty.is_sparse:
@@ -284,7 +292,7 @@ class FitSteps:
         return self.state_of(data, layout, weights, report, level_zero=problem.level_zero)
 
     def state_of(
-        self, data: TrainingData, layout: WeightLayout, weights: np.ndarray, report: SolverReport, **more: Any
+        self, data: TrainingStructure, layout: WeightLayout, weights: np.ndarray, report: SolverReport, **more: Any
     ) -> FittedState:
         """Return the state of a fitted model; ``more`` are other fields of it."""
         state = FittedState(
@@ -301,10 +309,9 @@ class FitSteps:
             part_names=data.parts.names,
             **more,
         )
-        return state.checked(self.targets)
+        return state.checked(self.kind)
 
-    def end(self, data: TrainingData, layout: WeightLayout, weights: np.ndarray) -> FittedModel:
-        """Set the fitted attributes for weights that do not come from a solver, and data that may lack sequences."""
+    def state_without_solver(self, data: TrainingStructure, layout: WeightLayout, weights: np.ndarray) -> FittedState:
+        """Return the state of a model with weights that do not come from a solver."""
         report = SolverReport(weights, 0, np.array([np.nan]), np.nan, np.inf, True, "", n_passes=0)
-        self.state_of(data, layout, weights, report).set_on(self.estimator)
-        return FittedModel(self.estimator)
+        return self.state_of(data, layout, weights, report)

@@ -7,10 +7,12 @@ they first occur.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Iterable, Sized
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from ..._data.checks import short
 from ..._engine.structure.layout import WeightLayout
@@ -20,12 +22,12 @@ from ..._reading.inputs import read_training_sequences
 from ..._sklearn.names import available_if, fit_context
 from ..answers.fitted import FittedModel, FittedState
 from ..labels.constraints import Rules
-from .fit_steps import FitSteps
+from .fit_steps import FitSteps, Patterns
 from .parameters import check_patterns, is_stochastic
 from .training import TrainingData, warn_not_converged
 
 
-def _can_stream(estimator: Any) -> bool:
+def _can_stream(estimator: BaseEstimator) -> bool:
     """Return True, or raise an AttributeError with a remedy."""
     if is_stochastic(estimator.solver):
         return True
@@ -42,10 +44,10 @@ class PartialFitMixin:
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
-        X: Any,
-        y: Any,
+        X: Sized,
+        y: Sized,
         classes: ArrayLike | None = None,
-        patterns: Any = None,
+        patterns: str | Iterable[tuple] | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Train on the next sequences of a stream, with one pass over them.
@@ -125,7 +127,7 @@ class PartialFitMixin:
             data, layout, new_ids = _read_next(steps, before, X, y, classes, patterns, sample_weight)
             start, state = _last_point(before.state, layout, new_ids)
         else:
-            fixed = None if classes is None else steps.targets.check_classes(self, classes)
+            fixed = None if classes is None else steps.kind.targets.check_classes(steps.reader, classes)
             data = steps.read(X, y, sample_weight, fixed)
             layout = steps.layout(data, patterns=patterns)
             start, state = np.zeros(layout.n_weights), None
@@ -154,25 +156,24 @@ def _last_point(
 def _read_next(
     steps: FitSteps,
     before: FittedModel,
-    X: Any,
-    y: Any,
+    X: Sized,
+    y: Sized,
     classes: ArrayLike | None,
-    patterns: Any,
+    patterns: Patterns,
     sample_weight: ArrayLike | None,
 ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
     """Return the training data of a later call, their layout, and the indices of the old weights in it, or None."""
     estimator, last, labels = steps.estimator, before.state, before.labels.tolist()
-    if classes is not None and steps.targets.check_classes(estimator, classes).tolist() != labels:
+    if classes is not None and steps.kind.targets.check_classes(steps.reader, classes).tolist() != labels:
         raise ValueError(f"classes differ from those of the first call, {labels!r}: they are fixed from then on")
-    data = steps.read_targets(
-        y, read_training_sequences(estimator, X, sample_weight, estimator._features), last.targets
-    )
+    sequences = read_training_sequences(before.reader, X, sample_weight, last.features)
+    data = steps.read_targets(y, sequences, last.targets)
     changed = ""
     if not data.rules.equal(Rules(last.layout.forbidden, last.borders)):
         changed = f"constraints={short(estimator.constraints)} differ from the first call: they are"
     elif steps.history(before.labels) != last.layout.patterns.history:
         changed = f"history={estimator.history!r} differs from the first call: it is"
-    elif not data.parts.equal(last.part_names, last.layout.parts):
+    elif not data.parts.equal(before.estimator.label_parts_, last.layout.parts):
         changed = f"label_parts={short(estimator.label_parts)} assigns different parts than in the first call: they are"
     if changed:
         raise ValueError(f"{changed} fixed from then on")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from ..labels.patterns import names_in_patterns
 from .parameters import has_l1, is_order
 
 _KINDS = ("features", "patterns")
+Names: TypeAlias = Sequence[str] | None  # of features
 
 
-def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[Any]) -> np.ndarray:
+def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[str | tuple | None]) -> np.ndarray:
     """Return the key that covers each weight.
 
     A weight of a pair belongs to the longest prefix of the feature's name that has a key for the pattern's order, a key
@@ -68,7 +69,7 @@ def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[A
     return groups
 
 
-def prefix_of_key(key: Any) -> str | None:
+def prefix_of_key(key: str | tuple | None) -> str | None:
     """Return the prefix of feature names in a key, or None.
 
     Examples
@@ -123,7 +124,7 @@ class Prior(NamedTuple):
     sigma_reg: Any
     l1_reg: Any
 
-    def penalty(self, layout: WeightLayout, names: Any = None, labels: np.ndarray | None = None) -> Penalty:
+    def penalty(self, layout: WeightLayout, names: Names = None, labels: np.ndarray | None = None) -> Penalty:
         """Return the penalty on the weights of a layout.
 
         Parameters
@@ -158,7 +159,7 @@ class Prior(NamedTuple):
 
 
 def values_by_group(
-    parameter: str, given: Mapping, layout: WeightLayout, names: Any, labels: np.ndarray | None
+    parameter: str, given: Mapping, layout: WeightLayout, names: Names, labels: np.ndarray | None
 ) -> np.ndarray:
     """Return for each weight the value of the mapping's key that covers it."""
     if names is None and _prefixes(given):
@@ -176,7 +177,7 @@ def _prefixes(keys: Iterable) -> list[str]:
     return list(dict.fromkeys(prefix for prefix in map(prefix_of_key, keys) if prefix is not None))
 
 
-def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, labels: np.ndarray | None) -> str:
+def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Names, labels: np.ndarray | None) -> str:
     """Return the message about a weight that no key covers."""
     is_pair, order = weight < layout.n_pairs, int(layout.order_of_weight[weight])
     row = layout.row_of_weight[weight]
@@ -193,7 +194,7 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Any, 
     return f"{parameter} has no key for the weight of {what}: add {key!r}, or None for the rest"
 
 
-def resolve_feature_orders(feature_order: Any, max_order: int, names: Any) -> tuple[int, ...] | list[tuple[int, ...]]:
+def resolve_feature_orders(feature_order: Any, max_order: int, names: Names) -> tuple[int, ...] | list[tuple[int, ...]]:
     """Return the orders of the patterns with which each feature is paired.
 
     Parameters

@@ -8,20 +8,19 @@ tasks of iterations have no subtasks. Solvers report an iteration when it has en
 
 from __future__ import annotations
 
-import copy
 import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import suppress
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from ..._engine.training.solvers import STOPPED, Minimizer, Progress, SolverReport
+from ..._engine.training.solvers import Minimizer, Progress, SolverReport
 from ..._reading.inputs import read_sequences, read_training_sequences
 from ..answers.fitted import FittedState
 
@@ -187,7 +186,7 @@ class _Tasks:
         The arguments of ``fit``.
     """
 
-    def __init__(self, estimator: Any, n_tasks: int | None, X: Any, y: Any, sample_weight: Any) -> None:
+    def __init__(self, estimator: BaseEstimator, n_tasks: int | None, X: Sized, y: Sized, sample_weight: Any) -> None:
         self._callbacks, self.is_stopped = getattr(estimator, "_skl_callbacks", []), False
         if not self._callbacks:
             return
@@ -218,7 +217,7 @@ class SearchTasks(_Tasks):
         The arguments of ``fit``.
     """
 
-    def __init__(self, search: Any, n_orders: int, n_steps: int, *data: Any) -> None:
+    def __init__(self, search: BaseEstimator, n_orders: int, n_steps: int, *data: Any) -> None:
         super().__init__(search, n_orders + bool(search.refit), *data)
         self._n_steps = n_steps
 
@@ -259,12 +258,16 @@ class FitTasks(_Tasks):
         The arguments of ``fit``.
     """
 
-    def __init__(self, estimator: Any, solver: Any, n_stages: int | None, *data: Any) -> None:
+    def __init__(self, estimator: BaseEstimator, solver: Minimizer, n_stages: int | None, *data: Any) -> None:
         self._estimator, self._is_flat = estimator, n_stages == 1
         super().__init__(estimator, solver.max_iter if self._is_flat else n_stages, *data)
 
     def run_stage(
-        self, state: Callable[[SolverReport], FittedState], train: Callable[[Any], SolverReport], solver: Any, name: str
+        self,
+        state: Callable[[SolverReport], FittedState],
+        train: Callable[..., SolverReport],
+        solver: Minimizer,
+        name: str,
     ) -> SolverReport:
         """Return the report of a stage of training, after each iteration of which the callbacks are called.
 
@@ -281,7 +284,7 @@ class FitTasks(_Tasks):
         if not self._callbacks:
             return train(solver)
         if self.is_stopped:  # a report on the starting weights
-            return train(replace(solver, max_iter=0))._replace(stopped=True, message=STOPPED)
+            return train(replace(solver, max_iter=0)).as_stopped()
         context = self._root if self._is_flat else self._begin(self._root, name, solver.max_iter)
 
         # the gap of a criterion other than the model's does not apply to the model
@@ -312,7 +315,7 @@ class FitTasks(_Tasks):
         return state
 
 
-def check_held_out(estimator: Any, X: Any, X_held_out: Any) -> None:
+def check_held_out(estimator: BaseEstimator, X: Any, X_held_out: Sized) -> None:
     """Raise an error if held-out sequences do not match valid training data, before these are used.
 
     Only the first sequence of the training data is read, which determines the required form of X.
@@ -322,8 +325,7 @@ def check_held_out(estimator: Any, X: Any, X_held_out: Any) -> None:
     ValueError, TypeError
         If X does not have the form of the training data.
     """
-    first = read_training_sequences(estimator, X[:1])
+    reader = estimator._kind.reader(estimator)
+    first = read_training_sequences(reader, X[:1])
     if first.form != "table":
-        reader = copy.copy(estimator)
-        reader._state = SimpleNamespace(features=first.features._replace(vocabulary=first.vocabulary))
-        read_sequences(reader, X_held_out)
+        read_sequences(reader, X_held_out, first.features._replace(vocabulary=first.vocabulary))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -20,11 +21,14 @@ from ..._engine.structure.layout import WeightLayout
 from ..._engine.training.lbfgs import LBFGS
 from ..._engine.training.minimise import minimise
 from ..._engine.training.objectives import OBJECTIVES, Objective
+from ..._engine.training.penalties import Penalty
 from ..._engine.training.solvers import Minimizer, Solver, SolverReport, one_blas_thread
 from ..._engine.training.stochastic import SGD
 from ..._reading.attributes import extend_vocabulary, sort_vocabulary
 from ..._reading.inputs import FeatureSpace, TrainingSequences
-from ..answers.fitted import FittedModel
+from ..._reading.targets import Targets
+from ..answers.fitted import FittedState
+from ..labels.constraints import NamedParts, Rules
 from ..labels.patterns import pattern_labels
 from .parameters import refuse
 from .penalties import Prior
@@ -70,10 +74,10 @@ class Training(NamedTuple):
 
     objective: Objective
     prior: Prior
-    solver: Any
+    solver: Any  # a Minimizer
 
     def run(
-        self, problems: list, penalty: Any, start: np.ndarray, is_warm: bool, watch: Watch | None = None
+        self, problems: list, penalty: Penalty, start: np.ndarray, is_warm: bool, watch: Watch | None = None
     ) -> list[SolverReport]:
         """Return the solver's reports of all stages, for the penalty that the prior has for the problems' layout.
 
@@ -102,7 +106,7 @@ class Training(NamedTuple):
 # ----------------------------------------------------------------------------------------------------------- reporting
 
 
-def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> None:
+def warn_not_converged(name: str, solver: Minimizer, stages: list[SolverReport]) -> None:
     """Warn about each stage of training that did not converge, unless a callback stopped it or scores cannot improve.
 
     Parameters
@@ -120,7 +124,7 @@ def warn_not_converged(name: str, solver: Any, stages: list[SolverReport]) -> No
             warn_user(_failure(trained, solver, stage), ConvergenceWarning)
 
 
-def _failure(trained: str, solver: Any, report: SolverReport) -> str:
+def _failure(trained: str, solver: Minimizer, report: SolverReport) -> str:
     """Return the text of a warning: the failure, and a remedy."""
     parts = [f"{trained} did not converge in {report.n_iter} iterations"]
     if np.isfinite(report.gradient_norm):
@@ -140,21 +144,29 @@ def _failure(trained: str, solver: Any, report: SolverReport) -> str:
     return f"{'; '.join(parts)}. {remedy}. (Solver: {report.message})"
 
 
-def _is_near(solver: Any, report: SolverReport) -> bool:
+def _is_near(solver: Minimizer, report: SolverReport) -> bool:
     """Return whether ``max_iter`` ended a training whose weights have about the scores of the optimum."""
     is_judged = np.isfinite(report.gradient_norm) and report.n_iter >= solver.max_iter and not report.remedy
     return bool(is_judged and report.gap <= _NEAR**2 * abs(float(report.history[-1])))
 
 
-class TrainingData(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class TrainingStructure:
+    """What training data determine of a model, besides its weights."""
+
+    targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
+    features: FeatureSpace
+    rules: Rules  # constraints on these labels
+    parts: NamedParts  # of these labels
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingData(TrainingStructure):
     """Validated training data. Sequences of weight 0 are left out, and those without tokens, which say nothing."""
 
     batch: SequenceBatch
-    targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
-    features: FeatureSpace
-    rules: Any = None  # constraints on the labels of these data: ``Rules``
-    parts: Any = None  # the parts of the labels: ``NamedParts``
+    _: KW_ONLY
     sequence_ids: np.ndarray | None = None  # indices of the sequences in X, for messages; None for runs
     runs: TrainingData | None = None  # if labels are missing: the longest runs of known ones, as separate sequences
     counted: TrainingData | None = None  # if labels are missing: the longest runs of those that are known, or in sets
@@ -174,7 +186,7 @@ class TrainingData(NamedTuple):
         """Return the data with the feature ids of a larger vocabulary."""
         vocabulary, names = features.vocabulary, features.names
         batch, _ = extend_vocabulary(self.batch, self.features.vocabulary, vocabulary, names)
-        return self._replace(batch=batch, features=features)
+        return replace(self, batch=batch, features=features)
 
     @property
     def n_labelled(self) -> int:
@@ -207,9 +219,9 @@ class TrainingData(NamedTuple):
                 "y has only missing labels: no token or segment has a known label to learn from, or a set of at most "
                 f"{MOST} labels and at most half of all: larger sets count as missing"
             )
-        return self._replace(runs=runs, counted=counted)
+        return replace(self, runs=runs, counted=counted)
 
-    def _runs(self, targets: Any) -> TrainingData | None:
+    def _runs(self, targets: Targets) -> TrainingData | None:
         """Return the longest runs of what targets know, as separate sequences; None if they know nothing."""
         starts, stops = targets.known_runs(self.batch.offsets)
         if not len(starts):
@@ -218,21 +230,29 @@ class TrainingData(NamedTuple):
         targets = targets.of_runs(starts, stops, joined_ranges(starts, stops))
         weight = None if self.sequence_weight is None else self.sequence_weight[source]
         batch = cut_sequences(self.batch, starts, stops)
-        return self._replace(batch=batch, targets=targets, sequence_weight=weight, source=source, sequence_ids=None)
+        return replace(self, batch=batch, targets=targets, sequence_weight=weight, source=source, sequence_ids=None)
 
 
-def with_targets(sequences: TrainingSequences, targets: Any, rules: Any = None, parts: Any = None) -> TrainingData:
+def with_targets(sequences: TrainingSequences, targets: Targets, rules: Rules, parts: NamedParts) -> TrainingData:
     """Return the training data with targets of the sequences that are used, and the rules and parts of labels."""
-    batch, weight, features = sequences.batch, sequences.sequence_weight, sequences.features
+    batch, features = sorted_features(sequences)
+    weight = sequences.sequence_weight
+    if weight is not None and sequences.is_used is not None:
+        weight = weight[sequences.is_used]
+    return TrainingData(targets, features, rules, parts, batch, weight, sequence_ids=sequences.sequence_ids)
+
+
+def sorted_features(sequences: TrainingSequences) -> tuple[SequenceBatch, FeatureSpace]:
+    """Return the sequences that are used, and their features, of which names that are new are sorted."""
+    batch, features = sequences.batch, sequences.features
     if sequences.is_used is not None:
         batch = batch[sequences.is_used]
-        weight = None if weight is None else weight[sequences.is_used]
     if sequences.vocabulary is not None:
         batch, vocabulary = sort_vocabulary(batch, sequences.vocabulary)
         if features.vocabulary is not None:
             batch, vocabulary = extend_vocabulary(batch, vocabulary, features.vocabulary, features.names)
         features = features._replace(n_features=len(vocabulary), names=batch.feature_names, vocabulary=vocabulary)
-    return TrainingData(batch, targets, weight, features, rules, parts, sequences.sequence_ids)
+    return batch, features
 
 
 def _feature_keys(new: FeatureSpace, old: FeatureSpace) -> tuple[Sequence, Sequence]:
@@ -252,12 +272,12 @@ def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))
 
 
-def last_weights(fitted: FittedModel, layout: WeightLayout, data: TrainingData) -> np.ndarray:
+def last_weights(state: FittedState, layout: WeightLayout, data: TrainingStructure) -> np.ndarray:
     """Return the weights under another layout, matched by pattern and feature; 0 for new ones."""
-    old, state, labels = fitted.estimator, fitted.state, data.targets.labels
-    rows = _matching(pattern_labels(layout.patterns, labels), old.patterns_)
+    old, labels = state.attributes(), data.targets.labels
+    rows = _matching(pattern_labels(layout.patterns, labels), old["patterns_"])
     columns = _matching(*_feature_keys(data.features, state.features))
-    parts = _matching(data.parts.names.tolist(), old.label_parts_.tolist())
-    coef = rows @ old.coef_ @ columns.T, parts @ old.part_coef_ @ columns.T
-    token_coef = rows[: len(labels), : len(fitted.labels)] @ state.layout.token_coef(state.weights)
-    return layout.weights(rows @ old.pattern_coef_, *coef, token_coef)
+    parts = _matching(data.parts.names.tolist(), old["label_parts_"].tolist())
+    coef = rows @ old["coef_"] @ columns.T, parts @ old["part_coef_"] @ columns.T
+    token_coef = rows[: len(labels), : len(state.targets.labels)] @ state.layout.token_coef(state.weights)
+    return layout.weights(rows @ old["pattern_coef_"], *coef, token_coef)

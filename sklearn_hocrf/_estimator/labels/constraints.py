@@ -10,15 +10,16 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ..._data.arrays import offsets_of
-from ..._data.checks import refuse_iterator, short
+from ..._data.checks import check_choice, refuse_iterator, short
 from ..._data.messages import warn_unless_saved
+from ..._data.segments import Mask
 from ..._engine.structure.pairs import LabelParts
 from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
 from ..._engine.structure.weighted_arcs import arcs_of_labels, compile_patterns
 from ..._reading.labels import label_codes
-from ..._reading.schemes import E, I, guessed_scheme, legal_tags, marks_ends, split_tag
+from ..._reading.schemes import PREFIXES, E, I, guessed_scheme, legal_tags, marks_ends, split_tag
 from ..._reading.values import is_missing
-from .patterns import read_tags, refuse_equal_neighbours
+from .patterns import history_of_labels, read_tags, refuse_equal_neighbours
 
 
 class Constraints(BaseEstimator):
@@ -126,43 +127,53 @@ class Rules(NamedTuple):
     forbidden: tuple[tuple[int, ...], ...] = ()  # runs of label codes
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of a sequence; None: all
 
+    def mask(self, offsets: np.ndarray) -> Mask | None:
+        """Return the labellings of sequences that begin and end with allowed labels; None means all."""
+        return None if self.borders is None else Mask.of_borders(offsets, self.borders)
+
     def equal(self, other: Rules) -> bool:
         """Return whether other rules are equivalent."""
         borders: list[Any] = [self.borders, other.borders]
         return set(self.forbidden) == set(other.forbidden) and np.array_equal(*borders)
 
 
-def check_constraints(constraints: Any) -> None:
-    """Raise an error for an invalid parameter ``constraints``, as far as it can be checked without labels."""
+def check_constraints(constraints: str | Constraints | None, history: str = TOKENS) -> None:
+    """Raise an error for invalid ``constraints`` and ``history``, as far as they can be checked without labels."""
+    check_choice("history", history, (TOKENS, SEGMENTS))
     if isinstance(constraints, Constraints):
         constraints.check()
+    elif constraints is not None:
+        check_choice("constraints", constraints, tuple(PREFIXES))
 
 
-def compile_constraints(constraints: str | Constraints | None, labels: np.ndarray, history: str | TagHistory) -> Rules:
-    """Return the constraints on the labels of a model as rules over label codes.
+def compile_rules(
+    history: str, constraints: str | Constraints | None, labels: np.ndarray
+) -> tuple[str | TagHistory, Rules]:
+    """Return what the labels of patterns are those of, and the constraints as rules over label codes.
 
     Parameters
     ----------
+    history : {"tokens", "segments"}
+        Whether runs are of the labels of tokens or of segments; rules of tags are always those of tokens.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None
         The parameter of the estimators, checked.
     labels : ndarray of shape (L,)
         The labels.
-    history : {"tokens", "segments"} or TagHistory
-        Whether runs are of the labels of tokens or of segments; rules of tags are always those of tokens.
 
     Raises
     ------
     ValueError
         For labels that the model does not have, or that are not tags of the scheme, and for runs that cannot occur.
     """
+    positions = history_of_labels(history, constraints, labels)
     if constraints is None:
-        return Rules()
+        return positions, Rules()
     if isinstance(constraints, str):
-        return _rules(*legal_tags(read_tags(labels, constraints, "constraints")[0], constraints))
-    if history == SEGMENTS:
+        return positions, _rules(*legal_tags(read_tags(labels, constraints, "constraints")[0], constraints))
+    if positions == SEGMENTS:
         for run in constraints.forbid:
             refuse_equal_neighbours("forbid of Constraints:", run)
-    return _rules_of_labels(constraints, labels)
+    return positions, _rules_of_labels(constraints, labels)
 
 
 def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
@@ -194,7 +205,7 @@ def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
 
 
 def without_forbidden_patterns(
-    rules: Rules, constraints: Any, patterns: PatternTable, labels: np.ndarray, is_given: bool
+    rules: Rules, constraints: str | Constraints | None, patterns: PatternTable, labels: np.ndarray, is_given: bool
 ) -> PatternTable:
     """Return the patterns of a model that can occur; raise a ValueError if the user has given one that cannot."""
     if not rules.forbidden:
@@ -209,7 +220,7 @@ def without_forbidden_patterns(
     return patterns.subset(~never)
 
 
-def _rule_text(constraints: Any) -> str:
+def _rule_text(constraints: str | Constraints | None) -> str:
     return f'"{constraints}"' if isinstance(constraints, str) else " ".join(short(constraints).split())
 
 
@@ -226,7 +237,7 @@ class LabelRuns(NamedTuple):
 
 
 def refuse_breaches(
-    rules: Rules, constraints: Any, labels: np.ndarray, runs: LabelRuns, history: str | TagHistory
+    rules: Rules, constraints: str | Constraints | None, labels: np.ndarray, runs: LabelRuns, history: str | TagHistory
 ) -> None:
     """Raise a ValueError for the first training labels that violate a constraint.
 
@@ -257,7 +268,7 @@ def refuse_breaches(
     )
 
 
-def _reading(constraints: Any, labels: np.ndarray, tag: Any, where: str) -> str:
+def _reading(constraints: str | Constraints | None, labels: np.ndarray, tag: Hashable, where: str) -> str:
     """Return the part of a message that names what accepts an invalid tag."""
     if not isinstance(constraints, str):
         return ""
@@ -325,7 +336,7 @@ class NamedParts(NamedTuple):
         return self.names.tolist() == names.tolist() and self.codes.equal(codes)
 
 
-def check_label_parts(label_parts: Any) -> None:
+def check_label_parts(label_parts: Mapping | Callable | None) -> None:
     """Raise an error for an invalid parameter ``label_parts``, as far as it can be checked without labels."""
     if not isinstance(label_parts, Mapping):
         return
@@ -364,7 +375,7 @@ def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarr
     return NamedParts(named_array(names), LabelParts(offsets_of(list(map(len, codes))), flat, len(names)))
 
 
-def _parts_of(label_parts: Mapping | Callable | None, label: Any) -> dict:
+def _parts_of(label_parts: Mapping | Callable | None, label: Hashable) -> dict:
     """Return the distinct parts of a label, as keys."""
     if label_parts is None:
         return {}
@@ -380,7 +391,7 @@ def _parts_of(label_parts: Mapping | Callable | None, label: Any) -> dict:
     return distinct
 
 
-def _check_parts(label: Any, parts: Any) -> None:
+def _check_parts(label: Hashable, parts: Iterable) -> None:
     if isinstance(parts, Mapping):  # {"Case": "Gen"} would be the part "Case"
         raise TypeError(
             f"label_parts must give an iterable of parts for each label, got a mapping, {short(parts)}, for the label "

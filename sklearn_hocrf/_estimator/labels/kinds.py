@@ -1,31 +1,78 @@
-"""What models of tokens and models of segments need: the layout of their weights."""
+"""The two kinds of models, of tokens and of segments: all that distinguishes them for an estimator."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
+from sklearn.base import BaseEstimator
+
+from ..._data.batch import SequenceBatch
+from ..._data.messages import warn_user
+from ..._engine.inference.chain import ChainModel
+from ..._engine.inference.model import Model
+from ..._engine.inference.segment import SegmentModel
+from ..._engine.structure.layout import LayoutBuilder, LayoutFrame
 from ..._engine.structure.pairs import PairRule
-from ..._engine.structure.patterns import PatternTable, pairs_of_equals, without_forbidden
-from ..._engine.structure.segment_layout import SegmentLayout, SegmentLayoutBuilder, SegmentLimits
-from ..._reading.targets import SegmentTargets
+from ..._engine.structure.patterns import PatternTable, without_equal_neighbours
+from ..._engine.structure.segment_ages import what_is_slow
+from ..._engine.structure.segment_layout import SegmentLayoutBuilder
+from ..._reading.inputs import Reader
+from ..._reading.targets import SegmentTargets, Targets, TokenTargets
 
 
-def class_of_layouts(targets_class: type) -> type[WeightLayout]:
-    """Return the class of the layouts of models with such targets."""
-    return SegmentLayout if issubclass(targets_class, SegmentTargets) else WeightLayout
+class Kind:
+    """Models of tokens: what they are made of, and what their data look like.
 
+    Attributes
+    ----------
+    model, targets : type
+        Classes of the models, and of labellings as they are read.
+    labels_segments : bool
+        Whether labellings are segmentations.
+    """
 
-def possible_patterns(targets: Any, patterns: PatternTable) -> PatternTable:
-    """Return the patterns that labellings may contain."""
-    if not isinstance(targets, SegmentTargets) or targets.repeats:
+    model: ClassVar[type[Model]] = ChainModel
+    targets: ClassVar[type[Targets]] = TokenTargets
+    labels_segments: ClassVar[bool] = False
+
+    def reader(self, estimator: BaseEstimator) -> Reader:
+        """Return what reading needs to know of an estimator."""
+        return Reader(type(estimator).__name__)
+
+    def possible_patterns(self, targets: Any, patterns: PatternTable) -> PatternTable:
+        """Return the patterns that labellings may contain."""
         return patterns
-    return without_forbidden(patterns, pairs_of_equals(len(targets.labels)))
+
+    def layout_builder(self, targets: Any, frame: LayoutFrame, rule: PairRule, fit_intercept: bool) -> LayoutBuilder:
+        """Return the builder of layouts."""
+        return LayoutBuilder(frame, rule, fit_intercept)
+
+    def warn_of_unlimited_lengths(self, layout: Any, batch: SequenceBatch, *others: str) -> None:
+        """Warn if segments have no limit, sequences are long, and ``others`` or features need all candidates."""
 
 
-def layout_builder(targets: Any, frame: LayoutFrame, rule: PairRule, intercepts: bool) -> Any:
-    """Return the builder of the weight layout: a LayoutBuilder or a SegmentLayoutBuilder."""
-    if not isinstance(targets, SegmentTargets):
-        return LayoutBuilder(frame, rule, intercepts)
-    limits = SegmentLimits(targets.longest, targets.repeats, targets.shortest)
-    return SegmentLayoutBuilder(limits, frame, rule, intercepts)
+class SegmentKind(Kind):
+    """Models of segments."""
+
+    model, targets, labels_segments = SegmentModel, SegmentTargets, True
+    intercepts: ClassVar[bool | str] = True  # of segments and of their tokens, or of "segment" or "token" alone
+
+    def reader(self, estimator: BaseEstimator) -> Reader:
+        return Reader(type(estimator).__name__, estimator.scheme, estimator.segment_length)
+
+    def possible_patterns(self, targets: SegmentTargets, patterns: PatternTable) -> PatternTable:
+        return patterns if targets.repeats else without_equal_neighbours(patterns)
+
+    def layout_builder(
+        self, targets: SegmentTargets, frame: LayoutFrame, rule: PairRule, fit_intercept: bool
+    ) -> LayoutBuilder:
+        limits = targets.longest, targets.repeats, targets.shortest
+        return SegmentLayoutBuilder(limits, frame, rule, fit_intercept and self.intercepts)
+
+    def warn_of_unlimited_lengths(self, layout: Any, batch: SequenceBatch, *others: str) -> None:
+        longest = int(batch.lengths.max(initial=0))
+        if slow := what_is_slow(layout, longest, *others):
+            warn_user(
+                f"segment_length=inf is slow with {', '.join(slow)}: time and memory grow with the tokens times the "
+                f"longest sequence, {longest:,} tokens, instead of the tokens alone"
+            )

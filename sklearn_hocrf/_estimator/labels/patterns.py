@@ -7,20 +7,17 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from ..._data.checks import short
+from ..._data.checks import check_choice, short
 from ..._data.messages import warn_user
 from ..._data.segments import Segments
 from ..._engine.kernels.tag_segments import Tags
 from ..._engine.structure.patterns import (
-    AFTER_EQUALS,
-    AFTER_OTHERS,
-    INSIDE,
-    LAST,
-    OPEN,
     SEGMENTS,
     PatternCounts,
     PatternTable,
+    Role,
     TagHistory,
     all_patterns,
     given_patterns,
@@ -40,6 +37,7 @@ from ..._reading.schemes import (
     goes_on,
     guessed_scheme,
     marks_ends,
+    mixed_tags,
     tag_table,
 )
 
@@ -189,7 +187,7 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
     return tag_table(labels.tolist(), scheme, "the labels", lambda _: f'{what}="{scheme}"')
 
 
-def history_of_labels(history: str, constraints: Any, labels: np.ndarray) -> str | TagHistory:
+def history_of_labels(history: str, constraints: str | BaseEstimator | None, labels: np.ndarray) -> str | TagHistory:
     """Return what the labels of patterns are those of: of tokens, of runs, or of the segments that tags describe.
 
     Parameters
@@ -207,9 +205,9 @@ def history_of_labels(history: str, constraints: Any, labels: np.ndarray) -> str
         raise ValueError(f"history='segments': {short(both[0])} is a tag, and the label of segments as well")
     order, is_outside, is_iob1 = np.argsort(np.argsort(names)), prefix == O, constraints == "iob1"
     after_others = is_outside | np.isin(prefix, (I,) if is_iob1 else (B, S))
-    roles = AFTER_OTHERS * after_others + AFTER_EQUALS * np.isin(prefix, (B, S))
-    roles = roles + INSIDE * (is_outside | np.isin(prefix, (I, E))) + OPEN * np.isin(prefix, (B, I, O))
-    roles = roles + LAST * (np.isin(prefix, (O, E, S)) | (not marks_ends(constraints)))
+    roles = Role.AFTER_OTHERS * after_others + Role.AFTER_EQUALS * np.isin(prefix, (B, S))
+    roles = roles + Role.INSIDE * (is_outside | np.isin(prefix, (I, E))) + Role.OPEN * np.isin(prefix, (B, I, O))
+    roles = roles + Role.LAST * (np.isin(prefix, (O, E, S)) | (not marks_ends(constraints)))
     return TagHistory(tuple((len(labels) + order[label]).tolist()), tuple(roles.tolist()))
 
 
@@ -220,7 +218,7 @@ def names_in_patterns(labels: np.ndarray, history: str | TagHistory) -> list:
     return names + [of_tags[code][2:] or (NO_LABEL, OUTSIDE)[of_tags[code] == OUTSIDE] for code in sorted(of_tags)]
 
 
-def scheme_of(constraints: Any, labels: np.ndarray) -> str:
+def scheme_of(constraints: str | BaseEstimator | None, labels: np.ndarray) -> str:
     """Return the scheme that constraints name, or else the one that labels look like."""
     return constraints if isinstance(constraints, str) else guessed_scheme(labels.tolist())
 
@@ -258,3 +256,19 @@ def segment_tables(
     table["start"], table["stop"] = segments.start - origin, segments.stop - origin
     table["label"], table["probability"] = labels[segments.codes], probability
     return np.split(table, segments.offsets[1:-1]) if len(offsets) > 1 else []
+
+
+def tags_of_labels(labels: np.ndarray, scheme: str, constraints: str | BaseEstimator | None) -> SegmentTags:
+    """Return the labels of a model with some constraints as tags of segments.
+
+    Raises
+    ------
+    ValueError
+        For an invalid scheme, and with "auto" if some labels look like tags, but not all are tags of one scheme.
+    """
+    check_choice("scheme", scheme, SEGMENT_SCHEMES)
+    if scheme == "auto":
+        scheme = scheme_of(constraints, labels)
+        if scheme == "runs" and (fault := mixed_tags(labels.tolist())):
+            raise ValueError(f'scheme="auto": {fault}: name the scheme, or "runs" of equal labels')
+    return read_segment_tags(labels, scheme, "scheme")

@@ -10,9 +10,9 @@ from cases import cases, golden_case, random_case, to_batch, to_chain_model, to_
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from internals import (
-    CHAIN,
     CandidateFinder,
     Candidates,
+    ChainModel,
     LatticeModel,
     LatticePlan,
     Mask,
@@ -67,7 +67,7 @@ def test_values_are_those_of_enumeration(case, seed):
     codes = to_codes(case.labels)
     candidates = draw_candidates(np.random.default_rng(seed), codes, case.model.n_labels)
     weight = np.linspace(0.5, 2.0, len(batch))
-    problem = Problem(CHAIN, model.layout, batch, codes, sequence_weight=weight).over(candidates)
+    problem = Problem(ChainModel, model.layout, batch, codes, sequence_weight=weight).over(candidates)
     objective, w = NegativeLogLikelihood().bind(problem), model.weights
     value, _ = objective.value_gradient(w)
     lists = np.split(candidates.labels, candidates.starts[1:-1])

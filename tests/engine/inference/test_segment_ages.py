@@ -14,14 +14,12 @@ from internals import (
     BEGIN,
     END_OF_SEGMENT,
     INSIDE,
-    SEGMENTS,
-    UNLIMITED,
+    AgedModel,
     AgedPlan,
     LengthBlock,
     MarginalPass,
     SegmentModel,
     aged,
-    recursion_of,
 )
 from segment_cases import SegmentCase, random_segment_case, to_aged_model, to_segment_model, token_block
 
@@ -43,7 +41,7 @@ with_and_without_tails = pytest.mark.parametrize("tails", [True, False], indirec
 
 
 def recursion(model):
-    return recursion_of(SEGMENTS, model._state.layout)
+    return SegmentModel.for_layout(model._state.layout)
 
 
 def fit(X, y, *args, **params):
@@ -63,7 +61,7 @@ def test_it_is_the_chain_of_segment_histories(order):
     semi = HighOrderSemiCRF(order, scheme="runs", segment_length=INF, patterns="all", max_iter=1)
     with warnings.catch_warnings(action="ignore"):
         chain, semi = chain.fit(X, LABELS), semi.fit(X, LABELS)
-    assert recursion(semi) is UNLIMITED
+    assert recursion(semi) is AgedModel
     weight = {z: rng.normal() for z in chain.patterns_}
     stay = np.array([weight.get((y, y), 0.0) for y in semi.classes_])
     own = np.array([weight[y,] for y in semi.classes_])
@@ -96,7 +94,7 @@ def test_the_optimum_is_that_of_a_limit_no_sequence_reaches(scheme, tails):
     for limit in (INF, 8):
         segmenter = HighOrderSemiCRF(2, scheme=scheme, segment_length=limit, tol=1e-8, feature_order=1)
         found.append(make_pipeline(*steps, segmenter).fit(WORDS, y)[-1])
-    assert [recursion(model) for model in found] == [UNLIMITED, SEGMENTS]
+    assert [recursion(model) for model in found] == [AgedModel, SegmentModel]
     ours, theirs = found
     assert ours.objective_history_[-1] == pytest.approx(theirs.objective_history_[-1], rel=1e-12)
     np.testing.assert_allclose(ours.coef_.toarray(), theirs.coef_.toarray(), atol=1e-5)
@@ -194,7 +192,7 @@ def test_a_label_that_comes_back_from_below_the_least_number(tails):
 def test_time_and_memory_per_token_do_not_depend_on_the_lengths():
     X = rows(WORDS)
     model = fit(X, LABELS, 2, segment_length=INF)
-    sizes = [model._state.model(SEGMENTS).given(model_batch(model, n)).plan.row_size for n in (8, 4000)]
+    sizes = [model._state.model(SegmentModel).given(model_batch(model, n)).plan.row_size for n in (8, 4000)]
     assert sizes[0] == sizes[1]
     assert aged(model._state.layout).automaton.n_states == 1 + 2 * (model.automaton_.n_states - 1)
 
@@ -231,8 +229,8 @@ def test_a_warning_names_what_needs_lengths(kind):
         model.fit(data, y)
     assert sum("slow with" in str(warning.message) for warning in caught) == 1
     if kind != "matching":
-        assert recursion(model) is SEGMENTS
-        assert type(model._state.model(SEGMENTS)) is SegmentModel
+        assert recursion(model) is SegmentModel
+        assert type(model._state.model(SegmentModel)) is SegmentModel
         for ask in model.predict, model.predict_marginals, lambda data: model.score(data, y):
             with pytest.warns(UserWarning, match=f"slow with .*{word}.*{n_long} tokens") as caught:
                 ask(data)
@@ -242,4 +240,4 @@ def test_a_warning_names_what_needs_lengths(kind):
     if kind == "long caps":
         features["max_length"] -= 1
         data = SegmentFeatureExtractor(scheme="runs", **features).fit_transform(tokens, y)
-        assert recursion(model.fit(data, y)) is UNLIMITED
+        assert recursion(model.fit(data, y)) is AgedModel

@@ -11,9 +11,9 @@ from internals import (
     BAG,
     BEGIN,
     INSIDE,
-    SEGMENTS,
     NegativeLogLikelihood,
     Problem,
+    SegmentModel,
     SegmentPlan,
     chain,
     segment,
@@ -164,7 +164,7 @@ def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
     tables = 4000 * 8 * (50 * 3 + 4 * n_states)  # segment scores, and a few numbers for each state
     assert 4000 * 50 * n_states * 8 > 6 * tables
     objective = NegativeLogLikelihood().bind(
-        Problem(SEGMENTS, model.layout, batch, to_segments(case.segmentations, batch.offsets))
+        Problem(SegmentModel, model.layout, batch, to_segments(case.segmentations, batch.offsets))
     )
     assert peak_of(lambda: model.given(batch).log_z()) < 1.5 * tables
     assert peak_of(lambda: objective.value_gradient(model.weights)) < 1.5 * tables
@@ -178,7 +178,7 @@ def test_memory_of_a_gradient_does_not_grow_with_the_data(blocks):
         case = mixed_case(10, [20] * n_sequences, blocks)
         model, batch = to_segment_model(case)
         objective = NegativeLogLikelihood().bind(
-            Problem(SEGMENTS, model.layout, batch, to_segments(case.segmentations, batch.offsets))
+            Problem(SegmentModel, model.layout, batch, to_segments(case.segmentations, batch.offsets))
         )
         # tables of the first evaluation are kept for the next one
         return np.array([peak_of(lambda: objective.value_gradient(model.weights)) for _ in range(2)])
@@ -213,7 +213,7 @@ def test_no_kernel_is_compiled_again_for_other_data():
         model.scales = False
         answers(model, batch)
         objective = NegativeLogLikelihood().bind(
-            Problem(SEGMENTS, model.layout, batch, to_segments(case.segmentations, batch.offsets))
+            Problem(SegmentModel, model.layout, batch, to_segments(case.segmentations, batch.offsets))
         )
         objective.value_gradient(model.weights)
 

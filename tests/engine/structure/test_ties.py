@@ -6,12 +6,12 @@ from cases import build_layout, cases, given_penalty, to_batch, to_codes, to_lay
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
-    CHAIN,
-    SEGMENTS,
+    ChainModel,
     LBFGSMinimizer,
     NegativeLogLikelihood,
     Penalty,
     Problem,
+    SegmentModel,
     SequenceBatch,
     Tied,
     observed_patterns,
@@ -76,7 +76,7 @@ def test_chains(case, data):
     case = doubled(case, sources)
     layout, _ = to_layout(case)
     batch = to_batch(case.rows, case.n_attributes)
-    ties = check(layout, batch, Problem(CHAIN, layout, batch, to_codes(case.labels)))
+    ties = check(layout, batch, Problem(ChainModel, layout, batch, to_codes(case.labels)))
     if np.isin(layout.pair_feature, [n + i for i, (_, factor) in enumerate(sources) if factor == 1]).any():
         assert len(ties.root) < layout.n_weights
 
@@ -86,7 +86,7 @@ def test_segments(case):
     batch = to_segment_batch(case)
     layout = to_segment_layout(case, batch)
     truth = to_segments(case.segmentations, batch.offsets)
-    check(layout, batch, Problem(SEGMENTS, layout, batch, truth))
+    check(layout, batch, Problem(SegmentModel, layout, batch, truth))
 
 
 def rare_words(n_sequences=60, seed=0):

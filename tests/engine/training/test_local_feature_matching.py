@@ -6,7 +6,7 @@ import segment_oracle as so
 from cases import build_layout, cases, chain_case, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import CHAIN, LocalFeatureMatching, NegativeLogLikelihood, Problem, Schedule, given_patterns
+from internals import ChainModel, LocalFeatureMatching, NegativeLogLikelihood, Problem, Schedule, given_patterns
 from segment_cases import matching_by_definition
 from sklearn.exceptions import ConvergenceWarning
 
@@ -23,7 +23,7 @@ def prepare(case, sequence_weight=None, schedule=None, **options):
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     orders = {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
     layout = build_layout(batch, codes, patterns, **orders, **options)
-    problem = Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight, schedule=schedule)
+    problem = Problem(ChainModel, layout, batch, codes, sequence_weight=sequence_weight, schedule=schedule)
     return layout, LocalFeatureMatching().bind(problem)
 
 
@@ -131,7 +131,7 @@ def bound(crf, objective):
     """Return an objective of the training data at a fitted model's weights."""
     codes = np.searchsorted(crf.classes_, np.concatenate(Y)).astype(np.int32)
     batch = to_batch([[dict(enumerate(row)) for row in rows.tolist()] for rows in X], X[0].shape[1])
-    return objective.bind(Problem(CHAIN, crf._state.layout, batch, codes))
+    return objective.bind(Problem(ChainModel, crf._state.layout, batch, codes))
 
 
 def test_it_starts_from_maximum_likelihood_and_gets_better():

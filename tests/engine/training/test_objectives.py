@@ -6,7 +6,7 @@ import segment_oracle as so
 from cases import build_layout, cases, chain_case, peak_of, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import CHAIN, NegativeLogLikelihood, Problem, given_patterns
+from internals import ChainModel, NegativeLogLikelihood, Problem, given_patterns
 from segment_cases import spread
 
 SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
@@ -19,7 +19,7 @@ def prepare(case, sequence_weight=None, **options):
     layout = build_layout(
         batch, codes, patterns, feature_orders=case.feature_orders, sequence_weight=sequence_weight, **options
     )
-    problem = Problem(CHAIN, layout, batch, codes, sequence_weight=sequence_weight)
+    problem = Problem(ChainModel, layout, batch, codes, sequence_weight=sequence_weight)
     return layout, NegativeLogLikelihood().bind(problem)
 
 

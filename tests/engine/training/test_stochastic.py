@@ -11,9 +11,8 @@ from cases import build_layout, by_order, cases, peak_of, random_case, to_batch,
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
-    CHAIN,
-    SEGMENTS,
     SGD,
+    ChainModel,
     LBFGSMinimizer,
     Mask,
     NegativeLogLikelihood,
@@ -21,6 +20,7 @@ from internals import (
     Penalty,
     Problem,
     Schedule,
+    SegmentModel,
     SequenceBatch,
     _first_state,
     _run_epoch,
@@ -54,14 +54,15 @@ def sgd(tol=3e-3, max_iter=100, random_state=None, callback=None, **settings):
 def chain_objective(case, **options):
     layout, weights = to_layout(case)
     batch = to_batch(case.rows, case.n_attributes)
-    return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, to_codes(case.labels), **options)), weights
+    return NegativeLogLikelihood().bind(Problem(ChainModel, layout, batch, to_codes(case.labels), **options)), weights
 
 
 def segment_objective(case, **options):
     batch = to_segment_batch(case)
     layout = to_segment_layout(case, batch, all_pairs=True)
     truth = to_segments(case.segmentations, batch.offsets)
-    return NegativeLogLikelihood().bind(Problem(SEGMENTS, layout, batch, truth, **options)), to_weights(case, layout)
+    problem = Problem(SegmentModel, layout, batch, truth, **options)
+    return NegativeLogLikelihood().bind(problem), to_weights(case, layout)
 
 
 def some_objective(kind, seed=0, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 7, 30), **options):
@@ -141,7 +142,7 @@ def wide_objective(n_untouched):
     batch = SequenceBatch(np.append(np.arange(0, 401, 10), 401), indptr, np.concatenate(rows), None, 50 + n_untouched)
     codes = rng.integers(0, 5, 401).astype(np.int32)
     layout = build_layout(batch, codes, observed_patterns(codes, batch.offsets, 5, 1), all_pairs=True)
-    return NegativeLogLikelihood().bind(Problem(CHAIN, layout, batch, codes))
+    return NegativeLogLikelihood().bind(Problem(ChainModel, layout, batch, codes))
 
 
 def step_of(objective, sequences):
@@ -291,10 +292,10 @@ def test_minibatches_with_missing_labels_or_large_tables_are_left_to_python():
     known = Mask.free(len(truth), 6)
     known.allowed[np.arange(6) != truth[:, None]] = False
     known.allowed[starts], truth[starts] = True, -1
-    partial = Problem(CHAIN, problem.layout, problem.batch, truth, known=known)
+    partial = Problem(ChainModel, problem.layout, problem.batch, truth, known=known)
     assert assert_same_steps(NegativeLogLikelihood().bind(partial), w, batch_size=1) == {2, 7}
     size = 16 * 10 * problem.plan.row_size  # a block of sequences of ten tokens
-    cut = Problem(CHAIN, problem.layout, problem.batch, problem.truth, schedule=Schedule(cut_size=size))
+    cut = Problem(ChainModel, problem.layout, problem.batch, problem.truth, schedule=Schedule(cut_size=size))
     assert assert_same_steps(NegativeLogLikelihood().bind(cut), w, batch_size=1) == {3, 6, 11}
 
 
@@ -304,7 +305,7 @@ def test_compiled_steps_obey_masks():
     support = Mask.free(problem.batch.n_tokens, 6)
     support.allowed[np.random.default_rng(1).random(support.allowed.shape) < 0.4] = False
     support.allowed[np.arange(len(problem.truth)), problem.truth] = True
-    masked = Problem(CHAIN, problem.layout, problem.batch, problem.truth, support=support)
+    masked = Problem(ChainModel, problem.layout, problem.batch, problem.truth, support=support)
     assert assert_same_steps(NegativeLogLikelihood().bind(masked), w) == set()
 
 

@@ -106,7 +106,7 @@ def drawn(name, seed, reader="texts"):
     kind = seed % 3
     weights = rng.integers(-1, 2, len(state.weights)) if kind == 0 else rng.normal(size=len(state.weights))
     weights = weights * (1e-12, 1.0, 30.0)[rng.integers(3)] if kind == 2 else weights
-    state._replace(weights=weights.astype(float)).checked(type(state.targets)).set_on(model)
+    state._replace(weights=weights.astype(float)).checked(model._kind).set_on(model)
     more = [[{"w": "new"}], [{"w": "a", "t": "B", "on": 1.0}] * 3] if reader in ("texts", "numbers") else []
     return model, draw_data(rng, 9, reader)[0] + more
 
@@ -167,7 +167,7 @@ def test_log_likelihoods_of_what_is_certain_are_not_positive():
 def test_ties_are_left_to_the_batch():
     model, X = drawn("order 3", 1)
     state = FittedModel(model).state
-    state._replace(weights=np.zeros(len(state.weights))).checked(type(state.targets)).set_on(model)
+    state._replace(weights=np.zeros(len(state.weights))).checked(model._kind).set_on(model)
     assert [model.predict([x])[0] for x in X if x] == model.predict([x for x in X if x])
     assert all(model._state.tables.one.predict([x]) is None for x in X if x)
 

@@ -6,11 +6,10 @@ from cases import build_layout, cases, random_case, reschedule, to_batch, to_cod
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
-    CHAIN,
-    SEGMENTS,
     ChainModel,
     DenseColumns,
     Problem,
+    Reader,
     SegmentModel,
     SequenceBatch,
     as_sparse,
@@ -66,7 +65,7 @@ def check_layouts(build, sparse_batch, dense_batch, truth, weight):
         assert_allclose(counts[1], counts[0], **CLOSE)
 
 
-def check_answers(family, model, batches, truth, weight):
+def check_answers(model, batches, truth, weight):
     """Check all that a model says about a batch, and what a training reads of it."""
     rng = np.random.default_rng(0)
     direction = rng.normal(size=model.layout.n_weights)
@@ -83,7 +82,7 @@ def check_answers(family, model, batches, truth, weight):
         yield given.pattern_marginals([(0, n_labels - 1)])
         yield given.log_score(truth)
         yield given.entropy()
-        problem = Problem(family, model.layout, batch, truth, sequence_weight=weight)
+        problem = Problem(type(model), model.layout, batch, truth, sequence_weight=weight)
         yield problem.empirical_counts()
         if len(batch):
             yield problem.minibatches.value_gradient(
@@ -105,7 +104,7 @@ def test_chains_are_the_same(case, draws, dtype):
     weight = np.linspace(0.5, 1.5, len(batch))
     check_layouts(lambda b, **options: to_layout_of(case, b, **options), batch, dense, codes, weight)
     layout, weights = to_layout(case)
-    check_answers(CHAIN, ChainModel(layout, weights), (batch, dense), codes, weight)
+    check_answers(ChainModel(layout, weights), (batch, dense), codes, weight)
 
 
 def to_layout_of(case, batch, **options):
@@ -121,7 +120,7 @@ def test_segments_are_the_same(case, draws, dtype):
     weight = np.linspace(0.5, 1.5, len(batch))
     check_layouts(lambda b, **options: to_segment_layout(case, b, **options), batch, dense, segments, weight)
     layout = to_segment_layout(case)
-    check_answers(SEGMENTS, SegmentModel(layout, to_weights(case, layout)), (batch, dense), segments, weight)
+    check_answers(SegmentModel(layout, to_weights(case, layout)), (batch, dense), segments, weight)
 
 
 @pytest.mark.parametrize("width", [1, 7, 9])
@@ -160,7 +159,7 @@ TABLE, OFFSETS = np.concatenate(X), np.cumsum([0, *LENGTHS])
 
 def reading(X):
     """Return the batch that an estimator makes of X."""
-    return read_training_sequences(HighOrderCRF(), X).batch
+    return read_training_sequences(Reader("HighOrderCRF"), X).batch
 
 
 def test_arrays_that_are_mostly_not_zero():
