@@ -159,7 +159,7 @@ class LBFGSMinimizer(Minimizer):
             curvature = LBFGSMemory.of_size(len(w0))
             curvature.expect_from(point.gradient)
         del w0  # which frees its memory if the caller does not keep it
-        history, message, stopped = [point.value], "no iteration is allowed", False
+        history, message, stopped = [point.value], "the maximum number of iterations was reached", False
         while True:
             norm, reached = float(np.linalg.norm(point.steepest)), self._reached(objective, penalty, point)
             if len(history) > 1 and self.callback is not None:
@@ -180,7 +180,7 @@ class LBFGSMinimizer(Minimizer):
             if next_point is None:
                 message = "no step decreases the function"
                 break
-            point, message = next_point, "the maximum number of iterations was reached"
+            point = next_point
             history.append(point.value)
         return report(converged, message)._replace(stopped=stopped and not converged)
 
