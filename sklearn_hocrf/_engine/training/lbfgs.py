@@ -39,7 +39,6 @@ from .solvers import (
 
 _C2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values
 _MOST_STEPS = 30  # the very first step may be far too long
-_WALL = 4.0, 100.0  # a first step whose end is so many times as steep as its start, against it, has met a wall
 _ROUNDING = 1e-9  # relative difference below which values are not trusted
 
 
@@ -49,8 +48,7 @@ class LBFGS(Solver):
     Steps satisfy the strong Wolfe conditions. If the line search takes too long, the lowest of the points that satisfy
     Armijo's condition of sufficient decrease is accepted. If two values are so close that their difference consists of
     rounding errors, the difference is computed from the slopes at both ends. A step that overflows is treated as too
-    long. If a step ends where the function is much steeper than at its start, the curvature is estimated from the whole
-    step, not from the part of it that is accepted.
+    long.
 
     Parameters
     ----------
@@ -203,8 +201,8 @@ def line_search(attempt, point, curvature, penalty):
     step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(direction)
     best, lowest = None, np.inf
     low, high = (0.0, slope), None  # the desired step is between low, which is too short, and high
-    too_long, in_a_row, sees_wall = None, 0, False
-    for n_tried in range(_MOST_STEPS):
+    too_long, in_a_row = None, 0
+    for _ in range(_MOST_STEPS):
         end = point.w - step * direction
         if np.array_equal(end, point.w):
             break
@@ -218,15 +216,11 @@ def line_search(attempt, point, curvature, penalty):
             best, lowest = new, change
         if decreases and abs(new_slope) <= -_C2 * slope:
             break
-        # the function is flat here and steep there: with the curvature from here alone, the next step would end
-        # there again; if it is steeper still, that curvature would leave no step at all
-        if n_tried == 0 and len(curvature) and _WALL[0] < new_slope / -slope <= _WALL[1]:
-            sees_wall = curvature.add(point, new)
         before, too_long = too_long, not decreases or new_slope > 0
         in_a_row = in_a_row + 1 if too_long == before else 0
         low, high = (low, (step, new_slope)) if too_long else ((step, new_slope), high)
         step = _between(low, high, too_long, in_a_row)
-    if best is not None and not sees_wall:
+    if best is not None:
         curvature.add(point, best)
     return best
 

@@ -562,26 +562,8 @@ def test_scales_need_a_gradient_and_no_unit():
     LBFGSMemory(2, 0).expect_from(np.empty(0))
 
 
-@pytest.mark.parametrize(("power", "sees_wall"), [(5, False), (6, True), (101, True), (102, False)])
-def test_curvature_of_a_wall(power, sees_wall):
-    """Where a step ends in a steep place, the curvature is that of the whole step; else, of the part that is taken."""
-
-    class Steep(Objective):
-        def value_gradient(self, w):
-            return float((w**power - w).sum()), power * w ** (power - 1) - 1
-
-    curvature = LBFGSMemory(5, 1)
-    curvature.add(at([0.0], [0.0]), at([1.0], [1.0]))
-    end = LBFGSMinimizer(max_iter=1).solve(Steep(), Penalty(0.0), np.zeros(1), curvature).w
-    assert 0 < end[0] < 1  # the step to 1 is too long
-    step, change = (np.ones(1), np.array([float(power)])) if sees_wall else (end, power * end ** (power - 1))
-    assert_allclose(curvature.solve(change), step)
-    if not sees_wall:
-        assert abs(curvature.solve(np.array([float(power)])) - 1) > 0.1
-
-
-def test_steep_walls_cost_no_passes():
-    """Of exponential functions, which are so steep where a step ends that this curvature would leave no step at all."""
+def test_steps_into_steep_places_cost_few_passes():
+    """Of exponential functions, the first step of a line search may end where they are a hundred times as steep."""
     passes = 0
     for seed in range(5):
         rng = np.random.default_rng(seed)
