@@ -3,7 +3,8 @@
     python docs/_static/make_hero.py     # writes hero*.svg and addresses*.svg beside this file
 
 The bars are rows of the last tables of ``tests/benchmarks/products/verse.py`` and ``usaddress.py``, which README also
-shows; the last bar of verse is from notebook 02. The line is the first of the Aeneid, scanned by hand; the address is tagged by the model of the page "Try it".
+shows; the last bar of verse is from notebook 02. The line is the first of the Aeneid, scanned by hand; the address is
+tagged by the model of the page "Try it".
 """
 
 import base64

@@ -95,15 +95,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
           likelihood, unless ``warm_start`` provides others, and reports the iterations of the second stage only.
 
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
-        The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" takes a step
-        after every few sequences; it requires "likelihood", and converges more slowly. Instances of
+        The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" first
+        takes steps on a few sequences each; it requires "likelihood". Instances of
         :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings.
     max_iter : int, default=500
-        Maximum number of iterations; for "sgd", of epochs, which are passes over the training sequences.
+        Maximum number of iterations; for "sgd", also of epochs, which are passes over the training sequences.
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
-        above the optimum; 0.03 is enough for searches. With "sgd", it stops after five epochs of little progress, at an
-        objective that may be 5 % above the optimum.
+        above the optimum; 0.03 is enough for searches.
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html gives the rules for other cases.
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.

@@ -41,7 +41,7 @@ from .solvers import (
 
 _C2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values
 _MOST_STEPS = 30  # the very first step may be far too long
-_WALL = 4.0, 100.0  # a first step whose end is so many times as steep as its start, against it, has met a wall
+_FLATTEST = 1e-8  # least square of a change for some weights, as a share of that for all; 0 is no scale of a matrix
 _ROUNDING = 1e-9  # relative difference below which values are not trusted
 
 
@@ -51,8 +51,7 @@ class LBFGS(Solver):
     Steps satisfy the strong Wolfe conditions. If the line search takes too long, the lowest of the points that satisfy
     Armijo's condition of sufficient decrease is accepted. If two values are so close that their difference consists of
     rounding errors, the difference is computed from the slopes at both ends. A step that overflows is treated as too
-    long. If a step ends where the function is much steeper than at its start, the curvature is estimated from the whole
-    step, not from the part of it that is accepted.
+    long.
 
     Parameters
     ----------
@@ -161,9 +160,8 @@ class LBFGSMinimizer(Minimizer):
         point = evaluate(np.array(w0, dtype=np.float64))
         if curvature is None:
             curvature = LBFGSMemory.of_size(len(w0))
-            curvature.expect_from(point.gradient)
         del w0  # which frees its memory if the caller does not keep it
-        history, message, stopped = [point.value], "no iteration is allowed", False
+        history, message, stopped = [point.value], "the maximum number of iterations was reached", False
         while True:
             norm, reached = float(np.linalg.norm(point.steepest)), self._reached(objective, penalty, point)
             if len(history) > 1 and self.callback is not None:
@@ -184,7 +182,7 @@ class LBFGSMinimizer(Minimizer):
             if next_point is None:
                 message = "no step decreases the function"
                 break
-            point, message = next_point, "the maximum number of iterations was reached"
+            point = next_point
             history.append(point.value)
         return report(converged, message)._replace(stopped=stopped and not converged)
 
@@ -207,8 +205,8 @@ def line_search(attempt, point, curvature, penalty):
     step = 1.0 if len(curvature) else 1.0 / np.linalg.norm(direction)
     best, lowest = None, np.inf
     low, high = (0.0, slope), None  # the desired step is between low, which is too short, and high
-    too_long, in_a_row, sees_wall = None, 0, False
-    for n_tried in range(_MOST_STEPS):
+    too_long, in_a_row = None, 0
+    for _ in range(_MOST_STEPS):
         end = point.w - step * direction
         if np.array_equal(end, point.w):
             break
@@ -222,15 +220,11 @@ def line_search(attempt, point, curvature, penalty):
             best, lowest = new, change
         if decreases and abs(new_slope) <= -_C2 * slope:
             break
-        # the function is flat here and steep there: with the curvature from here alone, the next step would end
-        # there again; if it is steeper still, that curvature would leave no step at all
-        if n_tried == 0 and len(curvature) and _WALL[0] < new_slope / -slope <= _WALL[1]:
-            sees_wall = curvature.add(point, new)
         before, too_long = too_long, not decreases or new_slope > 0
         in_a_row = in_a_row + 1 if too_long == before else 0
         low, high = (low, (step, new_slope)) if too_long else ((step, new_slope), high)
         step = _between(low, high, too_long, in_a_row)
-    if best is not None and not sees_wall:
+    if best is not None:
         curvature.add(point, best)
     return best
 
@@ -257,13 +251,10 @@ def _between(low, high, too_long, in_a_row):
     return short + min(max(share, 0.1), 0.9) * (long - short)
 
 
-_POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights: docs/develop/design.md
-
-
 class RestrictedHessian(NamedTuple):
-    """The matrix R (I - F' M^-1 F) R, of a diagonal matrix R.   K weights, P pairs."""
+    """The matrix r (I - F' M^-1 F) r, of a number r.   K weights, P pairs."""
 
-    root: np.ndarray  # (K,)   R
+    root: float  # r
     factor: np.ndarray  # (2P, K)   F
     middle: np.ndarray  # (2P, 2P)   M
     inner: np.ndarray  # (2P, 2P)   M - F F'
@@ -363,8 +354,7 @@ class LBFGSMemory:
         self._steps: dict[int, Any] = {}  # by row, for rows that have been used
         self._changes: dict[int, Any] = {}
         self._products = np.empty(n_pairs)
-        self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with steps over scales, and earlier changes
-        self._scale = None  # (n_weights,) float32   of the inverse Hessian without steps, up to a factor; None: 1
+        self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with steps, and with earlier changes
         self.clear()
 
     @classmethod
@@ -379,17 +369,6 @@ class LBFGSMemory:
 
     def clear(self):
         self._rows, self._tabulated = [], set()  # rows of pairs, oldest first; those in the tables
-
-    def expect_from(self, gradient):
-        """Expect more curvature along weights with a large gradient, such as those of frequent features.
-
-        The scale of a weight is the gradient's size to the power of ``_POWER``, at least ``_FLOOR`` of the largest one.
-        """
-        self._tabulated = set()  # the tables depend on the scales
-        sizes = np.abs(gradient)
-        largest = sizes.max(initial=0.0)
-        if largest > 0:
-            self._scale = ((sizes / largest + _FLOOR) ** _POWER).astype(np.float32)
 
     def add(self, point, new) -> bool:
         """Add the step between two points if the function is convex along it; return whether it was added."""
@@ -415,15 +394,13 @@ class LBFGSMemory:
         self._rows = [row for row in self._rows if self._compute_product(row)]
 
     def solve(self, gradient):
-        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the scaled vector."""
+        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the vector."""
         result, factors, rows = gradient.copy(), {}, self._rows
         for row in reversed(rows):
             factors[row] = self._steps[row].dot(result) / self._products[row]
             self._changes[row].add_to(result, -factors[row])
         if rows:
-            result *= self._products[rows[-1]] / self._scaled_square(self._changes[rows[-1]])
-        if self._scale is not None:
-            result *= self._scale
+            result *= self._products[rows[-1]] / self._square(rows[-1])
         for row in rows:
             factor = factors[row] - self._changes[row].dot(result) / self._products[row]
             self._steps[row].add_to(result, factor)
@@ -433,26 +410,24 @@ class LBFGSMemory:
         """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
 
         It is the compact form of Byrd, Nocedal and Schnabel, 1994. The matrix before any step is scaled by the newest
-        change of the gradient of these weights alone, because that of others may be large although they do not move; by
-        the change of all weights if it does not change for these.
+        change of the gradient of these weights alone, because that of others may be large although they do not move. If
+        it does not change for these, the function is flat along them.
         """
         rows, (steps, changes) = self._rows, self._tables
         for i, row in enumerate(rows):
             if row not in self._tabulated:
                 step = np.zeros(self.n_weights)
                 self._steps[row].add_to(step, 1.0)
-                scaled = step if self._scale is None else step / self._scale
                 for other in rows[: i + 1]:
-                    steps[[row, other], [other, row]] = self._steps[other].dot(scaled)
+                    steps[[row, other], [other, row]] = self._steps[other].dot(step)
                     changes[row, other] = self._changes[other].dot(step)
                 self._tabulated.add(row)
         rows = rows[-most_pairs:]
         n_rows = len(rows)
-        scale = np.ones(len(chosen)) if self._scale is None else self._scale[chosen].astype(np.float64)
         newest = self._changes[rows[-1]][chosen]
-        square, of_all = float(newest @ (scale * newest)), self._scaled_square(self._changes[rows[-1]])
-        bottom = (square if square > 1e-12 * of_all else of_all) / self._products[rows[-1]]
-        root = np.sqrt(bottom / scale)
+        square, of_all = float(newest @ newest), self._square(rows[-1])
+        bottom = max(square, _FLATTEST * of_all) / self._products[rows[-1]]
+        root = float(np.sqrt(bottom))
         factor = np.empty((2 * n_rows, len(chosen)))
         for i, row in enumerate(rows):
             np.multiply(self._steps[row][chosen], root, out=factor[i])
@@ -461,15 +436,9 @@ class LBFGSMemory:
         middle = np.block([[bottom * steps[np.ix_(rows, rows)], low], [low.T, -np.diag(self._products[rows])]])
         return RestrictedHessian(root, factor, middle, middle - factor @ factor.T)
 
-    def _scaled_square(self, change):
-        """Return the sum of the squares of a change, each times the scale of its weight."""
-        if self._scale is None:
-            return change.times(change)
-        total = 0.0
-        for block in self._blocks:
-            part = change[block]
-            total += float(part @ (self._scale[block] * part))
-        return total
+    def _square(self, row):
+        """Return the sum of the squares of a change."""
+        return self._changes[row].times(self._changes[row])
 
     def _compute_product(self, row):
         """Compute the product of a step and a change, and return whether the function is convex along the step."""

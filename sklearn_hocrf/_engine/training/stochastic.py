@@ -3,7 +3,8 @@
 The cost of a step depends on the number of weights that its sequences touch, not on the number of all weights. The
 objective is a sum over sequences. A minibatch has ``weights``, the indices of the weights on which its value depends,
 and ``value_gradient(w)``, which returns derivatives with respect to only these weights. The penalty on the other
-weights is applied in closed form when they are next touched.
+weights is applied in closed form when they are next touched. When epochs of steps hardly lower the function, L-BFGS
+takes over.
 """
 
 from __future__ import annotations
@@ -18,21 +19,14 @@ from sklearn.utils import check_random_state
 
 from ..._data.checks import check, is_integer, is_number
 from ..kernels.descent import SMALLEST_ROOT, Course
-from .lbfgs import LBFGSMemory, LBFGSMinimizer
-from .solvers import STOPPED, Minimizer, Progress, Solver, SolverReport, gap_above_minimum, point_of, reached_tolerance
+from .lbfgs import LBFGSMinimizer
+from .solvers import STOPPED, Minimizer, Progress, Solver, SolverReport, point_of
 
 _SAMPLE = 1000  # sequences on which step sizes are tried
-_FIRST_TRIED = 0.1
+_FIRST_TRIED = 0.4  # within a factor of 2 of the best step size on chunks, addresses and handwriting
 _MOST_TRIED = 100
-_EPOCHS_OF_SIZE, _MOST_GROWTH = 4, 4  # minibatches double after so many epochs, up to so many times their size,
-_LEAST_STEPS = 250  # if so many remain
-_FAR = 0.05  # distance from the minimum, relative to the value, above which there is a warning
-_PROBE = 100  # most iterations to determine it if the bound does not; for chunking, that is 0.01 to 0.3 at 0.003
+_LEAST_FALL = 0.05  # of the function, relative to its value, in an epoch after which there is another one
 _REMEDY = "give a smaller step_size, or rescale numeric features, sample weights or the penalty"
-_REMEDY_OF_FLAT = (
-    "Use solver='lbfgs' (warm_start=True continues), a smaller batch_size or a larger n_iter_no_change of SGD, or "
-    "rescale numeric features or sample weights"
-)
 _OF_WEIGHTS = ("w", "sums", "squares")
 
 
@@ -67,7 +61,11 @@ class TrainingState:
 
 
 class SGD(Solver):
-    """Stochastic gradient descent: many cheap steps, each on a few sequences [1]_.
+    """Stochastic gradient descent: many cheap steps, each on a few sequences; L-BFGS follows.
+
+    The first passes over the data lower the objective most, and later ones less and less. After an epoch that lowers
+    it by less than 5 %, :class:`LBFGS` therefore trains further, with gradients of all sequences [4]_. Calls of
+    ``partial_fit`` and training with validation sequences consist of epochs alone.
 
     Each weight has a step size of its own [2]_: step_size / sqrt(G), where G is the sum of its squared gradients g so
     far. There may be L2 and L1 penalties [3]_, or none. With a penalty, the weights of step t minimise
@@ -82,16 +80,17 @@ class SGD(Solver):
     Parameters
     ----------
     callback : callable or None, default=None
-        As in :class:`LBFGS`, after each epoch; ``gradient_norm`` is nan and ``gap`` is inf.
-    batch_size : int, default=8
+        As in :class:`LBFGS`, after each epoch, with a ``gradient_norm`` of nan and a ``gap`` of inf, and after each
+        iteration.
+    batch_size : int, default=16
         Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
-        the same data. ``fit`` doubles it after four and after eight epochs, as long as an epoch has at least 250 steps.
+        the same data.
     step_size : float or None, default=None
         The step size above. None selects the best one for one pass over a sample of up to 1000 sequences.
     validation_fraction : float, default=0.0
         Fraction of the sequences to hold out. The result is the weights after the epoch that is best on them.
     n_iter_no_change : int, default=5
-        Number of epochs without progress after which training stops; see Notes.
+        Only with validation sequences: number of epochs without progress after which training stops; see Notes.
     n_sequences : float or None, default=None
         Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
         seen so far, including the current call.
@@ -107,19 +106,15 @@ class SGD(Solver):
 
     Notes
     -----
-    ``max_iter`` of the estimator counts epochs, which are passes over the training sequences. Its ``random_state``
-    determines the order of the sequences, the sample, and the validation sequences.
+    ``max_iter`` of the estimator counts epochs, which are passes over the training sequences, and iterations of L-BFGS.
+    Its ``random_state`` determines the order of the sequences, the sample, and the validation sequences.
 
-    Training stops after ``n_iter_no_change`` consecutive epochs in which the monitored function did not decrease by
-    more than ``10 * tol**2`` times its lowest value, about 0.01 % by default. This function is the objective plus the
-    penalty, or the objective of the validation sequences. That does not bound the distance from the minimum as with
-    :class:`LBFGS`: there is only a warning, unless validation stops training, if the minimum may be lower by more than
-    5 % of the function.
+    Training stops as with :class:`LBFGS`. With validation sequences, it stops after ``n_iter_no_change`` consecutive
+    epochs in which their objective did not decrease by more than ``10 * tol**2`` times its lowest value, about 0.01 %
+    by default.
 
     The history contains the exact objective plus penalty after each epoch, which costs a forward pass. The number of
-    passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by the gradient
-    at the end, which bounds the distance from the optimum. If training stops with a bound of more than 5 %, up to a
-    hundred iterations of L-BFGS estimate the distance. They do not change the weights.
+    passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by L-BFGS.
 
     References
     ----------
@@ -128,6 +123,8 @@ class SGD(Solver):
        JMLR 12, 2011.
     .. [3] McMahan, "Follow-the-regularized-leader and mirror descent: equivalence theorems and L1 regularization",
        AISTATS 2011.
+    .. [4] Friedlander and Schmidt, "Hybrid deterministic-stochastic methods for data fitting", SIAM Journal on
+       Scientific Computing 34, 2012.
 
     Examples
     --------
@@ -146,7 +143,7 @@ class SGD(Solver):
         self,
         *,
         callback: Callable[[Progress], Any] | None = None,
-        batch_size: int = 8,
+        batch_size: int = 16,
         step_size: float | None = None,
         validation_fraction: float = 0.0,
         n_iter_no_change: int = 5,
@@ -170,7 +167,7 @@ class SGD(Solver):
 
 @dataclass
 class SGDMinimizer(Minimizer):
-    """Minimisation by stochastic gradient descent."""
+    """Minimisation by stochastic gradient descent, then L-BFGS."""
 
     settings: SGD = field(default_factory=SGD)
 
@@ -185,21 +182,24 @@ class SGDMinimizer(Minimizer):
         rng = check_random_state(self.random_state)
         train, held_out = self._split(objective, rng)
         n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
-        history = [point_of(train, penalty, w0).value]
-        watch = _Watch(10 * self.tol**2, np.array(w0, dtype=np.float64), history[0] if held_out is None else np.inf)
+        start, history = np.array(w0, dtype=np.float64), [point_of(train, penalty, w0).value]
+        if held_out is None:
+            watch, patience = _Watch(_LEAST_FALL, start, history[0]), 1
+        else:
+            watch, patience = _Watch(10 * self.tol**2, start, np.inf), self.settings.n_iter_no_change
         state, n_visited = self._start(train, penalty, w0, n_train, rng)
         n_visited += n_train
-        message, stopped = "no epoch is allowed", False
+        stopped = False
 
-        def report():  # without the final gradient, which takes a pass
+        def report():  # without the gradient, which takes a pass
             n_passes, n_epochs = n_visited / objective.n_sequences, len(history) - 1
             return SolverReport(watch.best, n_epochs, np.array(history), np.nan, np.inf, False, STOPPED, n_passes)
 
         def chosen(report):
             return report if held_out is None else watch.of_best_epoch(report)
 
-        while not stopped and len(history) <= self.max_iter and watch.n_since < self.settings.n_iter_no_change:
-            w, value = self._checked_epoch(train, penalty, state, n_train, n_before=len(history) - 1)
+        while not stopped and len(history) <= self.max_iter and watch.n_since < patience:
+            w, value = self._checked_epoch(train, penalty, state, n_train)
             n_visited += 2 * n_train + n_held_out
             if held_out is None:
                 watch.sees(w, value)
@@ -208,51 +208,42 @@ class SGDMinimizer(Minimizer):
             history.append(watch.lowest if held_out is None else value)
             progress = Progress(len(history) - 1, history[-1], np.nan, np.inf, lambda: chosen(report()))
             stopped = self._is_stopped(progress)
-            message = STOPPED if stopped else "the maximum number of epochs was reached"
-        _, value, _, gradient = point_of(train, penalty, watch.best)
-        n_visited += n_train
-        norm, gap = float(np.linalg.norm(gradient)), gap_above_minimum(train, penalty, gradient)
-        result = report()._replace(gradient_norm=norm, gap=gap, message=message)
-        if watch.n_since >= self.settings.n_iter_no_change:
-            result = result._replace(converged=True, message="converged")
-            if not (gap <= _FAR * value or reached_tolerance(train, penalty, watch.best, value, gradient) <= self.tol):
-                result = self._judge(result, train, penalty, watch.n_best)
-        return chosen(result._replace(stopped=stopped and not result.converged))
+        n_visited += n_train  # the gradient
+        n_left = 0 if stopped or held_out is not None else self.max_iter - len(history) + 1
+        result = self._continue(train, penalty, report(), n_left)
+        if stopped:
+            result = result._replace(converged=False, message=STOPPED, stopped=True)
+        elif held_out is not None:
+            result = _judge(result, watch, patience)
+        return chosen(result)
 
-    def _judge(self, report, objective, penalty, n_best) -> SolverReport:
-        """Return the report of training without further progress after an epoch, including whether it converged.
+    def _continue(self, objective, penalty, begun, n_iter) -> SolverReport:
+        """Return a report with the gradient, after so many iterations of L-BFGS at most."""
 
-        Training may also stop far from the minimum, if steps are too long, or too short for some weights.
-        """
-        if n_best > 0 and self.settings.validation_fraction > 0:  # early stopping, regardless of the minimum
-            return report
-        value = report.history[n_best]
-        gain, bound, n_passes = _look_for_more(objective, penalty, report.w, value)
-        report = report._replace(converged=gain + bound <= _FAR * abs(value), n_passes=report.n_passes + n_passes)
-        if report.gap < np.inf:
-            report = report._replace(gap=min(report.gap, gain + bound))
-        if report.converged:
-            return report
-        if n_best == 0:
-            return report._replace(message="no epoch decreased the function", remedy=_REMEDY.capitalize())
-        message = f"the function hardly decreases any more, but can decrease by {gain / abs(value):.1%} or more"
-        return report._replace(message=message, remedy=_REMEDY_OF_FLAT)
+        def joined(report):
+            return report._replace(
+                n_iter=begun.n_iter + report.n_iter,
+                history=np.append(begun.history, report.history[1:]),
+                n_passes=begun.n_passes + report.n_passes - 1,  # the first one is counted
+            )
 
-    def _checked_epoch(self, objective, penalty, state, n_sequences, share=1.0, n_before=0):
-        """Train for one epoch, after ``n_before`` others, and return the weights and their value.
+        def tell(progress):
+            n_done = begun.n_iter + progress.n_iter
+            return self._is_stopped(progress._replace(n_iter=n_done, report=lambda: joined(progress.report())))
 
-        Late epochs gain as much from fewer, longer steps, which take less time, as long as there are many.
+        return joined(LBFGSMinimizer(self.tol, n_iter, tell).solve(objective, penalty, begun.w))
+
+    def _checked_epoch(self, objective, penalty, state, n_sequences, share=1.0):
+        """Train for one epoch, and return the weights and their value.
 
         Raises
         ------
         ValueError
             If numbers overflow.
         """
-        most = objective.n_sequences // (_LEAST_STEPS * self.settings.batch_size)
-        batch_size = self.settings.batch_size * max(1, min(2 ** (n_before // _EPOCHS_OF_SIZE), _MOST_GROWTH, most))
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                _run_epoch(objective, batch_size, penalty, state, n_sequences)
+                _run_epoch(objective, self.settings.batch_size, penalty, state, n_sequences)
                 return state.w.copy(), _total(objective, penalty, state.w, share)
         except ValueError as error:
             if _REMEDY in str(error):
@@ -404,6 +395,16 @@ class _Watch:
         )
 
 
+def _judge(result, watch, patience) -> SolverReport:
+    """Return the report of validated training, including whether it converged, regardless of the minimum."""
+    if watch.n_since < patience:
+        return result._replace(converged=False, message="the maximum number of epochs was reached")
+    if watch.n_best == 0:
+        message = "no epoch decreased the function"
+        return result._replace(converged=False, message=message, remedy=_REMEDY.capitalize())
+    return result._replace(converged=True, message="converged")
+
+
 def _best_by_factors(function) -> tuple[float, int]:
     """Return the argument of the lowest value, of powers of 2 times a first one, and the number of arguments tried."""
     best, lowest = _FIRST_TRIED, function(_FIRST_TRIED)
@@ -428,26 +429,6 @@ def _total(objective, penalty, w, share=1.0):
             f"the minimised function is {value:g}, which floating point numbers cannot represent: {_REMEDY}"
         )
     return value
-
-
-def _look_for_more(objective, penalty, w, value) -> tuple[float, float, float]:
-    """Return the gain of L-BFGS from here, a bound on the remaining gain, and the number of passes over the data.
-
-    It ends as soon as one of them determines whether the minimum is far. If a function has no bound, the curvature seen
-    so far gives an estimate.
-    """
-    most = _FAR * abs(value)
-
-    def is_decided(progress):
-        return value - progress.value > most or value - progress.value + progress.gap <= most
-
-    curvature = LBFGSMemory.of_size(len(w))
-    probe = LBFGSMinimizer(0.0, _PROBE, is_decided).solve(objective, penalty, w, curvature)
-    bound, n_passes = probe.gap, probe.n_passes
-    if bound == np.inf:
-        gradient = point_of(objective, penalty, probe.w).steepest
-        bound, n_passes = 0.5 * float(gradient @ curvature.solve(gradient)), n_passes + 1
-    return value - probe.history[-1], bound, n_passes
 
 
 def _is_positive(value):

@@ -16,7 +16,7 @@ from sklearn_hocrf.training import LBFGS, SGD
     ("text", "thing"),
     [
         ("LBFGS()", LBFGS(callback=None)),
-        ("SGD(step_size=0.001)", SGD(step_size=np.float64(1e-3), batch_size=np.int64(8))),
+        ("SGD(step_size=0.001)", SGD(step_size=np.float64(1e-3), batch_size=np.int64(16))),
         ("LBFGS(callback=print)", LBFGS(callback=print)),
         ("SGD(callback=print, batch_size=4)", SGD(batch_size=4, callback=print)),
         (

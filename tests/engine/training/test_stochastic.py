@@ -1,6 +1,5 @@
 """Stochastic training: minibatches and what they touch, proximal steps, SGD, and the estimators."""
 
-import re
 import time
 import warnings
 from copy import deepcopy
@@ -393,36 +392,35 @@ def test_steps_one_by_one(strength):
             m += minibatch.n_sequences
             share = m / n
             w = minimiser(np.sum(gradients, axis=0), np.array(pulls), centres, share * PRECISION, share * strength)
-    penalty = Penalty(PRECISION, strength) if strength else Penalty(PRECISION)
-    solver = sgd(tol=0, max_iter=3, batch_size=batch_size, step_size=step_size)
-    report = solver.solve(objective, penalty, start)
-    np.testing.assert_allclose(report.w, w, rtol=1e-9, atol=1e-11)
+    state = _first_state(start.copy(), step_size, None)
+    for _ in range(3):
+        _run_epoch(objective, batch_size, Penalty(PRECISION, strength), state, n)
+    np.testing.assert_allclose(state.w, w, rtol=1e-9, atol=1e-11)
     if strength:
-        assert 0 < np.count_nonzero(report.w == 0) < 25
-        np.testing.assert_array_equal(report.w == 0, w == 0)
+        assert 0 < np.count_nonzero(state.w == 0) < 25
+        np.testing.assert_array_equal(state.w == 0, w == 0)
 
 
 def test_the_minimum_is_reached():
     objective, penalty = rows(60), Penalty(0.5)
     best = LBFGSMinimizer(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = sgd(max_iter=30, n_iter_no_change=99, random_state=0, batch_size=4).solve(objective, penalty, np.zeros(25))
-    assert best.history[-1] <= report.history[-1] < 1.002 * best.history[-1]
+    report = sgd(tol=1e-3, random_state=0, batch_size=4).solve(objective, penalty, np.zeros(25))
+    assert report.converged
+    assert best.history[-1] <= report.history[-1] <= best.history[-1] * (1 + 1e-6)
     assert report.history[-1] == pytest.approx(objective.value(report.w) + penalty.value(report.w), rel=1e-12)
     assert report.history[0] == pytest.approx(60 * np.log(2))
     assert report.history[-1] - best.history[-1] <= report.gap
     norm = np.linalg.norm(objective.value_gradient(report.w)[1] + 0.5 * report.w)
     assert report.gradient_norm == pytest.approx(norm)
-    assert (report.n_iter, len(report.history)) == (30, 31)
-    assert not report.converged
 
 
 def test_steps_make_weights_zero_where_the_optimum_has_zeros():
     objective, penalty = rows(100), Penalty(0.1, 2.0)
     best = LBFGSMinimizer(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = sgd(max_iter=40, n_iter_no_change=99, random_state=0).solve(objective, penalty, np.zeros(25))
+    report = sgd(tol=1e-6, random_state=0).solve(objective, penalty, np.zeros(25))
     assert 3 < np.count_nonzero(best.w == 0) < 22
-    assert np.mean((best.w == 0) == (report.w == 0)) > 0.9
-    assert report.history[-1] == pytest.approx(best.history[-1], rel=1e-3)
+    np.testing.assert_array_equal(best.w == 0, report.w == 0)
+    assert report.history[-1] == pytest.approx(best.history[-1], rel=1e-9)
     gradient = objective.value_gradient(report.w)[1] + 0.1 * report.w
     assert report.gradient_norm == pytest.approx(np.linalg.norm(shortest_subgradient(report.w, gradient, 2.0)))
 
@@ -431,29 +429,25 @@ def test_the_end_is_never_worse_than_the_start():
     """Far too long steps: the weights go to and fro."""
     objective, penalty, start = rows(), Penalty(0.5), np.full(25, 1e-9)
     objective.signed = 1e6 * objective.signed
-    report = sgd(step_size=1e6, random_state=0).solve(objective, penalty, start)
-    value = objective.value(report.w) + penalty.value(report.w)
-    assert not report.converged
-    assert report.message == "no epoch decreased the function"
-    assert "step_size" in report.remedy
+    report = sgd(step_size=1e6, max_iter=1).solve(objective, penalty, start)
     np.testing.assert_array_equal(report.w, start)
-    np.testing.assert_array_equal(report.history, np.full(6, report.history[0]))
-    assert report.history[0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_array_equal(report.history, np.full(2, report.history[0]))
+    assert report.history[0] == pytest.approx(objective.value(start) + penalty.value(start), rel=1e-12)
+    assert (report.n_iter, report.converged) == (1, False)
     held_out = sgd(step_size=1e6, random_state=0, validation_fraction=0.3).solve(objective, penalty, start)
     np.testing.assert_array_equal(held_out.w, start)
     assert (held_out.n_iter, held_out.converged) == (0, False)
+    assert held_out.message.startswith("no epoch decreased the function")
+    assert "step_size" in held_out.remedy
 
 
-def test_it_says_when_it_ends_far_from_the_minimum():
+def test_lbfgs_finds_what_steps_cannot():
     objective = rows()
     objective.signed = objective.signed @ sparse.diags_array(np.where(np.arange(25) % 2, 1e4, 1.0))
     best = LBFGSMinimizer(tol=1e-8, max_iter=5000).solve(objective, Penalty(0.5), np.zeros(25)).history[-1]
-    report = sgd(tol=3e-2, random_state=0).solve(objective, Penalty(0.5), np.zeros(25))
-    assert report.n_iter < 100
-    assert not report.converged
-    pattern = r"the function hardly decreases any more, but can decrease by (\d+\.\d)% or more"
-    assert 5 <= float(re.fullmatch(pattern, report.message)[1]) <= 100 * (1 - best / report.history[-1]) + 0.05
-    assert 1.05 * best < report.history[-1] <= best + report.gap
+    report = sgd(random_state=0, max_iter=5000).solve(objective, Penalty(0.5), np.zeros(25))
+    assert report.converged
+    assert best <= report.history[-1] <= (1 + 1e-5) * best
 
 
 SOME, OTHERS = ["plain", "segments"], ["sample weights", "l1", "weak penalty"]
@@ -461,9 +455,9 @@ SOME, OTHERS = ["plain", "segments"], ["sample weights", "l1", "weak penalty"]
 
 @pytest.mark.parametrize("kind", [*SOME, *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS)])
 @pytest.mark.slow
-def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
+def test_ends_are_near_the_optimum_or_warn(kind):
     """Three sequences of three tokens, each with features of a scale of its own."""
-    n_far = 0
+    n_near = 0
     for seed in 0, 1, 11, 46, 53, 70:
         rng = np.random.default_rng(seed)
         X = [rng.normal(size=(3, 2)).round(2) * rng.choice([1e3, 1e-3, 1.0]) for _ in range(3)]
@@ -476,12 +470,10 @@ def test_ends_more_than_a_twentieth_above_the_optimum_warn(kind):
             end = clone(crf).set_params(solver="sgd").fit(X, y, sample_weight=weight)
         value = end.objective_history_[-1]
         assert value <= best + end.optimality_gap_
-        if value > 1.06 * best:
-            assert [warning.category for warning in caught] == [ConvergenceWarning]
-            n_far += 1
-        elif value < 1.03 * best and end.n_iter_ < crf.max_iter:
-            assert not caught
-    assert n_far > 1
+        if not caught:
+            assert value <= (1.01 if kind == "l1" else 1.00001) * best
+            n_near += 1
+    assert n_near > 4
 
 
 def test_an_optimal_start_has_converged():
@@ -511,7 +503,7 @@ def test_same_seed_same_weights():
 
 def test_calibrated_step_is_the_best_of_its_neighbours():
     objective, penalty = rows(300), Penalty(0.5)
-    started = sgd()._start(objective, penalty, np.zeros(25), 300, np.random.RandomState(0))
+    started = sgd(batch_size=8)._start(objective, penalty, np.zeros(25), 300, np.random.RandomState(0))
     state, n_visited = started
 
     def after_one_pass(step):
@@ -535,20 +527,41 @@ def test_calibration_takes_a_sample_and_finds_small_steps():
     assert n_visited % 2000 == 0
 
 
-def test_they_stop_when_the_objective_no_longer_falls():
-    calls = []
-    report = sgd(tol=1e-3, max_iter=500, random_state=0, n_iter_no_change=4, callback=calls.append).solve(
-        rows(200), Penalty(0.5), np.zeros(25)
-    )
+def test_iterations_follow_epochs_that_hardly_lower_the_objective():
+    calls, objective, n_evaluations = [], rows(200), 0
+    value_gradient = objective.value_gradient
+
+    def counted(w):
+        nonlocal n_evaluations
+        n_evaluations += 1
+        return value_gradient(w)
+
+    objective.value_gradient = counted
+    report = sgd(random_state=0, step_size=0.1, callback=calls.append).solve(objective, Penalty(0.5), np.zeros(25))
     history = report.history
     assert report.converged
-    assert calls[-1].value == rows(200).value(report.w) + Penalty(0.5).value(report.w)
-    assert 5 <= report.n_iter < 200
-    lowest = np.minimum.accumulate(history)
-    fell = history[1:] < lowest[:-1] - 1e-3 * lowest[:-1]
-    assert not fell[-4:].any()
     assert [p.n_iter for p in calls] == list(range(1, report.n_iter + 1))
     np.testing.assert_array_equal([p.value for p in calls], history[1:])
+    is_epoch = np.isnan([p.gradient_norm for p in calls])
+    n_epochs = np.count_nonzero(is_epoch)
+    assert 1 < n_epochs < report.n_iter
+    assert is_epoch[:n_epochs].all()
+    fell = history[1:] < history[:-1] - 0.05 * history[:-1]
+    assert fell[: n_epochs - 1].all()
+    assert not fell[n_epochs - 1]
+    assert report.n_passes == n_evaluations + 2 * n_epochs
+    for n_iter, progress in enumerate(calls, 1):
+        now = progress.report()
+        assert now.n_iter == len(now.history) - 1 >= n_iter  # an epoch's is that of all epochs so far
+
+
+@pytest.mark.parametrize("n_iter", [1, 4])
+def test_a_callback_stops_epochs_and_iterations(n_iter):
+    stops = sgd(random_state=0, step_size=0.1, callback=lambda progress: progress.n_iter == n_iter)
+    report = stops.solve(rows(200), Penalty(0.5), np.zeros(25))
+    whole = sgd(random_state=0, step_size=0.1).solve(rows(200), Penalty(0.5), np.zeros(25))
+    assert (report.n_iter, report.stopped, report.converged) == (n_iter, True, False)
+    np.testing.assert_array_equal(report.history, whole.history[: n_iter + 1])
 
 
 def test_validation_sequences_choose_the_epoch():
@@ -570,28 +583,13 @@ def test_validation_sequences_choose_the_epoch():
     assert train.value(longer.w) < train.value(report.w)
 
 
-def test_late_minibatches_are_larger_where_many_remain():
-    sizes = []
-
-    class Noted(LogisticLoss):
-        def minibatches(self, batch_size, rng, course=None):
-            sizes.append(batch_size)
-            return super().minibatches(batch_size, rng)
-
-    objective = Noted(np.empty((0, 1)), np.empty(0))
-    objective.signed, objective.n_sequences = rows(500).signed, 500
-    for batch_size in 1, 8:
-        sgd(tol=0, max_iter=9, batch_size=batch_size, step_size=0.1).solve(objective, Penalty(0.5), np.zeros(25))
-    assert sizes == [1] * 4 + [2] * 5 + [8] * 9
-
-
 def test_passes_are_counted():
     objective, penalty = rows(200), Penalty(0.5)
-    report = sgd(tol=0, max_iter=4, step_size=0.1).solve(objective, penalty, np.zeros(25))
-    assert report.n_passes == 1 + 4 * 2 + 1  # start, epochs and values after them, last gradient
+    report = sgd(max_iter=1, step_size=0.1).solve(objective, penalty, np.zeros(25))
+    assert report.n_passes == 1 + 2 + 1  # start, epoch and value after it, last gradient
     report = sgd(tol=0, max_iter=4, step_size=0.1, validation_fraction=0.2).solve(objective, penalty, np.zeros(25))
     assert report.n_passes == pytest.approx(0.8 + 4 * 1.8 + 0.8)
-    assert sgd(tol=0, max_iter=4).solve(objective, penalty, np.zeros(25)).n_passes >= 10 + 6
+    assert sgd(max_iter=1).solve(objective, penalty, np.zeros(25)).n_passes >= 4 + 3 * 2
     assert sgd(max_iter=0, step_size=1.0).solve(objective, penalty, np.ones(25)).w.tolist() == [1.0] * 25
 
 
@@ -620,10 +618,9 @@ ESTIMATORS = [HighOrderCRF(max_order=2), HighOrderSemiCRF(max_order=2)]
 @pytest.mark.parametrize("crf", ESTIMATORS, ids=lambda crf: type(crf).__name__)
 def test_estimators_come_close_to_the_optimum(crf, words):
     X, y = words
-    best = clone(crf).fit(X, y).objective_history_[-1]
-    crf = quietly(clone(crf).set_params(solver=SGD(), tol=0, random_state=0, max_iter=100), X, y)
-    assert best <= crf.objective_history_[-1] < 1.01 * best
-    assert crf.n_iter_ <= 100
+    best = clone(crf).set_params(tol=1e-5).fit(X, y).objective_history_[-1]
+    crf = quietly(clone(crf).set_params(solver=SGD(), random_state=0), X, y)
+    assert best <= crf.objective_history_[-1] < (1 + 2 * crf.tol**2) * best
     assert crf.n_passes_ > crf.n_iter_
 
 
