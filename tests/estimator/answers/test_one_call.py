@@ -172,6 +172,13 @@ def test_ties_are_left_to_the_batch():
     assert all(model._state.tables.one.predict([x]) is None for x in X if x)
 
 
+def test_a_model_whose_tables_are_not_kept_is_left_to_the_batch(monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf._estimator.answers.fitted.MOST_KEPT", 0)
+    model, X = drawn("order 3", 1)
+    assert model.predict(X[-1:]) == [model.predict([X[-1], []])[0]]
+    assert model._state.tables.one.search is None
+
+
 @pytest.mark.parametrize("most", [1, 2])
 def test_a_search_that_keeps_too_many_states_gives_up(most):
     model, X = drawn("order 3", 1)
