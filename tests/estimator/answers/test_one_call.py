@@ -266,6 +266,10 @@ def test_a_batch_of_one_sequence():
     assert pipe[-1]._state.tables.one.predict(pipe[0].transform(words[:1])) == [["A", "B", "A"]]
     with pytest.raises(ValueError, match="feature"):
         pipe[-1].predict(SequenceFeatureExtractor().fit([["z"]]).transform([["z"]]))
+    other = SequenceFeatureExtractor().fit([["x", "y", "z"], ["y"]])  # as many, with other names
+    assert other.n_features_out_ == pipe[0].n_features_out_
+    with pytest.raises(ValueError, match="feature 0 is"):
+        pipe[-1].predict(other.transform([["x"]]))
     assert pipe[-1].predict(SequenceFeatureExtractor().fit_transform(words)[:1]) == [["A", "B", "A"]]
 
 
