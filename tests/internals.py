@@ -136,7 +136,7 @@ from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
 from sklearn_hocrf.inspection._weights import template_of
 from sklearn_hocrf.model_selection import _order_search, _penalty_search
 from sklearn_hocrf.model_selection._groups import WeightGroups, make_fold, split_data, training_data, used_parts
-from sklearn_hocrf.model_selection._order_search import Step, best_index, has_risen_enough, settle
+from sklearn_hocrf.model_selection._order_search import Step, _refuse_infinite, best_index, has_risen_enough, settle
 
 
 def observed_patterns(

@@ -15,6 +15,7 @@ from internals import (
     WeightGroups,
     _order_search,
     _penalty_search,
+    _refuse_infinite,
     best_index,
     has_risen_enough,
     make_fold,
@@ -293,6 +294,13 @@ def test_steps_are_evaluated_until_the_best_one_is_known(scores, precise, asked,
     assert (seen, best_index(steps)) == (asked, best)
     assert [one.folds[0].n_passes for one in steps] == [10 + 3 * (n in asked) for n in range(len(steps))]
     assert steps[best].score == precise[best]
+
+
+def test_the_fold_whose_score_is_not_finite_is_named():
+    good, bad = (FoldStep(score, np.zeros(1), 0.5, 1, 0.25, True) for score in (-1.0, -np.inf))
+    for number, answers in enumerate(([bad, good], [good, bad])):
+        with pytest.raises(ValueError, match=f"split {number} at sigma_reg"):
+            _refuse_infinite(answers, Step(1, {}, answers))
 
 
 def test_lower_orders_win_within_a_standard_error():

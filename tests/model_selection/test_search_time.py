@@ -49,6 +49,7 @@ def test_all_orders_have_a_first_step_and_equal_shares(clock, learn_l1):
     assert orders_of_steps(clock) == [1, 2, 3, 1, 1, 2, 2, 3, 3, 3]
     assert fitted.cv_results_["max_order"].tolist() == [1] * 3 + [2] * 3 + [3] * 4
     assert clock[0] == [100.0]
+    assert (fitted.cv_results_["seconds"] == STEP).all()
     of_first = [0, 3, 6]
     for column in ("sigma_features_0", "sigma_patterns_1", *(["l1_features_0"] if learn_l1 else [])):
         at_first = fitted.cv_results_[column][of_first]

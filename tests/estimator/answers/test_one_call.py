@@ -172,6 +172,13 @@ def test_ties_are_left_to_the_batch():
     assert all(model._state.tables.one.predict([x]) is None for x in X if x)
 
 
+def test_a_model_whose_tables_are_not_kept_is_left_to_the_batch(monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf._estimator.answers.fitted.MOST_KEPT", 0)
+    model, X = drawn("order 3", 1)
+    assert model.predict(X[-1:]) == [model.predict([X[-1], []])[0]]
+    assert model._state.tables.one.search is None
+
+
 @pytest.mark.parametrize("most", [1, 2])
 def test_a_search_that_keeps_too_many_states_gives_up(most):
     model, X = drawn("order 3", 1)
@@ -259,6 +266,10 @@ def test_a_batch_of_one_sequence():
     assert pipe[-1]._state.tables.one.predict(pipe[0].transform(words[:1])) == [["A", "B", "A"]]
     with pytest.raises(ValueError, match="feature"):
         pipe[-1].predict(SequenceFeatureExtractor().fit([["z"]]).transform([["z"]]))
+    other = SequenceFeatureExtractor().fit([["x", "y", "z"], ["y"]])  # as many, with other names
+    assert other.n_features_out_ == pipe[0].n_features_out_
+    with pytest.raises(ValueError, match="feature 0 is"):
+        pipe[-1].predict(other.transform([["x"]]))
     assert pipe[-1].predict(SequenceFeatureExtractor().fit_transform(words)[:1]) == [["A", "B", "A"]]
 
 
