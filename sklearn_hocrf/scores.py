@@ -219,7 +219,7 @@ class ScoredPosterior:
 
     def _ask(self, known: Sized | None) -> Query:
         """Return the query, given known labels."""
-        return self._query if known is None else self._query.given(self._known(known, "known").mask)
+        return self._query if known is None else self._query.with_evidence(self._known(known, "known").mask)
 
     def _known(self, labels: Any, what: str) -> Known:
         """Return what labels, called ``what`` in messages, say."""
@@ -488,7 +488,7 @@ def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, con
     batch = SequenceBatch(offsets, *nothing, None, len(labels), dense=dense)
     support = None if mask.allowed.all() else mask
     targets = TokenTargets(np.empty(0, np.int32), labels, not isinstance(given_labels, np.ndarray))
-    return _Scored(Query(ChainModel(layout, vector).given(batch, support, n_jobs), targets), bias_id, is_forbidden)
+    return _Scored(Query(ChainModel(layout, vector).posterior(batch, support, n_jobs), targets), bias_id, is_forbidden)
 
 
 @lru_cache(maxsize=8)  # training asks again with other weights of the same patterns

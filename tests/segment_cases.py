@@ -437,7 +437,7 @@ def build_segment_layout(
 
     The other parameters are those of SegmentLimits, LayoutFrame and SegmentLayoutBuilder.
     """
-    frame = LayoutFrame.of(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
+    frame = LayoutFrame.from_patterns(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
     limits = SegmentLimits(longest, repeats, shortest)
     builder = SegmentLayoutBuilder(limits, frame, PairRule(**rule), fit_intercept)
     return builder.build(builder.count(batch, segments, sequence_weight))

@@ -198,7 +198,7 @@ class LabelSets(NamedTuple):
     codes: np.ndarray  # (M,) int32   ascending in each unit
 
     @classmethod
-    def of(cls, allowed: np.ndarray, ids: np.ndarray) -> Self | None:
+    def from_mask(cls, allowed: np.ndarray, ids: np.ndarray) -> Self | None:
         """Return the sets of units that count, or None if they are single labels.
 
         Parameters

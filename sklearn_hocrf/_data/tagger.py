@@ -497,7 +497,7 @@ class _Segments:
         same = np.array([[one == other for other in self.names] for one in self.names])
         self.goes_on = same & np.isin(kind, (0, 1))[:, None] & np.isin(kind, (1, 3))
 
-    def of(self, codes):
+    def cut(self, codes):
         """Return start, stop and label of the segments of a sequence."""
         begins = [t for t, code in enumerate(codes) if not t or not self.goes_on[codes[t - 1], code]]
         bounds = pairwise([*begins, len(codes)])
@@ -1414,7 +1414,7 @@ class Tagger:
         if threshold is not None:
             likely = self._segments.likely(read.chain(), threshold) if len(read) else {}
             return self._segments.table(likely, likely.values())
-        segments = self._segments.of(read.codes)
+        segments = self._segments.cut(read.codes)
         if not with_probability:
             return segments
         return self._segments.table(segments, self._segments.probabilities(read.chain(), segments) if segments else [])

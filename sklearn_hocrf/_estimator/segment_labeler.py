@@ -453,4 +453,4 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         3 4 PER 0.6
         """
         Query.check_threshold(threshold)
-        return FittedModel(self).ask(X, known).segments(threshold, with_probability)
+        return FittedModel(self).query(X, known).segments(threshold, with_probability)

@@ -524,7 +524,7 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_miss
     known = known_of(given, labels, among=FIXED)
     as_lists = given.as_lists if earlier is None else earlier.as_lists
     targets = TokenTargets(known.codes, labels, as_lists, known.mask if (known.codes < 0).any() else None)
-    sets = None if known.allowed is None else LabelSets.of(known.allowed, known.ids)
+    sets = None if known.allowed is None else LabelSets.from_mask(known.allowed, known.ids)
     return targets if sets is None else targets._replace(counted=targets._replace(sets=sets))
 
 

@@ -282,7 +282,7 @@ class TrainingStrings(NamedTuple):
     lengths: np.ndarray  # (N,) int32   of the segment that begins at a token, 0 if no segment does
 
     @classmethod
-    def of(cls, batch, field, segments) -> TrainingStrings:
+    def from_batch(cls, batch, field, segments) -> TrainingStrings:
         """Return the tokens of a batch, and their segments."""
         column = text_column(texts_of(_as_text(batch.columns[field], field)))
         return cls(field, column, batch.offsets, lengths_at(segments, batch.n_tokens))

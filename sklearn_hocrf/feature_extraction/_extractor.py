@@ -447,7 +447,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _learn_anew(self, X):
         self._check_parameters()
         table = self._read(X)
-        self._read_form(InputSpace.of(X, table), table.columns)
+        self._read_form(InputSpace.from_input(X, table), table.columns)
         self._vocabularies, rows = self._maker.learn(table, self.min_count)
         self._name_features()
         return table, rows
@@ -458,7 +458,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         table = self._read(X)
         if table.kind == "empty":
             return TokenCounts(None)
-        form = InputSpace.of(X, table), without_tokens(table.columns)
+        form = InputSpace.from_input(X, table), without_tokens(table.columns)
         if table.kind == "dict" and self._maker.unused is None:  # tokens of other parts may have these keys
             table = table._replace(columns={**table.columns, **self._missing(table.columns, table.offsets)})
         counting = copy(self)

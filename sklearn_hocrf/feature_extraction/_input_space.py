@@ -44,12 +44,12 @@ class InputSpace(NamedTuple):
     complete: list  # fields that every token has
 
     @classmethod
-    def of(cls, X, table) -> InputSpace:
+    def from_input(cls, X, table) -> InputSpace:
         """Return the form of X, of which ``table`` has the tokens."""
         if not table.offsets[-1]:
             raise ValueError("X has no tokens to learn features from")
         kinds = {field: kind_of_column(column) for field, column in table.columns.items()}
-        return cls(InputFeatures.of(X), table.kind, kinds, complete_fields(table.columns, table.columns))
+        return cls(InputFeatures.from_input(X), table.kind, kinds, complete_fields(table.columns, table.columns))
 
     @property
     def fields(self) -> list:
@@ -93,7 +93,7 @@ class InputSpace(NamedTuple):
 
         Plain texts are read as the only field of fit.
         """
-        self.features.check_same(InputFeatures.of(X))
+        self.features.check_same(InputFeatures.from_input(X))
         fields, columns = self.fields, table.columns
         if table.kind == "text" and len(fields) == 1 and self.text_fields:
             columns = dict.fromkeys(fields, *columns.values())

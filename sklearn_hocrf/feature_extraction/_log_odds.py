@@ -198,17 +198,17 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         return super()._count_partition(X, y)
 
     def _count(self, X, table, y, read) -> tuple[SegmentCounts, SequenceBatch]:
-        space, batch = InputSpace.of(X, table), batch_of(X, table)
+        space, batch = InputSpace.from_input(X, table), batch_of(X, table)
         field = text_field(space, self.field, "field")
         targets = read(y, batch.lengths, type(self).__name__, scheme=self.scheme)
         segments, labels = targets.segments, targets.labels.tolist()
-        strings = TrainingStrings.of(batch, field, segments)
+        strings = TrainingStrings.from_batch(batch, field, segments)
         of_y = targets.scheme, labels, int(segments.lengths.max())
         return SegmentCounts(space, batch[:0], (), *of_y, strings), batch
 
     def _set_features(self, counts):
         self.max_length_ = counts.longest if self.max_length is None else self.max_length
-        maker = LogOddsRows.of(counts.strings, self.max_length_, float(self.smoothing))
+        maker = LogOddsRows.from_strings(counts.strings, self.max_length_, float(self.smoothing))
         self._blocks, self._makers, self._fields = (), [maker], self._string_fields
 
 
@@ -236,13 +236,13 @@ class LogOddsRows:
         self._segments = freeze_indices(segments, 2**31, "counts of segments")
         if not len(occurrences) == len(segments) == 1 + len(strings) or (self._occurrences < self._segments).any():
             raise ValueError("strings cannot be segments more often than they occur")
-        self.feature_names = FeatureNames.of(["log_odds"])
+        self.feature_names = FeatureNames.from_names(["log_odds"])
 
     def __reduce__(self):
         return LogOddsRows, (self._strings, self._occurrences, self._segments, self._smoothing)
 
     @classmethod
-    def of(cls, strings, max_length, smoothing) -> LogOddsRows:
+    def from_strings(cls, strings, max_length, smoothing) -> LogOddsRows:
         """Return the features by the strings of training sequences, of at most ``max_length`` tokens."""
         numbers, offsets = token_numbers(strings.column, strings.field), strings.offsets
         lengths = range(1, min(max_length, int(np.diff(offsets).max(initial=0))) + 1)

@@ -117,7 +117,7 @@ class FeatureNames(Sequence):
         self._array: np.ndarray | None = None
 
     @classmethod
-    def of(cls, names) -> FeatureNames:
+    def from_names(cls, names) -> FeatureNames:
         """Return the given names as FeatureNames."""
         return cls([ConstantNames(np.array(names, dtype=object))])
 
@@ -186,14 +186,14 @@ class InputFeatures(NamedTuple):
     has_blocks: bool
 
     @classmethod
-    def of(cls, X) -> InputFeatures:
+    def from_input(cls, X) -> InputFeatures:
         """Return the features of a SequenceBatch; raw sequences have none."""
         if not isinstance(X, SequenceBatch):
             empty = np.empty(0, dtype=object)
             return cls(empty, empty, False)
         attribute_names = X.attribute_names
         if attribute_names is None:
-            attribute_names = FeatureNames.of([f"x{i}" for i in range(X.n_attributes)])
+            attribute_names = FeatureNames.from_names([f"x{i}" for i in range(X.n_attributes)])
         if X.blocks is None:
             return cls(attribute_names, attribute_names, False)
         names = names_of_blocks(X.blocks, attribute_names) if X.block_names is None else X.block_names

@@ -237,7 +237,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
                 f'max_length={self.max_length} has no effect without length: did you mean length="capped"?'
             )
         tags = check_tags(self.tags)
-        space, batch = InputSpace.of(X, table), batch_of(X, table)
+        space, batch = InputSpace.from_input(X, table), batch_of(X, table)
         has_identity = self.identity is not False and self.identity is not None
         field = text_field(space, self.identity, "identity") if has_identity else None
         if functions:
@@ -249,7 +249,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
             segments, labels = targets.segments, targets.labels.tolist()
             counts = counts._replace(scheme=targets.scheme, labels=labels, longest=int(segments.lengths.max()))
             if has_identity:
-                counts = counts._replace(strings=TrainingStrings.of(batch, field, segments))
+                counts = counts._replace(strings=TrainingStrings.from_batch(batch, field, segments))
             if functions:
                 where = list(batch.columns), batch.columns, batch.offsets, segments.start, segments.stop
                 counts = counts._replace(of_functions=FunctionRows.counts(functions, *where))
@@ -268,7 +268,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
             for kind in _check_lengths(self.length)
         )
         self._blocks = [*counts.token_blocks, *lengths]
-        self._makers = [] if counts.strings is None else [IdentityRows.of(counts.strings, self.min_count)]
+        self._makers = [] if counts.strings is None else [IdentityRows.from_strings(counts.strings, self.min_count)]
         self._fields = self._string_fields
         functions = check_functions(self.functions)
         if functions:

@@ -42,7 +42,7 @@ class IdentityRows:
         return IdentityRows, (self._strings, self.feature_names)
 
     @classmethod
-    def of(cls, strings, min_count) -> IdentityRows:
+    def from_strings(cls, strings, min_count) -> IdentityRows:
         """Return the indicators of the texts of at least ``min_count`` segments, none of whose values is missing.
 
         Features are in the order of length, and then of texts. Tokens are separated by blanks, unless all are single
@@ -60,7 +60,7 @@ class IdentityRows:
         tokens = texts_of(strings.column)
         runs = sorted((stop[i] - start[i], tokens[start[i] : stop[i]], found[i]) for i in kept)
         names = ["identity=" + separator.join(map(texts.__getitem__, run)) for _, run, _ in runs]
-        return cls(np.array([string for *_, string in runs], np.int64), FeatureNames.of(names))
+        return cls(np.array([string for *_, string in runs], np.int64), FeatureNames.from_names(names))
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the indicators of candidate segments; ``token_data`` has the "number" of each token."""
@@ -122,7 +122,9 @@ class FunctionRows:
     @classmethod
     def of_counts(cls, functions, fields, counts: Counter, min_count: int) -> Self:
         """Return the features that occur in at least ``min_count`` training segments."""
-        return cls(functions, fields, FeatureNames.of(sorted(name for name, n in counts.items() if n >= min_count)))
+        return cls(
+            functions, fields, FeatureNames.from_names(sorted(name for name, n in counts.items() if n >= min_count))
+        )
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments, without features that no training segment had."""

@@ -120,7 +120,7 @@ class FieldTemplates(GivenNames):
         window, columns, ids, values = Window(table.offsets), self.derived(table), [], []
         is_new = vocabularies is None or self.n_features is not None
         if is_new:
-            vocabularies = TemplateVocabularies.of(self.templates, columns)
+            vocabularies = TemplateVocabularies.from_columns(self.templates, columns)
         codes, numbers = {}, {}
         for field, own in vocabularies.tables.items():
             outside = (own.size, own.size + 1) if self.padding == "mark" else (-1, -1)

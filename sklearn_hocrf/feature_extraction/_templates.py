@@ -294,7 +294,7 @@ class TemplateVocabularies:
         return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1], values
 
     @classmethod
-    def of(cls, templates, columns) -> TemplateVocabularies:
+    def from_columns(cls, templates, columns) -> TemplateVocabularies:
         """Return empty vocabularies, with the tables of the columns in use."""
         used = {field: columns[field] for template in templates for field, _ in template}
         labels = {field: sorted(column.values.tolist()) if is_text(column) else None for field, column in used.items()}

@@ -26,7 +26,7 @@ class TokenRows(NamedTuple):
     form: str  # of X: "table", "grid" or "sequences"
 
     @classmethod
-    def of(cls, X, name, fit=False) -> TokenRows:
+    def from_sequences(cls, X, name, fit=False) -> TokenRows:
         """Return the tokens of X, of which ``fit`` needs some; ``name`` is that of the transformer, for messages."""
         tokens = cls._of(without_columns(X), name)
         if fit and tokens.rows is None:

@@ -136,7 +136,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
     @fit_context(prefer_skip_nested_validation=False)
     def _fit(self, X, y, sample_weight, method) -> tuple[TokenRows, Any]:
         name, inner = type(self).__name__, clone(self.transformer)
-        tokens, params = TokenRows.of(X, name, fit=True), {}
+        tokens, params = TokenRows.from_sequences(X, name, fit=True), {}
         weight = check_sequence_weight(sample_weight, len(tokens.offsets) - 1)
         if weight is not None:
             if not has_fit_parameter(inner, "sample_weight"):
@@ -168,7 +168,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
             As in :meth:`fit`.
         """
         check_is_fitted(self)
-        tokens = TokenRows.of(X, type(self).__name__)
+        tokens = TokenRows.from_sequences(X, type(self).__name__)
         refuse_other_names(tokens.names, self._names, type(self).__name__)
         rows = None if tokens.rows is None else self.transformer_.transform(tokens.rows)
         return self._split(tokens, rows)

@@ -150,7 +150,7 @@ class WindowFeatures(  # type: ignore[call-arg]
 
     def _read(self, X, reset):
         """Return the tokens of X, and their rows as an array of float64; None without tokens."""
-        tokens = TokenRows.of(X, type(self).__name__, fit=reset)
+        tokens = TokenRows.from_sequences(X, type(self).__name__, fit=reset)
         if tokens.rows is None:
             return tokens, None
         rows = check_array(tokens.rows, dtype=np.float64, input_name="X", estimator=self)  # raises before names are set

@@ -302,7 +302,7 @@ def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> tuple[np
         unit, pattern = at_units.pairs()
         own = np.flatnonzero(has_bias[pattern])
         found.append((block[unit[own]], pattern[own], np.full(len(own), layout.n_features), np.ones(len(own))))
-        entry, pattern = at_units.of(features.row)
+        entry, pattern = at_units.take(features.row)
         counts = values_at(pairs, pattern, features.col[entry]) != 0
         entry, pattern = entry[counts], pattern[counts]
         found.append((block[features.row[entry]], pattern, features.col[entry], features.data[entry]))

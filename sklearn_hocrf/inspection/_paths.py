@@ -24,7 +24,7 @@ class PathUnits(NamedTuple):
     stop: np.ndarray  # (M,)
     codes: np.ndarray  # (M,) int32   label
 
-    def at(self, position: int) -> int:
+    def unit(self, position: int) -> int:
         """Return the index of the unit that contains a token."""
         return int(np.searchsorted(self.start, position, side="right")) - 1
 
@@ -42,7 +42,7 @@ class Contest:
     def __init__(self, fitted: FittedModel, batch: SequenceBatch) -> None:
         self.fitted, self.batch, self.model = fitted, batch, fitted.model()
         self.n_tokens, self.labels_segments = batch.n_tokens, fitted.kind.labels_segments
-        self.posterior, self.best = fitted.given(batch).narrowed().centred()
+        self.posterior, self.best = fitted.posterior(batch).narrowed().centred()
 
     def score(self, labelling: Any) -> float:
         """Return the log potential of a labelling."""
@@ -57,14 +57,14 @@ class Contest:
     def name(self, labelling: Any, position: int) -> Any:
         """Return the label of a token in a labelling, or the segment that contains it."""
         units = self.units(labelling)
-        unit = units.at(position)
+        unit = units.unit(position)
         label = self.fitted.labels[units.codes[unit] :][:1].tolist()[0]
         return (int(units.start[unit]), int(units.stop[unit]), label) if self.labels_segments else label
 
     def log_probability(self, labelling: Any, position: int) -> float:
         """Return the log probability of the label of a token in a labelling, or of the segment that contains it."""
         units = self.units(labelling)
-        unit = units.at(position)
+        unit = units.unit(position)
         if self.labels_segments:
             chosen = slice(unit, unit + 1)
             segment = Segments(np.array([0, 1]), units.start[chosen], units.stop[chosen], units.codes[chosen])
@@ -112,7 +112,7 @@ class Contest:
     def _elsewhere(self, position: int) -> Iterator[Mask]:
         """Yield masks that together allow all labellings that differ at a token."""
         units = self.units(self.best)
-        unit = units.at(position)
+        unit = units.unit(position)
         mask = self._free()
         mask.allowed[position, units.codes[unit]] = False
         yield mask
@@ -170,7 +170,7 @@ class Contest:
 
     def _best_under(self, mask: Mask) -> Any:
         """Return the best labelling that a mask allows, or None."""
-        posterior = self.model.given(self.batch, both(self.posterior.mask, mask))
+        posterior = self.model.posterior(self.batch, both(self.posterior.mask, mask))
         return posterior.decode() if posterior.is_possible()[0] else None
 
     def _different(self, labelling: Any, what: str) -> Any:

@@ -33,7 +33,7 @@ class WeightGroups(NamedTuple):
     has_weights: np.ndarray  # (G,) bool   in the model for all data; the model of a fold may differ
 
     @classmethod
-    def of(cls, layout: WeightLayout, data: TrainingData, given: Any, max_order: int) -> Self:
+    def for_layout(cls, layout: WeightLayout, data: TrainingData, given: Any, max_order: int) -> Self:
         """Return the groups of a model.
 
         Parameters
@@ -125,7 +125,7 @@ def check_weights(search: BaseEstimator, whole: TrainingData, final: Any, orders
         model = clone(final).set_params(max_order=order)
         with unwarned():  # the search of the order warns
             layout = FitSteps(model).layout(whole)
-            groups = WeightGroups.of(layout, whole, search.penalty_groups, order)
+            groups = WeightGroups.for_layout(layout, whole, search.penalty_groups, order)
         if order == orders[0]:
             groups.start(model.sigma_reg, layout, whole, {})
         Prior(1.0, model.l1_reg).penalty(layout, whole.features.names, whole.targets.labels)
@@ -215,7 +215,7 @@ def make_fold(
     training = steps.pose(layout, data)
     batch, form = earlier.origin.read if earlier else read_sequences(steps.reader, split.X_test, data.features)
     truth = read_truth(data.targets, split.y_test, batch, form, steps.name)
-    held_out = training.on(batch, truth, split.weight_test, data.rules.mask(batch.offsets))
+    held_out = training.for_batch(batch, truth, split.weight_test, data.rules.mask(batch.offsets))
     training = steps.pruned(training)
     held_out = held_out.pruned_by(training.level_zero)  # chosen without the held-out labels
     weight = np.repeat(held_out.sequence_weight, batch.lengths)

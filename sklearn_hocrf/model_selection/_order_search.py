@@ -154,7 +154,7 @@ class OrderSearch:
             answers = list(parallel(calls))
         values = np.exp(point).reshape(-1, self._n_groups)
         values[0] = np.clip(values[0], *self._search.bounds)  # exp rounds
-        step = Step.of(self._order, self._groups, values, answers)
+        step = Step.from_folds(self._order, self._groups, values, answers)
         _refuse_infinite(answers, step)
         return step, np.mean([answer.gradient for answer in answers], axis=0)
 
@@ -312,7 +312,7 @@ class Step(NamedTuple):
     l1: dict = {}  # likewise; empty unless it is learned
 
     @classmethod
-    def of(cls, order: int, groups: WeightGroups, values: np.ndarray, folds: list[FoldStep]) -> Self:
+    def from_folds(cls, order: int, groups: WeightGroups, values: np.ndarray, folds: list[FoldStep]) -> Self:
         """Return the step for results of the folds; ``values``, of shape (1 or 2, G), and gradients have all groups."""
         used = np.flatnonzero(groups.has_weights)
         kept = [fold._replace(gradient=fold.gradient.reshape(values.shape)[:, used].ravel()) for fold in folds]

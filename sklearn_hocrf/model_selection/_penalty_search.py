@@ -459,7 +459,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         """Add the search of an order to the course."""
         final = clone(self._final).set_params(max_order=order)
         layout = FitSteps(final).layout(whole)
-        groups = WeightGroups.of(layout, whole, self.penalty_groups, order)
+        groups = WeightGroups.for_layout(layout, whole, self.penalty_groups, order)
         earlier = course.searches[-1].folds if course.searches else [None] * len(parts)
         folds = [make_fold(final, part, whole.targets, groups, fold) for part, fold in zip(parts, earlier, strict=True)]
         lower = course.searches[0].steps[0].sigma if course.searches else {}

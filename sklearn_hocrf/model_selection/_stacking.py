@@ -246,12 +246,12 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         tokens = training.tokens
         if splits is None:
             with tokens.explained():
-                classifier, scores = self.estimator, scoring.of(self.estimator, tokens.rows)
+                classifier, scores = self.estimator, scoring.scores(self.estimator, tokens.rows)
         else:
             scoring, scores = self._out_of_fold(training, scoring, splits)
             with tokens.explained():
                 fitted = fit_part(*training.of_fit(), training.params, np.flatnonzero(training.codes >= 0))
-            classifier, scoring = fitted.estimator_, scoring.by(fitted.estimator_, fitted.codes_)
+            classifier, scoring = fitted.estimator_, scoring.with_classifier(fitted.estimator_, fitted.codes_)
         final = clone(self._unfitted_final())
         scoring = scoring.scaled_on(scores, training)
         final.fit(scoring.columns(tokens, scores), without_columns(y), **of_final)
@@ -271,7 +271,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     def _prepared(self, X, y, sample_weight, params) -> tuple[_Training, list | None, _Scoring, dict]:
         """Return what is trained on, with the splits unless the classifier is fitted, or raise what can be refused."""
         X, y = indexable_sequences(X, y)
-        tokens = _Tokens.of(X)
+        tokens = _Tokens.from_sequences(X)
         form, lengths = tokens.form, np.diff(tokens.offsets)
         weight = check_sequence_weight(sample_weight, len(lengths))
         used = used_sequences(lengths, weight)
@@ -285,7 +285,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         scoring = _Scoring(self.stack_method, self.eps, targets.labels, self.passthrough)
         if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator)
-            scoring = scoring.by(self.estimator)._replace(labels=self.estimator.classes_)
+            scoring = scoring.with_classifier(self.estimator)._replace(labels=self.estimator.classes_)
         else:
             cv = check_cv(self.cv, y, classifier=form == "table" and targets.known is None)
             splits = splits_of(cv, X, y, **of_splitter)
@@ -299,8 +299,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         """Return the scores of all tokens, each by a classifier that has not seen its sequence, and their method."""
 
         def score(fitted, rows, _):
-            own = scoring.by(fitted.estimator_, fitted.codes_)
-            return own.method, own.of(fitted.estimator_, rows)
+            own = scoring.with_classifier(fitted.estimator_, fitted.codes_)
+            return own.method, own.scores(fitted.estimator_, rows)
 
         splits = [(training.labelled(train), training.tokens.positions(test)) for train, test in splits]
         threads: dict[str, Any] = {"n_jobs": self.n_jobs, "require": "sharedmem"}
@@ -375,9 +375,9 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     def _given(self, X: Sized) -> Any:
         if isinstance(X, SequenceBatch):
             refuse_other_names(X.feature_names, self._names, type(self).__name__)
-        tokens, scoring = _Tokens.of(X), _Scoring(**self._scored_by)
+        tokens, scoring = _Tokens.from_sequences(X), _Scoring(**self._scored_by)
         with tokens.explained():
-            scores = scoring.of(self.estimator_, tokens.rows)
+            scores = scoring.scores(self.estimator_, tokens.rows)
         return scoring.columns(tokens, scores)
 
     def _passed_on(self, method: Callable) -> Callable:
@@ -401,7 +401,7 @@ class _Tokens(NamedTuple):
     names: Any  # of the features, or None
 
     @classmethod
-    def of(cls, X: Any) -> _Tokens:
+    def from_sequences(cls, X: Any) -> _Tokens:
         """Read X in any form."""
         X = without_columns(X)
         form = input_form(X)
@@ -542,7 +542,7 @@ class _Scoring(NamedTuple):
     temperature: float = 1.0
     codes: np.ndarray | None = None  # the columns of the classifier's classes 0, 1, ...; None if they are all labels
 
-    def by(self, classifier: BaseEstimator, codes: np.ndarray | None = None) -> _Scoring:
+    def with_classifier(self, classifier: BaseEstimator, codes: np.ndarray | None = None) -> _Scoring:
         """Return this with the method of a fitted classifier: some have it only then. ``codes`` are of its labels."""
         asked = METHODS if self.method == "auto" else (self.method,)
         method = next((name for name in asked if hasattr(classifier, name)), None)
@@ -551,7 +551,7 @@ class _Scoring(NamedTuple):
             raise TypeError(f"estimator {short(classifier)} has no {lacking}, which gives the scores")
         return self._replace(method=method, codes=codes)
 
-    def of(self, classifier: BaseEstimator, rows: Any) -> np.ndarray:
+    def scores(self, classifier: BaseEstimator, rows: Any) -> np.ndarray:
         """Return the scores of tokens, of shape (N, columns)."""
         if not n_tokens(rows):
             return np.zeros((0, self.n_columns))

@@ -186,11 +186,13 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         """
         X, y, weight, splits, of_fit = self._prepared(X, y, sample_weight, params)
         if isinstance(self.estimator, FrozenEstimator):
-            fitted, held_out = self.estimator.estimator, [_HeldOut.of(self.estimator, X, y, weight)]
+            fitted, held_out = self.estimator.estimator, [_HeldOut.from_data(self.estimator, X, y, weight)]
         else:
 
             def read_held_out(model, X_test, test):
-                return _HeldOut.of(model, X_test, safe_indexing(y, test), None if weight is None else weight[test])
+                return _HeldOut.from_data(
+                    model, X_test, safe_indexing(y, test), None if weight is None else weight[test]
+                )
 
             threads = {"n_jobs": self.n_jobs, "require": "sharedmem"}
             held_out = each_fold(read_held_out, self.estimator, X, y, splits, of_fit, **threads)
@@ -261,7 +263,7 @@ class _HeldOut(NamedTuple):
     scale: float  # size of the scores, to compare rounding errors with
 
     @classmethod
-    def of(cls, estimator, X, y, weight) -> _HeldOut:
+    def from_data(cls, estimator, X, y, weight) -> _HeldOut:
         """Read sequences for a fitted estimator."""
         fitted, X = FittedModel.and_input(estimator, X)
         labelled, model = fitted.read_labelled(X, y, unknown="ignore"), fitted.model()
@@ -269,7 +271,7 @@ class _HeldOut(NamedTuple):
         weight = np.ones(len(log_likelihood)) if weight is None else weight
         is_impossible = (log_likelihood == -np.inf) & (weight > 0)
         weight = np.where(is_impossible, 0.0, weight)
-        log_z = model.on(labelled.plan).log_z()
+        log_z = model.posterior_on(labelled.plan).log_z()
         return cls(model, labelled, weight, int(is_impossible.sum()), float(weight @ np.abs(log_z)))
 
     def slope(self, factor: float) -> float:

@@ -137,7 +137,7 @@ def as_segmentations(labelled, batch):
 def check_answers(model, batch, mask, possible, patterns):
     """Compare marginals, ends of patterns and the best labellings with enumeration."""
     n_labels, history = model.layout.patterns.n_labels, getattr(model.layout.patterns, "history", "tokens")
-    posterior, wanted, wanted_ends = model.given(batch, mask), [], []
+    posterior, wanted, wanted_ends = model.posterior(batch, mask), [], []
     best = as_segmentations(posterior.decode(), batch)
     for length, scores, decoded in zip(batch.lengths.tolist(), possible, best, strict=True):
         total = so.log_sum_exp(scores.values())

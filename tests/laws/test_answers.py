@@ -23,7 +23,7 @@ def all_scores_equal(model):
 
 
 def check_best(model, batch, mask, possible, n_best):
-    best = model.given(batch, mask).best_labellings(n_best)
+    best = model.posterior(batch, mask).best_labellings(n_best)
     labelled = [model.labelling(batch.offsets, *pair) for pair in zip(best.codes, best.lengths, strict=True)]
     found = [as_segmentations(one, batch) for one in labelled]
     for s, scores in enumerate(possible):
@@ -36,7 +36,7 @@ def check_best(model, batch, mask, possible, n_best):
         assert np.allclose(
             best.score[s] - best.regret[:n_found, s], wanted, rtol=0, atol=1e-12 * max(1, abs(wanted[0]))
         )
-    assert found[0] == as_segmentations(model.given(batch, mask).decode(), batch)
+    assert found[0] == as_segmentations(model.posterior(batch, mask).decode(), batch)
 
 
 @all_families
@@ -56,7 +56,7 @@ def test_best_labellings(questions, seed):
 def test_entropy(questions, seed, strength):
     model, batch, mask, possible = feasible(*questions(seed))
     model = with_weights(model, strength * model.weights)
-    got = model.given(batch, mask).entropy()
+    got = model.posterior(batch, mask).entropy()
     for entropy, scores in zip(got, possible, strict=True):
         wanted = exact_entropy([strength * s for s in scores.values()])
         assert entropy >= 0.0
@@ -79,7 +79,7 @@ def test_samples(questions, seed, strength):
     model = with_weights(model, strength * model.weights)
     possible = [{z: strength * s for z, s in scores.items()} for scores in possible]
     n_drawn = 2000
-    codes, lengths = model.given(batch, mask).draw(n_drawn, seed)
+    codes, lengths = model.posterior(batch, mask).draw(n_drawn, seed)
     for s, scores in enumerate(possible):
         own, sequence = slice(*batch.offsets[s : s + 2].tolist()), batch[[s]]
         drawn = np.concatenate([codes[own], lengths[own]]).T
@@ -104,7 +104,7 @@ def test_samples(questions, seed, strength):
 def test_threads_do_not_change_bits(questions, many_chunks):
     model, batch, mask, _ = feasible(*questions(3))
     many, mask = batch[[*range(len(batch))] * 20], mask.part([*range(batch.n_tokens)] * 20)
-    alone, together = (model.given(many, mask, n_jobs=n) for n in (1, 2))
+    alone, together = (model.posterior(many, mask, n_jobs=n) for n in (1, 2))
     for ask in lambda given: given.best_labellings(5), lambda given: given.draw(5, 7), lambda given: given.entropy():
         np.testing.assert_equal(ask(together), ask(alone))
     assert len(together.plan.chunks) > 1

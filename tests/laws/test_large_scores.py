@@ -58,7 +58,7 @@ def shifted(layout, weights):
 def terms(model, X, labellings):
     """Return the scores of tokens or segments of each of some labellings of one sequence."""
     fitted = FittedModel(model)
-    posterior, _, form = fitted.ask(X)
+    posterior, _, form = fitted.query(X)
     truths = [fitted.read_truth([labels], posterior.batch, form) for labels in labellings]
     return [posterior.model.log_scores(posterior.batch, truth)[0].tolist() for truth in truths]
 

@@ -203,7 +203,7 @@ def check_every_answer(data, cases, to_model):
     asked = [*case.model.patterns, *of_history(unknown, case.model.history)]
     tags = data.draw(st.lists(st.tuples(label, st.sampled_from(list(CHANNELS.values()))), min_size=1, max_size=4))
     model, batch = to_model(case)
-    given = model.given(batch)
+    given = model.posterior(batch)
     close(given.log_z(), [so.log_partition(case.model, s) for s in case.sequences])
     scores = given.log_score(labelled(model, case.segmentations, batch))
     pairs = list(zip(case.sequences, case.segmentations, strict=True))
@@ -350,7 +350,7 @@ def test_every_feature_kind_equals_enumeration(features, orders, repeats, least_
     if features not in ("length_gamma_0", "whole", "all"):
         classes.append(AgedModel)
     for model_class in classes:
-        given = model_class(layout, w).given(batch)
+        given = model_class(layout, w).posterior(batch)
         close(given.log_z(), [so.log_partition(case.model, s) for s in case.sequences])
         check_best(case, given)
         objective = objective_of(case, layout, model_class=model_class)
@@ -430,7 +430,7 @@ def test_runs_without_limit_are_the_crf_of_order_one(lengths, scale):
     crf = so.chain(3, singles | patterns, features)
     chain, tokens = to_chain_model(chain_case(crf, [(0, 1)] * 2, rows, [(0,) * n for n in lengths]))
     model, batch = to_segment_model(runs_case(3, patterns, features, rows, 2))
-    ours, theirs = model.given(batch), chain.given(tokens)
+    ours, theirs = model.posterior(batch), chain.posterior(tokens)
     close(ours.log_z(), theirs.log_z())
     close(ours.marginals(), theirs.marginals())
     close(*(posterior.pattern_marginals([(0, 1)]).sum(axis=0) for posterior in (ours, theirs)))
@@ -459,8 +459,8 @@ def test_whole_segment_features_are_asked_for_within_the_limit_only():
     rng = np.random.default_rng(15)
     case = random_segment_case(rng, (20, 7), (RowBlock(Watch(), {}),), longest=(4, 2))
     model, batch = to_segment_model(case)
-    model.given(batch).marginals()
-    model.given(batch).decode()
+    model.posterior(batch).marginals()
+    model.posterior(batch).decode()
     objective_of(case, model.layout).value_gradient(model.weights)
     assert Watch.longest == 4
 
@@ -475,7 +475,7 @@ def test_accumulated_underflow_in_runs(name):
     expected, calm = so.dynamic_program(crf.model, crf.sequences[0]), [{1: 1.0}, {0: 2.0}, {}]
     case = runs_case(n_labels, patterns, features, [calm, rows, calm, [], rows[:2]], n_labels)
     model, batch = to_segment_model(case)
-    given = model.given(batch)
+    given = model.posterior(batch)
     log_z = given.log_z()
     assert log_z[1] == pytest.approx(expected.log_partition, rel=1e-12)
     assert log_z[0] == pytest.approx(so.log_partition(case.model, case.sequences[0]), rel=1e-12)
@@ -515,7 +515,7 @@ def one_sequence(model, blocks, feature_orders, rows):
 
 def check_by_enumeration(case):
     model, batch = to_segment_model(case)
-    given, p = model.given(batch), so.distribution(case.model, case.sequences[0])
+    given, p = model.posterior(batch), so.distribution(case.model, case.sequences[0])
     close(given.log_z(), [so.log_partition(case.model, case.sequences[0])])
     expected = so.token_marginals(p, case.model.n_labels, len(case.rows[0]))
     np.testing.assert_allclose(given.marginals(), expected, atol=1e-10)
@@ -570,7 +570,7 @@ def test_scores_that_are_cut_off_do_not_add_to_small_ones(gain):
     rows = [{}, {}, {0: 1.0, 4: 1.0}, {1: 1.0}, {2: 1.0}, {3: 1.0}]
     case = one_sequence(model, blocks, [(1, 2, 3)] * 4 + [(0,)] * 3, rows)
     semi, batch = to_segment_model(case)
-    close(semi.given(batch).log_z(), [so.dynamic_program(model, case.sequences[0]).log_partition])
+    close(semi.posterior(batch).log_z(), [so.dynamic_program(model, case.sequences[0]).log_partition])
 
 
 @pytest.mark.parametrize(("border", "whole"), [(35.0, 110.0), (70.0, 70.0), (110.0, 35.0)])
@@ -594,7 +594,7 @@ def test_scores_that_are_cut_off_do_not_come_back_step_by_step(border, whole):
     gold = [tuple((t, t + 1, y) for t, y in enumerate(word))]
     case = SegmentCase(model, [*orders, (0,)], blocks, 6, [rows], [["a"] * 6], gold)
     semi, batch = to_segment_model(case)
-    close(semi.given(batch).log_z(), [so.dynamic_program(model, case.sequences[0]).log_partition])
+    close(semi.posterior(batch).log_z(), [so.dynamic_program(model, case.sequences[0]).log_partition])
 
 
 @pytest.mark.parametrize("bias", [600.0, 640.0])
@@ -628,7 +628,7 @@ def test_extreme_weights_give_finite_gradients(features, orders):
 def check_chain_against_recursion(case, atol=1e-8):
     """Compare with recursions in log space, for sequences too long to enumerate; return what these say."""
     model, batch = to_chain_model(case)
-    return check_posterior_against_recursion(case, model.given(batch), atol)
+    return check_posterior_against_recursion(case, model.posterior(batch), atol)
 
 
 def check_posterior_against_recursion(case, given, atol):
@@ -642,7 +642,7 @@ def check_posterior_against_recursion(case, given, atol):
 
 def check_against_recursion(case, atol=1e-8):
     model, batch = to_segment_model(case)
-    given = model.given(batch)
+    given = model.posterior(batch)
     expected = check_posterior_against_recursion(case, given, atol)
     segments, probability = given.segment_marginals(1e-6)
     parts, asked = np.split(probability, segments.offsets[1:-1]), from_segments(segments, batch.offsets)
@@ -703,9 +703,9 @@ def test_published_numbers_to_their_printed_digits(name, digits):
     assert round(log_z, digits) == golden["log_partition_printed"]
     if "marginals_printed" in golden:
         assert [[round(q, 2) for q in line] for line in marginals] == golden["marginals_printed"]
-    close(chain.given(batch).log_z(), [log_z])
-    close(chain.given(batch).pattern_marginals(asked), marginals)
-    assert chain.given(batch).decode().tolist() == golden["best_paths"][0]
+    close(chain.posterior(batch).log_z(), [log_z])
+    close(chain.posterior(batch).pattern_marginals(asked), marginals)
+    assert chain.posterior(batch).decode().tolist() == golden["best_paths"][0]
     assert so.best_segmentations(case.model, sequence)[1] == {so.tokenwise(path) for path in golden["best_paths"]}
 
 
@@ -745,7 +745,7 @@ def test_scores_of_what_is_not_allowed():
     case = mixed_case(21, (4, 2, 3), "all", repeats=False, patterns=[(0, 1)], longest=(2, 3, 1))
     model, batch = to_segment_model(case)
     asked = [((0, 3, 0), (3, 4, 1)), ((0, 1, 1), (1, 2, 1)), ((0, 1, 0), (1, 3, 1))]
-    scores = model.given(batch).log_score(to_segments(asked, batch.offsets))
+    scores = model.posterior(batch).log_score(to_segments(asked, batch.offsets))
     assert scores[:2].tolist() == [-INF, -INF]
     assert scores[2] == pytest.approx(so.score(case.model, case.sequences[2], asked[2]), rel=1e-12)
 
@@ -764,14 +764,14 @@ def test_a_sequence_without_any_possible_labelling_is_named(weight, cut_size, is
         case = case._replace(model=case.model._replace(longest=(2, 2), repeats=False), segmentations=gold)
     model, batch = (to_chain_model if is_chain else to_segment_model)(case)
     model, one = reschedule(model, cut_size=cut_size) if is_chain else model, np.logaddexp(weight, 0)
-    close(model.given(batch).log_score(labelled(model, case.segmentations, batch)), [weight, 0, 0, -INF, weight])
+    close(model.posterior(batch).log_score(labelled(model, case.segmentations, batch)), [weight, 0, 0, -INF, weight])
     asked = {"log_z": [], "marginals": [], "decode": [], "pattern_marginals": [[(0, 1)]]}
     asked |= {} if is_chain else {"segment_marginals": [1e-6], "tag_marginals": [[(0, BEGIN)]]}
     for question, options in asked.items():
         with pytest.raises(ImpossibleSequence, match="sequence 3") as raised:
-            getattr(model.given(batch), question)(*options)
+            getattr(model.posterior(batch), question)(*options)
         assert raised.value.sequence == pickle.loads(pickle.dumps(raised.value)).sequence == 3
-    close(model.given(batch[[0, 1, 2, 4]]).log_z(), [one, 0, math.log(2), one])
+    close(model.posterior(batch[[0, 1, 2, 4]]).log_z(), [one, 0, math.log(2), one])
 
 
 def test_lengths_alone_can_make_a_sequence_impossible():
@@ -781,6 +781,6 @@ def test_lengths_alone_can_make_a_sequence_impossible():
     semi, batch = to_segment_model(
         case._replace(rows=rows[:2], words=case.words[:2], segmentations=case.segmentations[:2])
     )
-    close(semi.given(batch).log_z(), [0, 0])
+    close(semi.posterior(batch).log_z(), [0, 0])
     with pytest.raises(ValueError, match="sequence 2"):
-        semi.given(to_segment_batch(case)).log_z()
+        semi.posterior(to_segment_batch(case)).log_z()

@@ -15,8 +15,8 @@ SEEDS = range(12)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_are_those_of_enumeration(questions, seed):
     model, batch, mask, possible = questions(seed)
-    plan = model.given(batch).plan.masked(mask, may_be_impossible=True)
-    for got, scores in zip(model.on(plan).log_z(), possible, strict=True):
+    plan = model.posterior(batch).plan.masked(mask, may_be_impossible=True)
+    for got, scores in zip(model.posterior_on(plan).log_z(), possible, strict=True):
         wanted = so.log_sum_exp(scores.values())
         assert got == wanted or abs(got - wanted) <= 1e-13 * max(1.0, abs(wanted))
     check_answers(*feasible(model, batch, mask, possible), [(0,), (1, 0), (0, 0), (0, 1, 0)])
@@ -25,7 +25,7 @@ def test_answers_are_those_of_enumeration(questions, seed):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_segments(seed):
     model, batch, mask, possible = feasible(*segment_questions(seed))
-    table, probability = model.given(batch, mask).segment_marginals(0.0)
+    table, probability = model.posterior(batch, mask).segment_marginals(0.0)
     wanted = {}
     for first, scores in zip(batch.offsets.tolist(), possible, strict=False):
         total = so.log_sum_exp(scores.values())
@@ -42,7 +42,7 @@ def test_segments(seed):
 def test_impossible_sequences_are_named(questions):
     model, batch, mask, possible = next(q for q in map(questions, range(400)) if not all(q[3]))
     first = next(s for s, scores in enumerate(possible) if not scores)
-    posterior = model.given(batch, mask)
+    posterior = model.posterior(batch, mask)
     for ask in posterior.marginals, posterior.decode:
         with pytest.raises(ValueError, match=f"sequence {first}: the model forbids every labelling"):
             ask()

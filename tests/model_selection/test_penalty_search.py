@@ -69,7 +69,7 @@ MODELS = {
 def folds_of(estimator, splits, keys="order", weight=None, X=X, y=Y):
     whole = training_data(estimator, X, y, weight)
     final = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    groups = WeightGroups.of(FitSteps(final).layout(whole), whole, keys, final.max_order)
+    groups = WeightGroups.for_layout(FitSteps(final).layout(whole), whole, keys, final.max_order)
     assert groups.has_weights.any()
     groups = WeightGroups(
         [key for key, used in zip(*groups, strict=True) if used], groups.has_weights[groups.has_weights]
@@ -320,7 +320,7 @@ def test_folds_of_an_order_start_from_the_weights_of_the_one_before():
     folds, logs = [None], np.zeros(8)
     for order in 1, 2, 2:
         final = clone(CHAIN).set_params(max_order=order)
-        groups = WeightGroups.of(FitSteps(final).layout(whole), whole, "order", order)
+        groups = WeightGroups.for_layout(FitSteps(final).layout(whole), whole, "order", order)
         folds.append(make_fold(final, part, whole.targets, groups, folds[-1]))
         loss = [fold and fold._held_out.value(fold.weights) for fold in folds[-2:]]
         assert loss[0] is None or loss[1] == pytest.approx(loss[0], rel=1e-12)
@@ -508,7 +508,7 @@ def test_start_is_the_geometric_mean_of_a_group():
     final = HighOrderCRF(1, sigma_reg=by_order(0.25, 4.0))
     whole = training_data(final, X, Y, None)
     layout = FitSteps(final).layout(whole)
-    groups = WeightGroups.of(layout, whole, [("features", 0), None], 1)
+    groups = WeightGroups.for_layout(layout, whole, [("features", 0), None], 1)
     biases = layout.order_of_weight[layout.n_pairs :]
     expected = np.exp(np.mean(np.log(np.where(biases == 0, 0.25, 4.0))))
     np.testing.assert_allclose(groups.start(final.sigma_reg, layout, whole, {}), [0.25, expected])

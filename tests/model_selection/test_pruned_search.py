@@ -46,7 +46,7 @@ def levels(monkeypatch):
 def fold_of(crf, X=X, Y=Y, train=TRAIN, test=TEST):
     """Return the groups of weights, and the fold of a split."""
     whole = training_data(crf, X, Y, None)
-    groups = WeightGroups.of(FitSteps(clone(crf)).layout(whole), whole, "order", crf.max_order)
+    groups = WeightGroups.for_layout(FitSteps(clone(crf)).layout(whole), whole, "order", crf.max_order)
     return groups, make_fold(clone(crf), split_data(crf, X, Y, None, train, test), whole.targets, groups)
 
 

@@ -271,7 +271,7 @@ class OneSequence:
         self.scales = possible.min(initial=np.inf) - arcs.log_shift > LOWEST_LOG
 
     @classmethod
-    def of(cls, model: Any, borders: np.ndarray | None) -> Self | None:
+    def for_model(cls, model: Any, borders: np.ndarray | None) -> Self | None:
         """Return the answers of a model, given whether each label may be the first and the last of a sequence, (2, L).
 
         None where they do not hold: arcs that vary, many labels, other models.

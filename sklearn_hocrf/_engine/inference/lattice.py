@@ -223,7 +223,7 @@ def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, 
     if not layout.parts.n_parts:
         return starts, labels, freeze(np.empty(0), np.int64), freeze(np.empty(0), np.uint32)
     tokens, parts = candidates.tokens, Endings(layout.part_links.starts, layout.part_links.ids)
-    owner, of_parts = parts.of(labels)
+    owner, of_parts = parts.take(labels)
     owner, of_all = np.append(np.arange(len(labels)), owner), np.append(labels, of_parts)
     keys, column = np.unique(tokens[owner] * layout.pairs.n_columns + of_all, return_inverse=True)
     column_token, columns = np.divmod(keys, layout.pairs.n_columns)
@@ -417,9 +417,9 @@ class LatticePosterior(Posterior):
                 "this method needs all states that the candidates lead to, but pruning has dropped some: train with "
                 "a larger number in pruning, or with a lower max_order"
             )
-        exact = self.model.exact.given(self.batch, plan.candidate_mask, self.n_jobs)
+        exact = self.model.exact.posterior(self.batch, plan.candidate_mask, self.n_jobs)
         exact.shift = self.shift
-        return exact.on(exact.plan.masked(exact.mask, True)) if plan.may_be_impossible else exact
+        return exact.with_plan(exact.plan.masked(exact.mask, True)) if plan.may_be_impossible else exact
 
     def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
         return self.exact.hessian_vector_product(direction, sequence_weight)
@@ -431,10 +431,10 @@ class LatticePosterior(Posterior):
         return self.exact.segment_probabilities(segments, tags)
 
     def is_possible(self) -> np.ndarray:
-        return self.model.exact.given(self.batch, self.mask).is_possible()
+        return self.model.exact.posterior(self.batch, self.mask).is_possible()
 
     def narrowed(self) -> LatticePosterior:
-        return self.model.given(self.batch, self.exact.mask, self.n_jobs)
+        return self.model.posterior(self.batch, self.exact.mask, self.n_jobs)
 
 
 class LatticeModel(TokenModel):

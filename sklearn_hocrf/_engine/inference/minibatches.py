@@ -143,7 +143,7 @@ class Minibatches(metaclass=ABCMeta):
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
         pairs = touched[: len(touched) - len(self._biases)]
         try:
-            arcs, lengths = model.on(plan).add_expectations(sequences, weight, gradient, self._log_z)
+            arcs, lengths = model.posterior_on(plan).add_expectations(sequences, weight, gradient, self._log_z)
             plan.add_length_counts(lengths, gradient)
             value = float(weight[sequences] @ self._log_z[sequences])
             if self._partial is not None:
@@ -161,7 +161,7 @@ class Minibatches(metaclass=ABCMeta):
         """Subtract the expected counts of sequences given their known labels, and return the sum of their log Z."""
         if not len(sequences):
             return 0.0
-        counts = model.on(self._agreeing).add_expectations(sequences, self._less, self._gradient, self._log_z)
+        counts = model.posterior_on(self._agreeing).add_expectations(sequences, self._less, self._gradient, self._log_z)
         arcs += counts[0]
         self._plan.add_length_counts(counts[1], self._gradient)
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
@@ -203,7 +203,7 @@ class ChainMinibatches(Minibatches):
         weight = np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
         structure, arcs, scratch = self._of_steps
         read = freeze_all((course.w, scratch.dense), np.float64)  # the same memory, as kernels expect what they read
-        posterior = self._model_class(self.layout, read[0], read[1]).on(plan)
+        posterior = self._model_class(self.layout, read[0], read[1]).posterior_on(plan)
         with plan.workspace() as workspace:
             passes = posterior.pass_class(workspace, posterior, self._log_z)
             largest = Tile(*(table[longest.argmax()] for table in tiles))
@@ -280,7 +280,7 @@ def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Seg
     by_key = np.argsort(keys, kind="stable")
     parts = []
     for order in np.unique(layout.order_of_weight[: layout.n_pairs]):
-        entry, row = endings(layout.compiled, layout.parts, arcs, order).of(features.row)
+        entry, row = endings(layout.compiled, layout.parts, arcs, order).take(features.row)
         key = features.col[entry].astype(np.int64) * layout.n_rows + row
         slot = np.minimum(np.searchsorted(keys, key, sorter=by_key), len(keys) - 1)
         weighted = keys[by_key[slot]] == key

@@ -79,7 +79,7 @@ class Model(metaclass=ABCMeta):
             table.nbytes for table in self.weighted_arcs if isinstance(table, np.ndarray)
         )
 
-    def given(
+    def posterior(
         self,
         batch: SequenceBatch,
         support: Mask | None = None,
@@ -89,7 +89,7 @@ class Model(metaclass=ABCMeta):
         """Return the :class:`Posterior` of a batch, which has the same parameters."""
         return self.posterior_class(self, batch, support, n_jobs, evidence)
 
-    def on(self, plan: Any) -> Any:
+    def posterior_on(self, plan: Any) -> Any:
         """Return the posterior of the batch of a plan."""
         posterior = self.posterior_class(self, plan.batch, plan.mask, plan.n_jobs)
         posterior.plan = plan
@@ -184,8 +184,8 @@ class LabelledBatch(NamedTuple):
 
     def log_likelihood(self, model: Model) -> np.ndarray:
         """Return the log-likelihood of each sequence under a model; shape (n,)."""
-        posterior, log_z = model.on(self.plan).with_log_z()
-        score = posterior.log_score(self.truth) if self.event is None else posterior.on(self.event).log_z()
+        posterior, log_z = model.posterior_on(self.plan).with_log_z()
+        score = posterior.log_score(self.truth) if self.event is None else posterior.with_plan(self.event).log_z()
         difference = np.where(self.is_impossible, -np.inf, score) - log_z
         return np.minimum(difference, 0.0)  # rounding errors must not lead to a probability above 1
 
@@ -194,7 +194,7 @@ class LabelledBatch(NamedTuple):
 
         It is valid for sequences whose log-likelihood is finite, and arbitrary for others.
         """
-        expected = model.on(self.plan).log_z_and_slope(direction.weights)[1]
+        expected = model.posterior_on(self.plan).log_z_and_slope(direction.weights)[1]
         if self.event is None:
-            return direction.on(self.plan).log_score(self.truth) - expected
-        return model.on(self.event).log_z_and_slope(direction.weights)[1] - expected
+            return direction.posterior_on(self.plan).log_score(self.truth) - expected
+        return model.posterior_on(self.event).log_z_and_slope(direction.weights)[1] - expected

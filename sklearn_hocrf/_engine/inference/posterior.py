@@ -65,7 +65,7 @@ class Posterior(metaclass=ABCMeta):
     """The distribution of the labellings of a batch, given a model.
 
     Questions raise an :class:`ImpossibleSequence` if a sequence has no labelling. They share the plan of the batch,
-    which is made for the first of them; ``model.on(plan)`` is the posterior of a plan that is already there.
+    which is made for the first of them; ``model.posterior_on(plan)`` is the posterior of a plan that is already there.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Posterior(metaclass=ABCMeta):
     def _make_plan(self) -> Any:
         """Return the plan of the batch under the mask."""
 
-    def on(self, plan: Any) -> Self:
+    def with_plan(self, plan: Any) -> Self:
         """Return the same posterior with another plan of the batch."""
         posterior = copy.copy(self)
         posterior.plan = plan
@@ -255,8 +255,8 @@ class Posterior(metaclass=ABCMeta):
     def is_possible(self) -> np.ndarray:
         """Return whether each sequence has a labelling; shape (n_sequences,)."""
         # with threads of its own, as a thread of this posterior may ask
-        alone = self.model.given(self.batch, self.mask)
-        return alone.on(alone.plan.masked(self.mask, may_be_impossible=True)).log_z() > -np.inf
+        alone = self.model.posterior(self.batch, self.mask)
+        return alone.with_plan(alone.plan.masked(self.mask, may_be_impossible=True)).log_z() > -np.inf
 
     def refuse_impossible(self, sequences: Sequence | np.ndarray, scores: Sequence | np.ndarray) -> None:
         """Raise an error unless each sequence has a finite score: its log Z, or the score of its best labelling."""
@@ -277,7 +277,7 @@ class Posterior(metaclass=ABCMeta):
     def _refuse_evidence(self, evidence: Evidence) -> None:
         """Raise an error that names the first sequence, and its position, where known labels leave no labelling."""
         impossible = np.flatnonzero(~self.is_possible())
-        without = self.model.given(self.batch, self.support)
+        without = self.model.posterior(self.batch, self.support)
         if not len(impossible) or (self.support is not None and not without.is_possible()[impossible[0]]):
             return
         sequence = int(impossible[0])
@@ -297,7 +297,7 @@ class Posterior(metaclass=ABCMeta):
         while impossible - possible > 1:
             middle = (possible + impossible) // 2
             start = Mask(*(np.concatenate([a[:middle], b[middle:]]) for a, b in zip(mask, free, strict=True)))
-            if self.model.given(self.batch, start).is_possible()[0]:
+            if self.model.posterior(self.batch, start).is_possible()[0]:
                 possible = middle
             else:
                 impossible = middle
@@ -317,7 +317,7 @@ class LanePosterior(Posterior):
     @property
     def whole(self) -> Self:
         """The posterior with a plan that cuts no sequences, for passes that need whole ones."""
-        return self.on(self.plan.uncut())
+        return self.with_plan(self.plan.uncut())
 
     def log_z(self) -> np.ndarray:
         return self.run(lambda: None)[0]

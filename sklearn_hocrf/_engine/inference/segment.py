@@ -443,7 +443,7 @@ class AgedPosterior(SegmentPosterior):
         """Return the answer to a question about sums, by passes with tails where the plan has them."""
         plan, model, posterior = self.plan.tailed, self.model, self
         if plan is not None and self.shift is None:
-            posterior = SegmentModel(model.layout, model.weights, model.dense_table, model.schedule).on(plan)
+            posterior = SegmentModel(model.layout, model.weights, model.dense_table, model.schedule).posterior_on(plan)
         return question(posterior, *arguments)
 
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:

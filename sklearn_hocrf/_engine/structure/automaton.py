@@ -88,7 +88,7 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     >>> automaton.n_states, automaton.n_arcs  # (), 0, 1, 01;  0, 1, 01, 010
     (4, 4)
     """
-    tags = TagHistory.of(patterns.history, n_labels)
+    tags = TagHistory.for_labels(patterns.history, n_labels)
     of_label = np.array(tags.codes) - tags.first  # the segment label of each label
     pairs = np.flatnonzero(patterns.are_pairs())
     rows = np.setdiff1d(np.flatnonzero(patterns.lengths > 1), pairs, assume_unique=True)
@@ -100,20 +100,20 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     # arcs as (source, label, target, pattern, source of the suffix): of single labels; pairs in one segment, or
     # forbidden; patterns of segments and their prefixes; loops
     y = np.arange(n_labels)
-    singles = np.zeros_like(y), y, states.at(1 + of_label, y), y, np.full_like(y, -1)
+    singles = np.zeros_like(y), y, states.ids(1 + of_label, y), y, np.full_like(y, -1)
     x, y = patterns.labels[pairs, -2:].T if len(pairs) else (y[:0], y[:0])
-    of_pairs = states.at(1 + of_label[x], x), y, states.at(1 + of_label[y], y), pairs, np.zeros_like(y)
+    of_pairs = states.ids(1 + of_label[x], x), y, states.ids(1 + of_label[y], y), pairs, np.zeros_like(y)
     node, x, y = states.steps(np.flatnonzero(trie.depth > 1), trie.parent)
     node, x, y = (column[tags.border(x, y)] for column in (node, x, y))
     shorter = trie.longest_suffix[node]
-    before = np.where(trie.depth[shorter] > 1, states.at(trie.parent[shorter], x), 0)
-    of_nodes = states.at(trie.parent[node], x), y, states.at(trie.reached[node], y), pattern_of_node[node], before
+    before = np.where(trie.depth[shorter] > 1, states.ids(trie.parent[shorter], x), 0)
+    of_nodes = states.ids(trie.parent[node], x), y, states.ids(trie.reached[node], y), pattern_of_node[node], before
     node, x, y = states.steps(np.flatnonzero(trie.is_state & (trie.depth > 1)), np.arange(len(trie.parent)))
     node, x, y = (column[tags.stay(x, y)] for column in (node, x, y))
     # all longer states that end with x lose no mass to the arc of staying in the segment, as each has a loop
-    before = states.at(1 + of_label[x], x)
+    before = states.ids(1 + of_label[x], x)
     is_pair = np.isin(before * n_labels + y, of_pairs[0] * n_labels + of_pairs[1])
-    loops = states.at(node, x), y, states.at(node, y), np.full_like(y, -1), np.where(is_pair, before, 0)
+    loops = states.ids(node, x), y, states.ids(node, y), np.full_like(y, -1), np.where(is_pair, before, 0)
     kinds = zip(singles, of_pairs, of_nodes, loops, strict=True)
     source, label, target, pattern, before = (np.concatenate(column) for column in kinds)
 
@@ -129,7 +129,7 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     columns = (
         states.label[order],
         states.length[order],
-        new[states.at(trie.fail[states.node], states.label)[order]],
+        new[states.ids(trie.fail[states.node], states.label)[order]],
         new[source[arcs]],
         label[arcs],
         new[target[arcs]],
@@ -167,7 +167,7 @@ class _States:
         self.label = np.append(-1, self.labels[np.repeat(self.starts[trie.label[nodes]], sizes) + _ranks(sizes)])
         self.length = trie.depth[self.node]
 
-    def at(self, node: np.ndarray, label: np.ndarray) -> np.ndarray:
+    def ids(self, node: np.ndarray, label: np.ndarray) -> np.ndarray:
         """Return the states of nodes with last labels; the root has none."""
         return self.first[node] + np.where(node > 0, self.rank[label], 0)
 

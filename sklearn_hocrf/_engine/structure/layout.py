@@ -400,7 +400,7 @@ class WeightLayout(ArcLayout):
                 chosen = (self.column_channel[product.columns] == channel) & (orders == order)
                 column_of_row = np.full(self.n_rows, -1)
                 column_of_row[self.column_pattern[product.columns[chosen]]] = np.flatnonzero(chosen)
-                unit, row = at_units.of(owner)
+                unit, row = at_units.take(owner)
                 column = column_of_row[row]
                 found.append(np.stack([owner[unit], token[unit], column])[:, column >= 0])
         return Occurrences(*np.concatenate(found, axis=1))
@@ -557,7 +557,9 @@ class LayoutFrame(NamedTuple):
     compiled: CompiledPatterns | None = None  # the compiled patterns, if available
 
     @classmethod
-    def of(cls, patterns: PatternTable, forbidden: Runs = (), parts: LabelParts | None = None) -> LayoutFrame:
+    def from_patterns(
+        cls, patterns: PatternTable, forbidden: Runs = (), parts: LabelParts | None = None
+    ) -> LayoutFrame:
         """Return the frame of patterns; None means labels without parts."""
         parts = LabelParts.none(patterns.n_labels) if parts is None else parts
         return cls(patterns, tuple(forbidden), parts)
@@ -617,7 +619,7 @@ class LayoutBuilder:
         if sets is None:
             arcs = arcs_of_labels(self.compiled.automaton, units.offsets, units.codes)
             return lambda order, first, last: endings(self.compiled, self.parts, arcs[first:last], order)
-        tags = TagHistory.of(self.patterns.history, self.patterns.n_labels)
+        tags = TagHistory.for_labels(self.patterns.history, self.patterns.n_labels)
         sequences = SetSequences(sets, units, tags, self.forbidden)
         at_units = cache(partial(sequences.endings, self.compiled, self.parts))
         return lambda order, first, last: at_units(order).part(first, last)

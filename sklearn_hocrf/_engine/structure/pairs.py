@@ -122,7 +122,7 @@ class DenseFeatures(NamedTuple):
         """
         counted = weight[self.owner] > 0
         owner, token = self.owner[counted], self.token[counted]
-        unit, row = at_units.of(owner)
+        unit, row = at_units.take(owner)
         owner, token = owner[unit], token[unit]
         known, column = np.unique(row, return_inverse=True)
         counts = sum_values(self.values, Occurrences(owner, token, column), weight, len(known), as_counts=True)
@@ -339,7 +339,7 @@ class Endings(NamedTuple):
     starts: np.ndarray  # (M + 1,) int64   range of each unit's rows
     rows: np.ndarray  # patterns, and parts beyond them
 
-    def of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def take(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the concatenated rows of some units, and for each row the index of its unit in ``units``."""
         first, stop = self.starts[units], self.starts[np.asarray(units) + 1]
         return np.repeat(np.arange(len(first)), stop - first), self.rows[joined_ranges(first, stop)]
@@ -369,7 +369,7 @@ def with_parts(
 ) -> Endings:
     """Return the patterns of an order that count at units, which ascend; for order 0, with the parts of the labels."""
     if order == 0 and parts.n_parts:
-        label, part = Endings(parts.starts, parts.parts).of(row)
+        label, part = Endings(parts.starts, parts.parts).take(row)
         unit = np.concatenate([unit, unit[label]])
         row = np.concatenate([row, len(compiled.patterns.lengths) + part])
         row = row[np.argsort(unit, kind="stable")]

@@ -46,7 +46,7 @@ class TagHistory(NamedTuple):
     roles: tuple[int, ...]  # (L,)   sums of what each tag may do
 
     @classmethod
-    def of(cls, history: str | TagHistory, n_labels: int) -> TagHistory:
+    def for_labels(cls, history: str | TagHistory, n_labels: int) -> TagHistory:
         """Return tags; a run of equal labels is a segment for SEGMENTS, each token is one for TOKENS."""
         if not isinstance(history, str):
             return history
@@ -130,7 +130,10 @@ class PatternTable(NamedTuple):
             history = TagHistory(*history).checked(self.n_labels)
         elif history not in HISTORIES:
             raise ValueError(f"the history of label patterns must be one of {HISTORIES}, got {history!r:.60}")
-        table, tags = PatternTable(freeze(labels, np.int32), lengths, history), TagHistory.of(history, self.n_labels)
+        table, tags = (
+            PatternTable(freeze(labels, np.int32), lengths, history),
+            TagHistory.for_labels(history, self.n_labels),
+        )
         is_label = np.arange(longest) >= longest - lengths[:, None]
         most = np.where(lengths > 1, tags.n_codes, table.n_labels)[:, None]
         if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, most, 0)).any():
@@ -263,7 +266,7 @@ def count_patterns(
     PatternCounts
     """
     if history != TOKENS:
-        tags = TagHistory.of(history, n_labels)
+        tags = TagHistory.for_labels(history, n_labels)
         of_segments = np.array(tags.codes, np.int32)[codes]
         segments = cut_segments(~tags.stay(codes[:-1], codes[1:]), of_segments, offsets)
         weight = None if sequence_weight is None else np.repeat(sequence_weight, np.diff(segments.offsets))
@@ -318,7 +321,7 @@ def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKE
     ValueError
         If there are more than a million.
     """
-    tags = TagHistory.of(history, n_labels)
+    tags = TagHistory.for_labels(history, n_labels)
     repeated, of_label = tags.repeated(), np.array(tags.codes) - tags.first
     roles = Role.OPEN, Role.INSIDE
     n_open, n_inside = (np.bincount(of_label[tags.may(role)], minlength=len(repeated)) for role in roles)

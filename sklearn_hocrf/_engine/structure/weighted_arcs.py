@@ -49,7 +49,7 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     """
     patterns = PatternTable(*patterns).checked()
     n_labels = patterns.n_labels
-    tags = TagHistory.of(patterns.history, n_labels)
+    tags = TagHistory.for_labels(patterns.history, n_labels)
     runs = _without_longer(checked_forbidden(forbidden, tags.n_codes))
     if any(map(tags.is_impossible, runs)):
         raise ValueError("forbidden runs of three or more segments must not have equal neighbours")

@@ -201,7 +201,7 @@ class Fold:
 
         inverse = self._curvature.solve
         if not support.all() and len(self._curvature):
-            of_support = self._curvature.of(np.flatnonzero(support), MOST_PAIRS)
+            of_support = self._curvature.restricted(np.flatnonzero(support), MOST_PAIRS)
             inverse = partial(of_support.solve, fixed=np.zeros(support.sum(), dtype=bool))
         elif not support.all():
             inverse = np.array

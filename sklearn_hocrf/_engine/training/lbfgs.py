@@ -406,7 +406,7 @@ class LBFGSMemory:
             self._steps[row].add_to(result, factor)
         return result
 
-    def of(self, chosen, most_pairs) -> RestrictedHessian:
+    def restricted(self, chosen, most_pairs) -> RestrictedHessian:
         """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
 
         It is the compact form of Byrd, Nocedal and Schnabel, 1994. The matrix before any step is scaled by the newest
@@ -488,7 +488,7 @@ def _path(point, curvature, strength):
     free = np.flatnonzero((w != 0) | (steepest != 0) | (strength == 0))
     n_pairs = max(curvature.pair_bytes // (32 * max(len(free), 1)), curvature.pairs[0])  # two copies of each
     end = w.copy()
-    end[free] = _minimum_of_model(curvature.of(free, n_pairs), w[free], gradient[free], strength[free])
+    end[free] = _minimum_of_model(curvature.restricted(free, n_pairs), w[free], gradient[free], strength[free])
     return lambda step: w + step * (end - w)
 
 

@@ -135,7 +135,7 @@ class Problem:
 
     def posterior(self, w: np.ndarray) -> Any:
         """Return the :class:`Posterior` of the batch with the weights ``w``."""
-        return self.model(w).on(self.plan)
+        return self.model(w).posterior_on(self.plan)
 
     @cached_property
     def sparse(self) -> Problem:
@@ -229,10 +229,12 @@ class Problem:
             return self
         model = LatticeModel(self.layout, np.zeros(self.n_weights), level_zero.finder(), self.schedule)
         # the plan has more states where the constraints leave no labelling of fewer
-        plan = model.given(self.batch, self.support, self.n_jobs).plan
+        plan = model.posterior(self.batch, self.support, self.n_jobs).plan
         return self.over(plan.candidates, level_zero, plan)
 
-    def on(self, batch: SequenceBatch, truth: Any, sequence_weight: Any = None, support: Mask | None = None) -> Problem:
+    def for_batch(
+        self, batch: SequenceBatch, truth: Any, sequence_weight: Any = None, support: Mask | None = None
+    ) -> Problem:
         """Return other data, without missing labels, under the same layout."""
         return replace(self, batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None)
 
@@ -364,7 +366,7 @@ class Matching:
         weights[self.own] = w
         model, direction = self.model_class(self.wide, weights), np.zeros(len(weights))
         for part in self.parts:
-            posterior, places = model.on(part.plan), self.places[: len(part.weight) * len(self.rows)]
+            posterior, places = model.posterior_on(part.plan), self.places[: len(part.weight) * len(self.rows)]
             difference = posterior.expectations().counts[places]
             difference[part.truth] -= 1.0
             n = np.tile(self.constant, (len(part.weight) // self.n_lengths, 1))
@@ -398,7 +400,7 @@ class PrunedLikelihood:
     def __init__(self, problem: Problem, level_zero: LevelZero) -> None:
         self.problem = problem
         batch, truth, plan = problem.batch, problem.truth, problem.plan
-        first = ChainModel(level_zero.layout, level_zero.weights).given(batch, n_jobs=problem.n_jobs)
+        first = ChainModel(level_zero.layout, level_zero.weights).posterior(batch, n_jobs=problem.n_jobs)
         self._other = np.log(SHARE) + first.log_score(truth) - first.log_z()
         self._codes = np.where(  # where p is 0 the counts get no weight, but must be of candidates
             plan.candidates.contain(truth), truth, plan.candidates.labels[plan.candidates.starts[:-1]]

@@ -277,10 +277,10 @@ class FittedModel:
         """Return X as a batch, and its form."""
         return read_sequences(self.reader, X, self.state.features)
 
-    def ask(self, X: Sized, known: Sized | None = None) -> Query:
+    def query(self, X: Sized, known: Sized | None = None) -> Query:
         """Return the posterior of X, given the constraints and known labels, and the form of answers."""
         batch, form = self.read(X)
-        return Query(self.given(batch, form, known), self.targets, form)
+        return Query(self.posterior(batch, form, known), self.targets, form)
 
     def read_truth(self, y: Sized, batch: SequenceBatch, form: str, unknown: str = "raise") -> Labelling:
         """Return labels of a batch as a labelling; unknown labels are an error, or with "ignore" coded as -1."""
@@ -288,7 +288,7 @@ class FittedModel:
 
     def read_labelled(self, X: Sized, y: Sized, unknown: str) -> LabelledBatch:
         """Return sequences with their labels, some of which may be missing; ``unknown`` as for :meth:`read_truth`."""
-        query = self.ask(X)
+        query = self.query(X)
         return query.labelled(self.targets.read_known(y, query.posterior.batch, query.form, self.name, "y", unknown))
 
     def count_right(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
@@ -299,7 +299,7 @@ class FittedModel:
         token_weight = np.ones(batch.n_tokens) if weight is None else np.repeat(weight, batch.lengths)
         if not token_weight.any():
             return 0.0, 0.0
-        decoded = self.given(batch, form).decode()
+        decoded = self.posterior(batch, form).decode()
         return float(token_weight @ self.targets.are_right(decoded, truth)), float(token_weight.sum())
 
     def mask_of(self, known: Sized, batch: SequenceBatch, what: str, form: str = "sequences") -> Mask:
@@ -312,13 +312,13 @@ class FittedModel:
         """Return the model that computes probabilities and best labellings."""
         return self.state.model(self.kind.model)
 
-    def given(self, batch: SequenceBatch, form: str = "sequences", known: Sized | None = None) -> Posterior:
+    def posterior(self, batch: SequenceBatch, form: str = "sequences", known: Sized | None = None) -> Posterior:
         """Return the posterior of a batch, given the constraints and known labels."""
         self.kind.warn_of_unlimited_lengths(self.state.layout, batch)
         evidence = None if known is None else Evidence(self.mask_of(known, batch, "known", form))
         borders = self.state.borders
         mask = None if borders is None else Mask.of_borders(batch.offsets, borders)
-        return self.model().given(batch, mask, self.n_jobs, evidence)
+        return self.model().posterior(batch, mask, self.n_jobs, evidence)
 
     def divided_by(self, temperature: float) -> BaseEstimator:
         """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
@@ -346,23 +346,23 @@ class OneCall:
         self.code_of = {label: code for code, label in enumerate(self.labels)} if self.as_lists else {}
         model = state.model(model_class)
         is_kept = state.tables is not None and state.tables.model is model
-        self.search = OneSequence.of(model, state.borders) if is_kept else None
+        self.search = OneSequence.for_model(model, state.borders) if is_kept else None
 
-    def ask(self, question: str, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
+    def answer(self, question: str, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
         """Return an answer of :class:`OneSequence` about the only sequence of X; None where a batch is needed."""
         found = None if self.search is None else self._attributes(X, steps)
         return None if found is None else getattr(self.search, question)(found, *arguments)
 
     def predict(self, X: Any, steps: Sequence = ()) -> list | None:
         """Return the labels of the only sequence of X in a list; None where they need a batch."""
-        codes = self.ask("decode", X, steps=steps)
+        codes = self.answer("decode", X, steps=steps)
         if codes is None:
             return None
         return [[*map(self.labels.__getitem__, codes.tolist())] if self.as_lists else self.labels[codes]]
 
     def marginals(self, X: Any) -> list[np.ndarray] | None:
         """Return the probabilities of labels in the only sequence of X, in a list; None where they need a batch."""
-        sums = self.ask("marginals", X)
+        sums = self.answer("marginals", X)
         return None if sums is None else [sums[1]]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray | None:
@@ -370,7 +370,7 @@ class OneCall:
         if type(y) is not list or len(y) != 1 or type(y[0]) is not list or set(map(type, y[0])) != {str}:
             return None
         codes = [*map(self.code_of.get, y[0], repeat(-1))]
-        log_likelihood = None if min(codes) < 0 else self.ask("log_likelihood", X, codes)
+        log_likelihood = None if min(codes) < 0 else self.answer("log_likelihood", X, codes)
         return None if log_likelihood is None else np.array([log_likelihood])
 
     def _attributes(self, X: Any, steps: Sequence = ()) -> tuple | None:

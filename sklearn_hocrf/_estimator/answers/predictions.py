@@ -70,7 +70,7 @@ class PredictionsMixin:
         """
         if known is None and (found := predict_one(self, X)) is not None:
             return found
-        return FittedModel(self).ask(X, known).labels()
+        return FittedModel(self).query(X, known).labels()
 
     @overload
     def predict_marginals(self, X: Sequences, *, known: Sized | None = None) -> list[np.ndarray]: ...
@@ -119,7 +119,7 @@ class PredictionsMixin:
         one = one_call(self, X) if known is None else None
         if one is not None and (found := one.marginals(X)) is not None:
             return found
-        query = FittedModel(self).ask(X, known)
+        query = FittedModel(self).query(X, known)
         return query.reshape(query.class_marginals())
 
     @overload
@@ -204,7 +204,7 @@ class PredictionsMixin:
         """
         fitted = FittedModel(self)
         codes = pattern_codes(list(patterns), fitted.labels, fitted.state.layout.patterns.history)
-        query = fitted.ask(X, known)
+        query = fitted.query(X, known)
         return query.reshape(query.posterior.pattern_marginals(codes))
 
     # --- quality ------------------------------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ class AnswersMixin:
         ['NOUN', 'NOUN'] 1.42 -1.87
         """
         Query.check_nbest(n, accept, max_candidates)
-        return FittedModel(self).ask(X, known).nbest(n, accept, max_candidates)
+        return FittedModel(self).query(X, known).nbest(n, accept, max_candidates)
 
     def sample(
         self,
@@ -438,7 +438,7 @@ class AnswersMixin:
         -1.05
         """
         seed = Query.check_samples(n_samples, random_state)
-        return FittedModel(self).ask(X, known).samples(n_samples, seed)
+        return FittedModel(self).query(X, known).samples(n_samples, seed)
 
     @overload
     def entropy(
@@ -479,7 +479,7 @@ class AnswersMixin:
         array([0.96, 0.96])
         """
         Query.check_level(level)
-        return FittedModel(self).ask(X, known).entropy(level)
+        return FittedModel(self).query(X, known).entropy(level)
 
 
 class TagSegmentsMixin:
@@ -601,15 +601,15 @@ class TagSegmentsMixin:
         fitted = FittedModel(self)
         tags = _tag_table(fitted, scheme)
         one = one_call(fitted.estimator, X) if threshold is None and known is None else None
-        if one is not None and (codes := one.ask("decode", X)) is not None:
+        if one is not None and (codes := one.answer("decode", X)) is not None:
             offsets = np.array([0, len(codes)])
             segments = segments_of_codes(codes, offsets, tags)
             if not with_probability:
                 return segment_lists(segments, offsets, tags.names.tolist())
-            probability = one.ask("segment_probabilities", X, segments, tags.tags)
+            probability = one.answer("segment_probabilities", X, segments, tags.tags)
             if probability is not None:
                 return segment_tables(offsets, segments, probability, tags.names)
-        return fitted.ask(X, known).segments(threshold, with_probability, tags)
+        return fitted.query(X, known).segments(threshold, with_probability, tags)
 
     @property
     def scheme_(self) -> str:

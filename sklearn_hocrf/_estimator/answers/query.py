@@ -28,11 +28,11 @@ class Query(NamedTuple):
     targets: Any  # TokenTargets or SegmentTargets
     form: str = "sequences"  # of X
 
-    def given(self, mask: Mask) -> Self:
+    def with_evidence(self, mask: Mask) -> Self:
         """Return the query, given the known labels, with which the labellings that a mask allows agree."""
         free = self.posterior
         evidence = Evidence(mask)
-        return self._replace(posterior=free.model.given(free.batch, free.support, free.n_jobs, evidence))
+        return self._replace(posterior=free.model.posterior(free.batch, free.support, free.n_jobs, evidence))
 
     def class_marginals(self) -> np.ndarray:
         """Return the probabilities of ``classes_`` at each token; shape (N, n_classes)."""

@@ -195,7 +195,7 @@ class FitSteps:
         history = self.history(data.targets.labels)
         count: Any = partial(count_patterns, units.codes, units.offsets, n_labels)
         if sets is not None:
-            sequences = SetSequences(sets, units, TagHistory.of(history, n_labels), data.rules.forbidden)
+            sequences = SetSequences(sets, units, TagHistory.for_labels(history, n_labels), data.rules.forbidden)
             count = sequences.count_patterns
         return ObservedPatterns(len(units.codes), partial(count, sequence_weight=weight, history=history), history)
 
@@ -217,7 +217,7 @@ class FitSteps:
         estimator = self.estimator
         orders = resolve_feature_orders(estimator.feature_order, estimator.max_order, data.features.names)
         rule = PairRule(orders, estimator.min_count, estimator.all_pairs)
-        frame = LayoutFrame.of(patterns, data.rules.forbidden, data.parts.codes)
+        frame = LayoutFrame.from_patterns(patterns, data.rules.forbidden, data.parts.codes)
         frame = frame if like is None else LayoutFrame.like(like)
         return self.kind.layout_builder(data.targets, frame, rule, estimator.fit_intercept)
 
@@ -269,7 +269,7 @@ class FitSteps:
         model = problem.model(np.zeros(problem.n_weights))
         what = "y, segment_length" if self.kind.labels_segments else "y"
         evidence = Evidence(problem.known, what, sequence_ids)
-        model.given(problem.batch, problem.support, evidence=evidence).on(problem.plan.masked(mask)).log_z()
+        model.posterior(problem.batch, problem.support, evidence=evidence).with_plan(problem.plan.masked(mask)).log_z()
 
     def pruned(self, problem: Problem) -> Problem:
         """Return a problem over the labels that ``pruning`` leaves."""

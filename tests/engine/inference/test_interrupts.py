@@ -74,15 +74,15 @@ def test_long_calls_give_the_same_bits():
     rng = np.random.default_rng(0)
     case = random_segment_case(rng, (40, 3, 0, 17), longest=(5, 3), patterns=[(0, 1), (1, 0)])
     model, batch = to_segment_model(case)
-    expected = model.on(SegmentPlan(model.layout, batch)).expectations()
+    expected = model.posterior_on(SegmentPlan(model.layout, batch)).expectations()
     schedule = replace(SegmentPlan.default_schedule, long_call=0)
     plan = SegmentPlan(model.layout, batch, schedule)
     assert plan.calls_are_long
     assert not SegmentPlan(model.layout, batch[2:3], schedule).calls_are_long
     for n_jobs in (None, 2):
         plan.n_jobs = n_jobs
-        actual = model.on(plan).expectations()
+        actual = model.posterior_on(plan).expectations()
         for one, two in zip(actual, expected, strict=True):
             np.testing.assert_array_equal(one, two)
-    empty = SegmentModel(to_segment_layout(case), model.weights, schedule=schedule).given(batch[2:3]).log_z()
+    empty = SegmentModel(to_segment_layout(case), model.weights, schedule=schedule).posterior(batch[2:3]).log_z()
     assert empty.tolist() == [0.0]

@@ -88,7 +88,7 @@ def test_all_candidates_are_the_whole_model(case):
     whole, batch = to_chain_model(case)
     candidates = of_mask(Mask.free(batch.n_tokens, case.model.n_labels))
     model = LatticeModel(whole.layout, whole.weights, Fixed(candidates))
-    over, every = model.given(batch), whole.given(batch)
+    over, every = model.posterior(batch), whole.posterior(batch)
     wanted, got = every.expectations(), over.expectations()
     np.testing.assert_allclose(got.log_z, wanted.log_z, rtol=1e-12, atol=1e-12)
     # a probability is exp of a difference of scores, each of which is rounded: of 10,000, by 2e-12
@@ -106,10 +106,10 @@ def test_larger_lattices_agree_with_masks(seed, max_order, forbidden):
     lengths = [1, 40, 0, 3, 17, *rng.integers(1, 9, 30)]
     case = random_case(rng, 12, lengths, max_order, 60 if max_order else 0, 1.0, [(0,)] * 5, forbidden)
     whole, batch = to_chain_model(case)
-    codes = whole.given(batch).decode()
+    codes = whole.posterior(batch).decode()
     candidates = draw_candidates(rng, codes, 12)
     model, mask = LatticeModel(whole.layout, whole.weights, Fixed(candidates)), candidates.mask(12)
-    over, every = model.given(batch), whole.given(batch, mask)
+    over, every = model.posterior(batch), whole.posterior(batch, mask)
     wanted, got = every.expectations(), over.expectations()
     np.testing.assert_allclose(got.log_z, wanted.log_z, rtol=1e-11)
     np.testing.assert_allclose(got.counts, wanted.counts, rtol=1e-9, atol=1e-11)
@@ -122,7 +122,7 @@ def test_larger_lattices_agree_with_masks(seed, max_order, forbidden):
     direction = np.where(np.isfinite(whole.weights), rng.normal(size=len(whole.weights)), 0)
     np.testing.assert_allclose(over.hessian_vector_product(direction), every.hessian_vector_product(direction))
     for n_jobs in 2, 3:
-        again = model.given(batch, n_jobs=n_jobs).expectations()
+        again = model.posterior(batch, n_jobs=n_jobs).expectations()
         assert again.counts.tobytes() == got.counts.tobytes()
         assert again.log_z.tobytes() == got.log_z.tobytes()
 
@@ -134,7 +134,7 @@ def test_what_scaling_cannot_represent_goes_through_logarithms(scale):
     weights = scale * whole.weights
     whole = type(whole)(whole.layout, weights)
     candidates = of_mask(Mask.free(batch.n_tokens, case.model.n_labels))
-    over, every = LatticeModel(whole.layout, weights, Fixed(candidates)).given(batch), whole.given(batch)
+    over, every = LatticeModel(whole.layout, weights, Fixed(candidates)).posterior(batch), whole.posterior(batch)
     rounding = 1e-14 * np.abs(every.log_z()).max() + 1e-11
     np.testing.assert_allclose(over.log_z(), every.log_z(), rtol=1e-12)
     np.testing.assert_allclose(over.marginals(), every.marginals(), atol=rounding)
@@ -171,14 +171,14 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
     assert plan.is_limited
 
     model, direction = LatticeModel(whole.layout, whole.weights), rng.normal(size=len(whole.weights))
-    posterior, patterns = model.on(plan), [(0,), (1, 2), (0, 1, 2), (2, 2)]
+    posterior, patterns = model.posterior_on(plan), [(0,), (1, 2), (0, 1, 2), (2, 2)]
     marginals, ends = posterior.marginals(), posterior.pattern_marginals(patterns)
     log_z, slope = posterior.log_z_and_slope(direction)
     entropy, drawn, best = posterior.entropy(), posterior.draw(50, 0)[0], posterior.best_labellings(3)
     other = to_chain_model(case)[0]
     along = type(other)(other.layout, direction)
     some = Mask(rng.random((batch.n_tokens, 3)) < 0.6, np.zeros(batch.n_tokens, np.int8))
-    within = model.on(plan.masked(some, may_be_impossible=True)).log_z()
+    within = model.posterior_on(plan.masked(some, may_be_impossible=True)).log_z()
     for s, every in enumerate(scores_of(case)):
         left, own = paths(plan.lattice, s), slice(*batch.offsets[s : s + 2])
         assert case.labels[s] in left
@@ -196,7 +196,7 @@ def test_a_limit_of_states_leaves_out_labellings(seed, n_states):
             np.testing.assert_allclose(row, [sum(v for z, v in p.items() if z[t] == y) for y in range(3)], atol=1e-12)
             wanted = [sum(v for z, v in p.items() if z[max(0, t + 1 - len(y)) : t + 1] == y) for y in patterns]
             np.testing.assert_allclose(ends[own][t], wanted, atol=1e-12)
-        moved = {z: float(along.given(batch[[s]]).log_score(np.array(z, np.int32))[0]) for z in left}
+        moved = {z: float(along.posterior(batch[[s]]).log_score(np.array(z, np.int32))[0]) for z in left}
         assert slope[s] == pytest.approx(sum(p[z] * moved[z] for z in left), abs=1e-10)
         for z in every:
             codes[own] = z

@@ -107,7 +107,7 @@ def test_long_sequences_equal_a_dynamic_program(tails):
     patterns = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0), (2, 2, 1)]
     case = random_segment_case(rng, [70, 55], longest=(INF, INF, 4), patterns=patterns, forbidden=0.2)
     model, batch = to_aged_model(case)
-    posterior, answers = model.given(batch), [so.dynamic_program(case.model, s) for s in case.sequences]
+    posterior, answers = model.posterior(batch), [so.dynamic_program(case.model, s) for s in case.sequences]
     np.testing.assert_allclose(posterior.log_z(), [a.log_partition for a in answers], rtol=1e-12)
     np.testing.assert_allclose(posterior.log_score(posterior.decode()), [a.best_score for a in answers], rtol=1e-12)
     np.testing.assert_allclose(posterior.marginals(), np.concatenate([a.marginals for a in answers]), atol=1e-10)
@@ -128,7 +128,7 @@ def test_long_sequences_are_cut_unless_a_token_reads_another_one(channel):
     )
     (model, batch), found = to_aged_model(case), []
     for one in model, reschedule(model, cut_size=500):
-        posterior = one.given(batch)
+        posterior = one.posterior(batch)
         found.append([posterior.marginals(), posterior.expectations().counts, posterior.log_score(posterior.decode())])
         found[-1] += [
             posterior.hessian_vector_product(np.ones(len(model.weights))),
@@ -156,15 +156,15 @@ def test_tails_give_the_sums_of_the_chain(kind, monkeypatch):
     direction = np.random.default_rng(3).normal(size=len(model.weights))
     for least_ages in AgedPlan.least_ages, INF:
         monkeypatch.setattr(AgedPlan, "least_ages", least_ages)
-        posterior = model.given(batch)
+        posterior = model.posterior(batch)
         assert (posterior.plan.tailed is not None) == (has_tails and least_ages < INF)
         found.append([posterior.log_z(), *posterior.expectations([1.0, 0.5, 1.0, 2.0])])
         found[-1] += [posterior.hessian_vector_product(direction), *posterior.log_z_and_slope(direction)]
     for tailed, chain in zip(*found, strict=True):
         np.testing.assert_allclose(tailed, chain, rtol=1e-10, atol=1e-11)
-    long = reschedule(model, cut_size=500).given(batch).plan
+    long = reschedule(model, cut_size=500).posterior(batch).plan
     assert long.is_cut == has_tails
-    for other in model.given(batch).plan.masked(None, may_be_impossible=True), long.without_dense_table():
+    for other in model.posterior(batch).plan.masked(None, may_be_impossible=True), long.without_dense_table():
         assert other.tailed is None
 
 
@@ -181,18 +181,18 @@ def test_a_label_that_comes_back_from_below_the_least_number(tails):
     on_wide = MarginalPass._on_wide_numbers
     (ours, batch), (theirs, _) = to_aged_model(lost_case()), to_segment_model(lost_case())
     with mock.patch.object(MarginalPass, "_on_wide_numbers", autospec=True, side_effect=on_wide) as slow:
-        log_z = ours.given(batch).log_z()
+        log_z = ours.posterior(batch).log_z()
         assert slow.call_count == 1
-    np.testing.assert_allclose(log_z, theirs.given(batch).log_z(), rtol=1e-12)
-    np.testing.assert_allclose(ours.given(batch).marginals(), theirs.given(batch).marginals(), atol=1e-12)
-    counts = [model.given(batch).expectations().counts for model in (ours, theirs)]
+    np.testing.assert_allclose(log_z, theirs.posterior(batch).log_z(), rtol=1e-12)
+    np.testing.assert_allclose(ours.posterior(batch).marginals(), theirs.posterior(batch).marginals(), atol=1e-12)
+    counts = [model.posterior(batch).expectations().counts for model in (ours, theirs)]
     np.testing.assert_allclose(*counts, rtol=1e-9, atol=1e-11)
 
 
 def test_time_and_memory_per_token_do_not_depend_on_the_lengths():
     X = rows(WORDS)
     model = fit(X, LABELS, 2, segment_length=INF)
-    sizes = [model._state.model(SegmentModel).given(model_batch(model, n)).plan.row_size for n in (8, 4000)]
+    sizes = [model._state.model(SegmentModel).posterior(model_batch(model, n)).plan.row_size for n in (8, 4000)]
     assert sizes[0] == sizes[1]
     assert aged(model._state.layout).automaton.n_states == 1 + 2 * (model.automaton_.n_states - 1)
 

@@ -36,7 +36,7 @@ def segment_model(seed, lengths, features="all", orders="conjoined", **options):
 
 
 def plan_of(model, batch):
-    return model.given(batch).plan
+    return model.posterior(batch).plan
 
 
 def some_direction(model, seed=0):
@@ -47,7 +47,7 @@ def differences(model, plan, direction, step=1e-3):
     """Return the derivative of the expected counts by differences; the error is of the order of step**6."""
 
     def counts(distance):
-        return type(model)(model.layout, model.weights + distance * direction).on(plan).expectations().counts
+        return type(model)(model.layout, model.weights + distance * direction).posterior_on(plan).expectations().counts
 
     slopes = [(counts(k * step) - counts(-k * step)) / (2 * k * step) for k in (1, 2, 3)]
     return 1.5 * slopes[0] - 0.6 * slopes[1] + 0.1 * slopes[2]
@@ -62,7 +62,7 @@ def assert_derivative(model, batch, rtol=1e-8):
     plan, direction = plan_of(model, batch), some_direction(model)
     expected = differences(model, plan, direction)
     assert np.abs(expected).max() > 1e-3
-    assert_close(model.on(plan).hessian_vector_product(direction), expected, rtol)
+    assert_close(model.posterior_on(plan).hessian_vector_product(direction), expected, rtol)
 
 
 # --------------------------------------------------------------------------------------------------------- enumeration
@@ -102,7 +102,7 @@ def assert_enumerated(model, batch, case, rtol):
     plan = plan_of(model, batch)
     for seed in range(2):
         direction = some_direction(model, seed)
-        product = model.on(plan).hessian_vector_product(direction, sequence_weight)
+        product = model.posterior_on(plan).hessian_vector_product(direction, sequence_weight)
         assert product.shape == (model.layout.n_weights,)
         np.testing.assert_allclose(product, matrix @ direction, rtol=rtol, atol=rtol * max(np.abs(matrix).max(), 1.0))
 
@@ -165,10 +165,10 @@ def test_segmentations_of_all_kinds_equal_differences(options):
 def test_sequences_cut_by_position(cut_size):
     model, batch = chain_model(3, [*np.random.default_rng(3).integers(0, 50, 21), 120, 1, 97])
     direction = some_direction(model)
-    expected = model.given(batch).hessian_vector_product(direction)
-    plan = reschedule(model, cut_size=cut_size).given(batch).plan
+    expected = model.posterior(batch).hessian_vector_product(direction)
+    plan = reschedule(model, cut_size=cut_size).posterior(batch).plan
     assert max(len(task.tiles) for chunk in plan.chunks for task in chunk) > 1
-    assert_close(model.on(plan).hessian_vector_product(direction), expected, 1e-11)
+    assert_close(model.posterior_on(plan).hessian_vector_product(direction), expected, 1e-11)
 
 
 @pytest.mark.parametrize("model_of", [chain_model, segment_model])
@@ -176,9 +176,9 @@ def test_slopes_do_not_depend_on_the_size_of_tiles(model_of):
     lengths = np.random.default_rng(4).integers(0, 30, 2 * LANES + 5)
     model, batch = model_of(4, lengths)
     direction = some_direction(model)
-    expected = model.given(batch).hessian_vector_product(direction)
-    plan = reschedule(model, tile_sizes=(0, 0)).given(batch).plan
-    assert_close(model.on(plan).hessian_vector_product(direction), expected, 1e-11)
+    expected = model.posterior(batch).hessian_vector_product(direction)
+    plan = reschedule(model, tile_sizes=(0, 0)).posterior(batch).plan
+    assert_close(model.posterior_on(plan).hessian_vector_product(direction), expected, 1e-11)
 
 
 # -------------------------------------------------------------------------------------------------------- wide numbers
@@ -190,10 +190,10 @@ def test_sequences_that_need_wide_numbers(make_model, monkeypatch):
     lengths = np.random.default_rng(7).integers(2, 30, 12)
     model, batch = make_model(7, lengths, scale=1.0)
     plan, direction = plan_of(model, batch), some_direction(model)
-    expected = model.on(plan).hessian_vector_product(direction)
+    expected = model.posterior_on(plan).hessian_vector_product(direction)
     assert counter.calls == 0
     model.scales = False  # every sequence is suspect
-    assert_close(model.on(plan).hessian_vector_product(direction), expected, 1e-10)
+    assert_close(model.posterior_on(plan).hessian_vector_product(direction), expected, 1e-10)
     assert counter.calls > 0
 
 
@@ -204,7 +204,7 @@ def test_underflow_is_seen():
     model, batch = to_chain_model(case)
     plan, direction = plan_of(model, batch), some_direction(model)
     matrix = sum(covariance(model.layout, case.model, sequence) for sequence in case.sequences)
-    assert_close(model.on(plan).hessian_vector_product(direction), matrix @ direction, 1e-9)
+    assert_close(model.posterior_on(plan).hessian_vector_product(direction), matrix @ direction, 1e-9)
 
 
 def test_large_weights_keep_their_digits():
@@ -215,9 +215,9 @@ def test_large_weights_keep_their_digits():
         np.where(model.layout.patterns.lengths == 1, 1e6, 0.0),
         sparse.csr_array((len(model.layout.patterns.lengths), model.layout.n_features)),
     )
-    assert np.abs(model.on(plan).hessian_vector_product(labels)).max() < 1e-6  # every position has one label
-    product = model.on(plan).hessian_vector_product(direction + labels)
-    assert_close(product, model.on(plan).hessian_vector_product(direction), 1e-7)
+    assert np.abs(model.posterior_on(plan).hessian_vector_product(labels)).max() < 1e-6  # every position has one label
+    product = model.posterior_on(plan).hessian_vector_product(direction + labels)
+    assert_close(product, model.posterior_on(plan).hessian_vector_product(direction), 1e-7)
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
@@ -231,8 +231,8 @@ def test_no_kernel_is_compiled_again_for_other_data():
     def everything(seed, lengths, **options):
         for make in (chain_model, segment_model):
             model, batch = make(seed, lengths, **options)
-            model.given(batch).expectations()
-            model.given(batch).hessian_vector_product(some_direction(model))
+            model.posterior(batch).expectations()
+            model.posterior(batch).hessian_vector_product(some_direction(model))
 
     everything(13, [1500, 4, 3])
     everything(13, [5, 9, 0])

@@ -48,7 +48,7 @@ ORDERS = pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1),
 
 def answers(model, batch):
     """Return log Z, marginals, expected counts, the scores of the best labels, and the probabilities of segments."""
-    posterior = model.given(batch)
+    posterior = model.posterior(batch)
     expected, best = posterior.expectations(), posterior.decode()
     np.testing.assert_allclose(expected.log_z, posterior.log_z(), rtol=1e-14)
     probable = [] if isinstance(model, ChainModel) else [posterior.segment_marginals(1e-3)[1]]
@@ -113,7 +113,7 @@ def test_wide_passes_work_on_suspect_sequences_only(wide_passes):
     calm = emission_case(2, {}, [(0, 1), (2, 0)] * 3)
     case = chain_case(extreme.model, extreme.feature_orders, calm.rows * 5 + extreme.rows, [(0,) * 6] * 6)
     chain, batch = to_chain_model(case)
-    log_z = chain.given(batch).log_z()
+    log_z = chain.posterior(batch).log_z()
     assert (wide_passes.calls, wide_passes.n_sequences) == (1, 1)
     np.testing.assert_allclose(log_z, [so.log_partition(case.model, s) for s in case.sequences], rtol=1e-12)
 
@@ -126,7 +126,7 @@ def test_sequences_with_scores_beyond_wide_numbers_change_no_bits_of_others(wide
     case = chain_case(ones[0].model, ones[0].feature_orders, [one.rows[0] for one in ones], [(0,) * 4] * 6)
     chain, batch = to_chain_model(case)
     chain.scales = False
-    posterior = chain.given(batch)
+    posterior = chain.posterior(batch)
     log_z, marginals = posterior.log_z(), posterior.marginals()
     parts = [posterior.part(np.array([n])) for n in range(len(batch))]
     assert wide_passes.calls == 12
@@ -176,11 +176,11 @@ def test_histories_of_segments_left_behind_need_no_wide_pass(name, cut_size, wid
     chain = reschedule(chain, cut_size=cut_size)
     expected = answers(chain, batch)
     direction = np.random.default_rng(0).normal(size=chain.layout.n_weights)
-    product = chain.given(batch).hessian_vector_product(direction)
+    product = chain.posterior(batch).hessian_vector_product(direction)
     assert wide_passes.calls == 0
     chain.scales = False
     assert_same(answers(chain, batch), expected)
-    again = chain.given(batch).hessian_vector_product(direction)
+    again = chain.posterior(batch).hessian_vector_product(direction)
     # a sum over the tokens, whose derivatives are differences of sums over the tokens before and after them
     np.testing.assert_allclose(again, product, atol=1e-16 * score * len(rows) ** 2)
     assert wide_passes.calls > 0
@@ -242,7 +242,7 @@ def test_huge_factors_of_arcs_out_of_reach_are_not_used(bias):
     np.testing.assert_allclose(marginals, so.token_marginals(probability, 2, 3), atol=1e-12)
     expected, _ = so.expected_counts(case.model, case.sequences[0])
     np.testing.assert_allclose(chain.layout.pattern_coef(counts), [expected[z] for z in patterns], atol=1e-12)
-    assert chain.given(batch).pattern_marginals([(1, 0)])[0, 0] == 0
+    assert chain.posterior(batch).pattern_marginals([(1, 0)])[0, 0] == 0
 
 
 def test_exponentials_are_exact_to_the_last_digits():
@@ -251,10 +251,10 @@ def test_exponentials_are_exact_to_the_last_digits():
     model = so.chain(2, {(0,): 0.0, (1,): 0.0}, {(0, (0,)): 1.0})
     sequences = [[{0: float(gap)}] if gap else [{}] for gap in gaps]
     chain, batch = to_chain_model(chain_case(model, [(0,)], sequences, [(0,)] * len(gaps)))
-    marginals = chain.given(batch).marginals()
+    marginals = chain.posterior(batch).marginals()
     odds = marginals[:, 0] / marginals[:, 1]
     np.testing.assert_allclose(odds, np.exp(gaps), rtol=1e-13)
-    np.testing.assert_allclose(chain.given(batch).log_z(), np.logaddexp(0, gaps), rtol=1e-14, atol=2e-16)
+    np.testing.assert_allclose(chain.posterior(batch).log_z(), np.logaddexp(0, gaps), rtol=1e-14, atol=2e-16)
 
 
 mantissas = st.floats(-1e70, 1e70, allow_subnormal=False).filter(lambda m: m == 0.0 or abs(m) > 1e-70)
@@ -295,14 +295,16 @@ def test_cut_sequences_equal_whole_ones(feature_orders, scale, cut_size):
     case = random_case(rng, 3, lengths, 2, 8, scale, feature_orders)
     chain, batch = to_chain_model(case)
     whole = answers(chain, batch)
-    pattern_marginals = chain.given(batch).pattern_marginals([(0, 1), (2, 2, 1)])
-    codes = chain.given(batch).decode()
+    pattern_marginals = chain.posterior(batch).pattern_marginals([(0, 1), (2, 2, 1)])
+    codes = chain.posterior(batch).decode()
     chain = reschedule(chain, cut_size=cut_size)
-    tasks = [task for chunk in chain.given(batch).plan.chunks for task in chunk]
+    tasks = [task for chunk in chain.posterior(batch).plan.chunks for task in chunk]
     assert max(len(task.tiles) for task in tasks) > 1
     assert_same(answers(chain, batch), whole)
-    np.testing.assert_allclose(chain.given(batch).pattern_marginals([(0, 1), (2, 2, 1)]), pattern_marginals, atol=1e-12)
-    np.testing.assert_array_equal(chain.given(batch).decode(), codes)
+    np.testing.assert_allclose(
+        chain.posterior(batch).pattern_marginals([(0, 1), (2, 2, 1)]), pattern_marginals, atol=1e-12
+    )
+    np.testing.assert_array_equal(chain.posterior(batch).decode(), codes)
 
 
 @ORDERS
@@ -324,15 +326,15 @@ def test_memory_of_a_very_long_sequence():
     assert n_tokens * n_states * 8 > 60e6
     batch = SequenceBatch.from_csr(sparse.csr_array(rng.normal(size=(n_tokens, 1))), [0, n_tokens])
     answers = []
-    assert peak_of(lambda: answers.extend([chain.given(batch).marginals(), chain.given(batch).decode()])) < 50e6
+    assert peak_of(lambda: answers.extend([chain.posterior(batch).marginals(), chain.posterior(batch).decode()])) < 50e6
     marginals, codes = answers
     np.testing.assert_allclose(marginals.sum(axis=1), 1.0, rtol=1e-12)
     other = rng.integers(0, 3, n_tokens).astype(np.int32)
-    posterior = chain.given(batch)
+    posterior = chain.posterior(batch)
     assert posterior.log_score(other)[0] < posterior.log_score(codes)[0] < posterior.log_z()[0]
     # far ends do not feel each other: a stretch in the middle has the same marginals on its own
     middle = SequenceBatch.from_csr(batch.tocsr()[30_000:31_000], [0, 1000])
-    np.testing.assert_allclose(chain.given(middle).marginals()[300:-300], marginals[30_300:30_700], atol=1e-9)
+    np.testing.assert_allclose(chain.posterior(middle).marginals()[300:-300], marginals[30_300:30_700], atol=1e-9)
 
 
 def test_wide_passes_keep_their_digits_on_long_sequences():
@@ -342,9 +344,9 @@ def test_wide_passes_keep_their_digits_on_long_sequences():
     chain, _ = to_chain_model(random_case(rng, 3, [0], 3, 30, 300.0, [(0,), (1,)]))
     rows = sparse.csr_array(rng.normal(size=(n_tokens, 2)))
     batch = SequenceBatch.from_csr(rows, [0, n_tokens])
-    expectations = chain.given(batch).expectations()
+    expectations = chain.posterior(batch).expectations()
     assert expectations.log_z[0] > 8e6
     assert chain.layout.pattern_coef(expectations.counts)[:3].sum() == pytest.approx(n_tokens, rel=1e-13)
     middle = SequenceBatch.from_csr(rows[9000:10_000], [0, 1000])
-    part, whole = chain.given(middle).marginals(), chain.given(batch).marginals()
+    part, whole = chain.posterior(middle).marginals(), chain.posterior(batch).marginals()
     np.testing.assert_allclose(part[300:-300], whole[9300:9700], atol=1e-12)

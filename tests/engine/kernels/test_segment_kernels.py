@@ -93,7 +93,7 @@ def test_sequences_of_a_task_share_a_wide_pass(make, wide_passes):
     """And have the bits that each has alone."""
     _, model, batch = make(3, np.random.default_rng(3).integers(0, 20, 36))
     model.scales = False
-    posterior = model.given(batch)
+    posterior = model.posterior(batch)
     log_z, marginals = posterior.log_z(), posterior.marginals()
     assert wide_passes.calls == 2 * sum(map(len, posterior.plan.chunks))
     assert wide_passes.n_sequences == 2 * np.count_nonzero(batch.lengths) > 8 * wide_passes.calls
@@ -115,21 +115,21 @@ def test_scores_beyond_the_exponents_of_wide_numbers(make):
             model = type(one)(one.layout, scale * one.weights)
             model.scales = False  # all lanes are suspect
             expected = [so.log_sum_exp(scale * score for score in scores) for scores in tables]
-            np.testing.assert_allclose(model.given(batch).log_z(), expected, rtol=1e-12, atol=1e-13 * scale)
-            np.testing.assert_allclose(model.given(batch).marginals().sum(axis=1), 1.0, atol=1e-12)
+            np.testing.assert_allclose(model.posterior(batch).log_z(), expected, rtol=1e-12, atol=1e-13 * scale)
+            np.testing.assert_allclose(model.posterior(batch).marginals().sum(axis=1), 1.0, atol=1e-12)
 
 
 def test_wide_passes_keep_their_digits_on_long_sequences():
     """log Z is about 5e6 here: differences of numbers of that size would leave marginals of nine digits."""
     case = mixed_case(4, [6000], "tags", ((0, 1),), scale=300.0)
     model, batch = to_segment_model(case)
-    layout, expected = model.layout, model.on(SegmentPlan(model.layout, batch)).expectations()
+    layout, expected = model.layout, model.posterior_on(SegmentPlan(model.layout, batch)).expectations()
     assert expected.log_z[0] > 5e6
     n_segments = layout.pattern_coef(expected.counts)[:3].sum()
-    begins = model.given(batch).tag_marginals([(y, BEGIN) for y in range(3)]).sum()
+    begins = model.posterior(batch).tag_marginals([(y, BEGIN) for y in range(3)]).sum()
     assert n_segments == pytest.approx(begins, rel=1e-9)
-    np.testing.assert_allclose(model.given(batch).marginals().sum(axis=1), 1.0, rtol=1e-13)
-    segments_found, probability = model.given(batch).segment_marginals(1e-12)
+    np.testing.assert_allclose(model.posterior(batch).marginals().sum(axis=1), 1.0, rtol=1e-13)
+    segments_found, probability = model.posterior(batch).segment_marginals(1e-12)
     assert probability @ segments_found.lengths == pytest.approx(6000, rel=1e-9)
 
 
@@ -143,12 +143,12 @@ def test_sequences_alone_and_side_by_side_agree(blocks, scale):
     lengths = np.random.default_rng(6).integers(0, 18, 21)
     model, batch = to_segment_model(mixed_case(6, lengths, blocks, scale=scale))
     expected = answers(model, batch)
-    tags = model.given(batch).tag_marginals([(0, BEGIN), (1, INSIDE)])
+    tags = model.posterior(batch).tag_marginals([(0, BEGIN), (1, INSIDE)])
     model = reschedule(model, single_sequence_size=0)
-    plan = model.given(batch).plan
+    plan = model.posterior(batch).plan
     assert {task.sequences.shape[1] for chunk in plan.chunks for task in chunk} == {1}
     assert_same(answers(model, batch), expected)
-    np.testing.assert_allclose(model.given(batch).tag_marginals([(0, BEGIN), (1, INSIDE)]), tags, atol=1e-11)
+    np.testing.assert_allclose(model.posterior(batch).tag_marginals([(0, BEGIN), (1, INSIDE)]), tags, atol=1e-11)
 
 
 # --------------------------------------------------------------------------------------------------------------- memory
@@ -166,7 +166,7 @@ def test_memory_of_a_long_sequence_with_many_states_and_long_segments():
     objective = NegativeLogLikelihood().bind(
         Problem(SegmentModel, model.layout, batch, to_segments(case.segmentations, batch.offsets))
     )
-    assert peak_of(lambda: model.given(batch).log_z()) < 1.5 * tables
+    assert peak_of(lambda: model.posterior(batch).log_z()) < 1.5 * tables
     assert peak_of(lambda: objective.value_gradient(model.weights)) < 1.5 * tables
 
 
@@ -208,8 +208,8 @@ def test_no_kernel_is_compiled_again_for_other_data():
         model, own = to_segment_model(case)
         batch = own if batch is None else batch
         answers(model, batch)
-        model.given(batch).pattern_marginals(asked)
-        model.given(batch).tag_marginals([(0, BEGIN), (0, CHANNELS["I|:"])])
+        model.posterior(batch).pattern_marginals(asked)
+        model.posterior(batch).tag_marginals([(0, BEGIN), (0, CHANNELS["I|:"])])
         model.scales = False
         answers(model, batch)
         objective = NegativeLogLikelihood().bind(

@@ -370,8 +370,8 @@ def test_16_bits_keep_pairs_to_four_digits(n_weights):
         memory.shift(np.ones(n_weights))
     for ask in (
         lambda memory: memory.solve(gradient),
-        lambda memory: memory.of(chosen, 100).times(gradient[chosen]),
-        lambda memory: memory.of(chosen, 100).solve(gradient[chosen], np.array([False, True, False])),
+        lambda memory: memory.restricted(chosen, 100).times(gradient[chosen]),
+        lambda memory: memory.restricted(chosen, 100).solve(gradient[chosen], np.array([False, True, False])),
     ):
         expected = ask(double)
         assert_allclose(ask(low), expected, atol=1e-3 * np.abs(expected).max())
@@ -614,7 +614,7 @@ def test_shifted_memory_is_that_of_the_shifted_function():
     vector = rng.normal(size=6)
     np.testing.assert_allclose(shifted.solve(vector), expected.solve(vector), rtol=1e-10)
     np.testing.assert_allclose(
-        shifted.of(np.arange(6), 100).times(vector), expected.of(np.arange(6), 100).times(vector)
+        shifted.restricted(np.arange(6), 100).times(vector), expected.restricted(np.arange(6), 100).times(vector)
     )
     shifted.shift(np.full(6, -1e6))
     assert len(shifted) == 0

@@ -163,7 +163,7 @@ def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, chosen):
         bottom = change[chosen] @ change[chosen] / (step @ change)  # that of the weights that may move
         whole = updated(np.full(6, bottom), pairs[-n_pairs:])
         part, vector = whole[np.ix_(chosen, chosen)], rng.normal(size=len(chosen))
-        some = memory.of(chosen, 100)
+        some = memory.restricted(chosen, 100)
         np.testing.assert_allclose(some.times(vector), part @ vector, rtol=1e-5, atol=1e-8)
         result = some.solve(np.where(fixed, 0.0, vector), fixed)
         np.testing.assert_allclose(part[~fixed] @ result, vector[~fixed], rtol=1e-5, atol=1e-8)
@@ -174,7 +174,7 @@ def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, chosen):
     memory.clear()
     for start, end in itertools.pairwise(points[3:]):
         memory.add(start, end)
-    np.testing.assert_allclose(memory.of(chosen, 100).times(vector), part @ vector, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(memory.restricted(chosen, 100).times(vector), part @ vector, rtol=1e-5, atol=1e-8)
 
 
 # --- what is 0 is gone ------------------------------------------------------------------------------------------------

@@ -430,4 +430,4 @@ def test_threads_predict_while_another_one_fits():
 def test_models_with_many_labels_are_left_to_the_batch():
     X = [[{f"w{n}": 1} for n in range(200)]]
     model = HighOrderCRF(max_iter=2, fit_intercept=False).fit(X, [[f"l{n}" for n in range(200)]])
-    assert OneSequence.of(FittedModel(model).model(), None) is None
+    assert OneSequence.for_model(FittedModel(model).model(), None) is None

@@ -72,7 +72,7 @@ def check_answers(model, batches, truth, weight):
     n_labels = model.layout.automaton.n_labels
 
     def answers(batch):
-        given = model.given(batch)
+        given = model.posterior(batch)
         expectations = given.expectations(weight)
         yield expectations.log_z
         yield expectations.counts
@@ -135,11 +135,13 @@ def test_long_sequences_cut_by_position(width, dtype):
     dense = SequenceBatch.from_table(values, offsets)
     assert dense.dense.values.dtype == dtype
     model = reschedule(ChainModel(layout, weights), cut_size=4000, tile_sizes=(2000, 4000))
-    expected, found = (model.given(batch).expectations() for batch in (as_sparse(dense), dense))
+    expected, found = (model.posterior(batch).expectations() for batch in (as_sparse(dense), dense))
     assert_allclose(found.log_z, expected.log_z, rtol=1e-12)
     assert_allclose(found.counts, expected.counts, **CLOSE)
-    assert all(np.array_equal(*pair) for pair in zip(found, model.given(dense, n_jobs=2).expectations(), strict=True))
-    assert_array_equal(model.given(dense).decode(), model.given(as_sparse(dense)).decode())
+    assert all(
+        np.array_equal(*pair) for pair in zip(found, model.posterior(dense, n_jobs=2).expectations(), strict=True)
+    )
+    assert_array_equal(model.posterior(dense).decode(), model.posterior(as_sparse(dense)).decode())
 
 
 # ---------------------------------------------------------------------------------------------------------- estimators

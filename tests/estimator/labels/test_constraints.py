@@ -76,7 +76,7 @@ all_families = pytest.mark.parametrize("questions", [partial(Questions, family) 
 def test_answers(questions, seed):
     asked = questions(seed)
     model, batch, mask = asked.model, asked.batch, asked.mask
-    log_z = model.given(batch, mask).log_z()
+    log_z = model.posterior(batch, mask).log_z()
     total = np.array([so.log_sum_exp(scores.values()) for scores in asked.possible])
     assert (abs(log_z - total) <= 1e-13 * np.maximum(1.0, abs(total))).all()
     check_answers(model, batch, mask, asked.possible, [(0,), (1, 0), (0, 1, 0), *model.layout.forbidden])
@@ -94,7 +94,7 @@ def test_scaled_passes_take_constraints(family, monkeypatch):
     monkeypatch.setattr(MarginalPass, "forward", forward)
     for seed in range(10):
         asked = Questions(family, seed)
-        asked.model.given(asked.batch, asked.mask).marginals()
+        asked.model.posterior(asked.batch, asked.mask).marginals()
     assert len(passed) > 20
     assert all(passed)
 
