@@ -74,6 +74,7 @@ def broken_links(path, text):
     without_code = re.sub(r"`[^`]+`", "", re.sub(r"\{\w+\}`[^`]+`", "", text))
     targets = re.findall(r"\]\((?!https?:)([^)\s]+)\)", without_code)
     pages = {page: DOCS / page[1:] if page[0] == "/" else path.parent / page for role, page in roles if role == "doc"}
+    pages = {name: page for name, page in pages.items() if not (CHECKOUT / "notebooks" / f"{page.name}.ipynb").exists()}
     targets += [f"{name}.{'rst' if page.with_suffix('.rst').exists() else 'md'}" for name, page in pages.items()]
     found = []
     for target in targets:

@@ -61,7 +61,7 @@ class TrainingState:
 
 
 class SGD(Solver):
-    """Stochastic gradient descent: many cheap steps, each on a few sequences; L-BFGS follows.
+    """Stochastic gradient descent [1]_: many cheap steps, each on a few sequences; L-BFGS follows.
 
     The first passes over the data lower the objective most, and later ones less and less. After an epoch that lowers
     it by less than 5 %, :class:`LBFGS` therefore trains further, with gradients of all sequences [4]_. Calls of

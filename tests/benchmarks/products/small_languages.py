@@ -4,12 +4,12 @@
 
 khPOS (12,000 sentences, 23 tags) and myNER 1.0 (22 tags like those of BIOES), in their own training and test files.
 Features are those that ``SequenceFeatureExtractor()`` makes of the words alone, for myNER also those of its authors'
-notebook. The order, 1 or 2 (myNER: up to 3), and ``sigma_reg`` are chosen inside the training file, on a fifth of its sentences, half of
-them held out, as protocol.py says; then one fit on the whole file, and one test. For myNER, python-crfsuite with the
-features and the settings of its authors' notebook is trained, too, for its time on this machine. Prints tokens right,
-weighted and macro F1 (a label that is predicted alone counts 0), F1 of exact names, and processor seconds of a fit from
-ready features. Where order 1 is chosen for khPOS, ``export_crfsuite`` writes the model, and python-crfsuite tags with
-it. Needs python-crfsuite.
+notebook. The order, 1 or 2 (myNER: up to 3), and ``sigma_reg`` are chosen inside the training file, on a fifth of its
+sentences, half of them held out, as protocol.py says; then one fit on the whole file, and one test. For myNER,
+python-crfsuite with the features and the settings of its authors' notebook is trained, too, for its time on this
+machine. Prints tokens right, weighted and macro F1 (a label that is predicted alone counts 0), F1 of exact names, and
+processor seconds of a fit from ready features. Where order 1 is chosen for khPOS, ``export_crfsuite`` writes the model,
+and python-crfsuite tags with it. Needs python-crfsuite.
 """
 
 import os
