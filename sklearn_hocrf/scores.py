@@ -515,20 +515,20 @@ def _read_scores(scores, lengths) -> tuple[np.ndarray, np.ndarray, bool]:
                     f"scores[{n}] (sequence {n}) has the shape {part.shape}, but all must have (n_tokens, n_labels)"
                 )
         lengths = list(map(len, parts))
-    given = np.concatenate(parts) if is_list else np.asarray(scores)
-    if given.ndim != 2 or given.shape[1] < 1:
-        padded = "; without padding: scores[mask], lengths=mask.sum(1)" if given.ndim == 3 else ""
-        raise ValueError(f"scores must have the shape (n_tokens, n_labels), got {given.shape}{padded}")
-    if given.dtype.kind not in "biufO":
-        raise TypeError(f"scores must be numbers, got the type {given.dtype}")
-    table: np.ndarray = np.asarray(given, dense_dtype(given.dtype), order="C")
+    array = np.concatenate(parts) if is_list else np.asarray(scores)
+    if array.ndim != 2 or array.shape[1] < 1:
+        padded = "; without padding: scores[mask], lengths=mask.sum(1)" if array.ndim == 3 else ""
+        raise ValueError(f"scores must have the shape (n_tokens, n_labels), got {array.shape}{padded}")
+    if array.dtype.kind not in "biufO":
+        raise TypeError(f"scores must be numbers, got the type {array.dtype}")
+    table: np.ndarray = np.asarray(array, dense_dtype(array.dtype), order="C")
     offsets = offsets_of(_checked_lengths(lengths, len(table)))
     wrong = np.argwhere(~(table < np.inf))
     if len(wrong):
         token, column = wrong[0].tolist()
         where = f"column {column} ({position_name(offsets, token)})"
         raise ValueError(f"scores must be finite or -inf, got {table[token, column]} in {where}")
-    return table, offsets, is_list or table is not given
+    return table, offsets, is_list or table is not array
 
 
 def _read_labels(labels, n_labels) -> np.ndarray:
@@ -558,16 +558,16 @@ def _read_patterns(patterns, labels, history) -> tuple[list[tuple[int, ...]], np
 
 
 def _checked_lengths(lengths, n_tokens) -> np.ndarray:
-    given = np.asarray([n_tokens] if lengths is None else lengths)
-    if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
+    sizes = np.asarray([n_tokens] if lengths is None else lengths)
+    if sizes.ndim != 1 or (sizes.dtype.kind not in "iu" and sizes.size):
         raise ValueError(f"lengths must be integers, a number of tokens for each sequence, got {short(lengths)}")
-    if (given < 0).any():
-        raise ValueError(f"lengths[{np.argmax(given < 0)}] is {given[given < 0][0]}, which is no number of tokens")
-    if given.sum() != n_tokens:
+    if (sizes < 0).any():
+        raise ValueError(f"lengths[{np.argmax(sizes < 0)}] is {sizes[sizes < 0][0]}, which is no number of tokens")
+    if sizes.sum() != n_tokens:
         raise ValueError(
-            f"lengths must be numbers of tokens that sum to {n_tokens}, the rows of scores, not {given.sum()}"
+            f"lengths must be numbers of tokens that sum to {n_tokens}, the rows of scores, not {sizes.sum()}"
         )
-    return given.astype(np.int64)
+    return sizes.astype(np.int64)
 
 
 def _checked_codes(y, query) -> np.ndarray:
@@ -595,7 +595,7 @@ def _refuse_impossible(score, codes, posterior) -> None:
 def _checked_weight(weight, n_sequences) -> np.ndarray:
     if weight is None:
         return np.ones(n_sequences)
-    given = np.asarray(weight, dtype=np.float64)
-    if given.shape != (n_sequences,) or not np.isfinite(given).all():
+    numbers = np.asarray(weight, dtype=np.float64)
+    if numbers.shape != (n_sequences,) or not np.isfinite(numbers).all():
         raise ValueError(f"sequence_weight must be {n_sequences} finite numbers, one for each sequence")
-    return given
+    return numbers

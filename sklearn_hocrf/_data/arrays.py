@@ -116,9 +116,9 @@ def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
     return freeze(array, dtype)
 
 
-def freeze_all_indices(*given) -> list[np.ndarray]:
+def freeze_all_indices(*argument_lists) -> list[np.ndarray]:
     """Return several arrays, given by the arguments of :func:`freeze_indices` for each."""
-    return [freeze_indices(*arguments) for arguments in given]
+    return [freeze_indices(*arguments) for arguments in argument_lists]
 
 
 def offsets_of(lengths) -> np.ndarray:

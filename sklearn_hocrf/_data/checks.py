@@ -48,10 +48,10 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}{elsewhere}")
 
 
-def refuse_iterator(given: Any, what: str) -> None:
+def refuse_iterator(value: Any, what: str) -> None:
     """Raise a ValueError for an iterator, which a second fit would find empty."""
-    if isinstance(given, Iterator):
-        raise ValueError(f"{what} a {type(given).__name__}, which can be read only once: use a list")
+    if isinstance(value, Iterator):
+        raise ValueError(f"{what} a {type(value).__name__}, which can be read only once: use a list")
 
 
 _LONGEST = 80  # characters of a value in a message

@@ -86,15 +86,15 @@ class _File(NamedTuple):
         table = self.read(FEATURE, start + CHUNK_HEADER.itemsize, int(chunk["count"]), "features")
         if not np.isfinite(table["weight"]).all():
             self.refuse("some weights are not finite")
-        found = []
+        kinds = []
         for kind, n_sources in (OF_ATTRIBUTE, n_attributes), (OF_LABEL, n_labels):
             some = table[table["kind"] == kind]
             if (some["source"] >= n_sources).any() or (some["target"] >= n_labels).any():
                 self.refuse(f"some features are not of the {n_attributes} attributes and {n_labels} labels")
-            found.append(ReadWeights(some["source"].astype(np.int64), some["target"].astype(np.int64), some["weight"]))
-        if sum(len(weights.weight) for weights in found) < len(table):
+            kinds.append(ReadWeights(some["source"].astype(np.int64), some["target"].astype(np.int64), some["weight"]))
+        if sum(len(weights.weight) for weights in kinds) < len(table):
             self.refuse("some features are of an unknown kind")
-        return found
+        return kinds
 
     def names(self, start: int, count: int, what: str, encoding: str) -> list[str]:
         """Return the names in a database, by id."""
@@ -102,14 +102,14 @@ class _File(NamedTuple):
         if head["magic"] != b"CQDB" or head["count"] < count:
             self.refuse(f"it does not have {count} names of {what}")
         positions = self.read(OFFSET, start + int(head["positions"]), count, what)
-        found, n_bytes = [], 0
+        texts, n_bytes = [], 0
         for index, position in enumerate(positions.tolist()):
             raw = self._record(start + position, index, what)
             n_bytes += len(raw)
             if n_bytes > len(self.content):  # so that a small file does not fill the memory
                 self.refuse(f"names of {what} overlap")
-            found.append(self._decode(raw, index, what, encoding))
-        return found
+            texts.append(self._decode(raw, index, what, encoding))
+        return texts
 
     def _record(self, start: int, index: int, what: str) -> bytes:
         """Return the name with an id."""

@@ -312,13 +312,13 @@ def read_header(folder: Path) -> _Header:
             f"{folder} has the format version {short(header.get('format_version'))}; this version of the package reads "
             f"{FORMAT_VERSION}"
         )
-    found = _Header._make(map(header.get, _Header._fields))
-    if not isinstance(found.generation, str) or not re.fullmatch(NUMBER, found.generation):
-        raise ValueError(f"{path} has the generation {short(found.generation)}, but must have 32 hexadecimal digits")
-    is_good = all(type(size) is int and 0 <= size < 2**62 for size in found[1:4])
-    if not is_good or not isinstance(found.columns, list) or not isinstance(found.arrays, dict):
+    fields = _Header._make(map(header.get, _Header._fields))
+    if not isinstance(fields.generation, str) or not re.fullmatch(NUMBER, fields.generation):
+        raise ValueError(f"{path} has the generation {short(fields.generation)}, but must have 32 hexadecimal digits")
+    is_good = all(type(size) is int and 0 <= size < 2**62 for size in fields[1:4])
+    if not is_good or not isinstance(fields.columns, list) or not isinstance(fields.arrays, dict):
         raise ValueError(f"{path} lacks sizes, columns or arrays, or has a wrong type for them")
-    return found
+    return fields
 
 
 def read_folder(folder, mmap_mode, make: Callable):

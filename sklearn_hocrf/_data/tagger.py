@@ -198,11 +198,11 @@ def _are_sizes(sizes, n):
     return isinstance(sizes, list) and len(sizes) == n and all(type(size) is int and size >= 0 for size in sizes)
 
 
-def _type_and_size(name, given, kind):
-    """Return the type of an array, and its size in bytes; ``given`` are type and shape, ``kind`` what they may be."""
-    good = isinstance(given, list) and len(given) == 2 and isinstance(given[0], str) and given[0] in TYPES
-    _require(good and TYPES[given[0]][1] == kind[0] and _are_sizes(given[1], kind[1]), f"array {name}: {given!r:.60}")
-    return np.dtype(TYPES[given[0]]), math.prod(given[1]) * int(TYPES[given[0]][2])
+def _type_and_size(name, entry, kind):
+    """Return the type of an array, and its size in bytes; ``entry`` are type and shape, ``kind`` what they may be."""
+    good = isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and entry[0] in TYPES
+    _require(good and TYPES[entry[0]][1] == kind[0] and _are_sizes(entry[1], kind[1]), f"array {name}: {entry!r:.60}")
+    return np.dtype(TYPES[entry[0]]), math.prod(entry[1]) * int(TYPES[entry[0]][2])
 
 
 def _read_file(content) -> tuple[dict, dict]:
@@ -305,9 +305,9 @@ class _Automaton:
         table, of_source = np.empty((n_states, n_labels), np.intp), length[source]
         _require((of_source == 0).sum() == n_labels, "the arcs of the first state")
         for size in np.unique(length).tolist():  # fail leads to shorter states
-            states, own = length == size, of_source == size
+            states, arcs = length == size, of_source == size
             table[states] = table[fail[states]] if size else 0
-            table[source[own], label[own]] = np.flatnonzero(own)
+            table[source[arcs], label[arcs]] = np.flatnonzero(arcs)
         closed = _below(arrays["closed"], 2, "closed").astype(bool)
         score = arrays["score"].astype(np.float64)
         self.arc_score, self.largest = np.where(closed, -np.inf, score), float(np.abs(score).max(initial=0.0))
@@ -444,12 +444,12 @@ class _Pass:
         Each leaves an earlier one, at some token, for a label that is not the best in its state.
         """
         highest, target, length = self.best(), self.automaton.target, len(self.labels)
-        found: list = []
+        labellings: list = []
         waiting = [(0.0, 0, -1, -1)]
-        while waiting and len(found) < n:
+        while waiting and len(labellings) < n:
             regret, minus_stop, code, parent = heapq.heappop(waiting)
-            codes = [] if parent < 0 else [*found[parent][0][: -minus_stop - 1], code]
-            found.append((codes, regret))
+            codes = [] if parent < 0 else [*labellings[parent][0][: -minus_stop - 1], code]
+            labellings.append((codes, regret))
             first, state = len(codes), 0
             for earlier in codes:
                 state = target[state, earlier]
@@ -467,8 +467,8 @@ class _Pass:
                 some = some[np.argpartition(flat[some], n - 1)[:n]]
             for cell in some.tolist():
                 t, label = divmod(cell, target.shape[1])
-                heapq.heappush(waiting, (regret + float(flat[cell]), -(first + t) - 1, label, len(found) - 1))
-        return found, highest
+                heapq.heappush(waiting, (regret + float(flat[cell]), -(first + t) - 1, label, len(labellings) - 1))
+        return labellings, highest
 
 
 def _possible(score):
@@ -511,11 +511,11 @@ class _Segments:
     def probabilities(self, chain, segments) -> list[float]:
         """Return the probabilities of segments: of all labellings that have them, with these borders and labels."""
         of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
-        by_start, found, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
+        by_start, probability, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
         goes_on = self.onward(chain)
         for t, (mass, cells) in enumerate(chain.forward()):
             if flow is not None and t == stop:
-                found.append(float((cells * ~goes_on).sum(axis=0) @ flow))
+                probability.append(float((cells * ~goes_on).sum(axis=0) @ flow))
                 flow = None
             if t in by_start:
                 stop, label = by_start[t]
@@ -524,8 +524,8 @@ class _Segments:
             elif flow is not None:
                 flow = chain.move(cells * goes_on * flow)
         if flow is not None:
-            found.append(float(flow.sum()))
-        return found
+            probability.append(float(flow.sum()))
+        return probability
 
     def likely(self, chain, threshold) -> dict:
         """Return all segments of probability > 0 that reach a threshold, in order, with their probabilities."""
@@ -534,16 +534,16 @@ class _Segments:
             if name is not None:
                 codes.setdefault(name, []).append(code)
         flows: dict = {}  # by start and label, of the segments that may go on
-        found, goes_on = {}, self.onward(chain)
+        p_of, goes_on = {}, self.onward(chain)
         for t, (mass, cells) in enumerate(chain.forward()):
             others, onward = cells * ~goes_on, cells * goes_on
             ends, begun = others.sum(axis=0), (others if t else cells) * mass
-            found.update({(start, t, label): float(ends @ flow) for (start, label), flow in flows.items()})
+            p_of.update({(start, t, label): float(ends @ flow) for (start, label), flow in flows.items()})
             flows = {key: chain.move(onward[codes[key[1]]] * flow, codes[key[1]]) for key, flow in flows.items()}
-            flows |= {(t, label): chain.move(begun[own], own) for label, own in codes.items()}
+            flows |= {(t, label): chain.move(begun[rows], rows) for label, rows in codes.items()}
             flows = {key: flow for key, flow in flows.items() if flow.any() and flow.sum() >= threshold}
-        found.update({(start, len(chain.labels), label): float(flow.sum()) for (start, label), flow in flows.items()})
-        return {one: p for one, p in sorted(found.items()) if p > 0.0 and p >= threshold}
+        p_of.update({(start, len(chain.labels), label): float(flow.sum()) for (start, label), flow in flows.items()})
+        return {one: p for one, p in sorted(p_of.items()) if p > 0.0 and p >= threshold}
 
     def onward(self, chain):
         """Return which labels go on with the segment of each state's last label; (L, S)."""
@@ -608,11 +608,11 @@ class _Rests(dict):
         self.get_id, self.prefix, self.have_amounts = ids.get, prefix, have_amounts
 
     def __missing__(self, rest):
-        found = self.get_id(self.prefix + rest, -1)  # a TypeError if it is not a text
-        given = HAS_AMOUNT - found if self.have_amounts else found
-        if found >= 0:
-            self[rest] = given
-        return given
+        attribute_id = self.get_id(self.prefix + rest, -1)  # a TypeError if it is not a text
+        coded_id = HAS_AMOUNT - attribute_id if self.have_amounts else attribute_id
+        if attribute_id >= 0:
+            self[rest] = coded_id
+        return coded_id
 
 
 HAS_AMOUNT = -3  # minus the id of an attribute, -1 for none, stands for it beside an amount
@@ -632,36 +632,36 @@ class AttributeIds:
         self.values = Made(lambda key: _Rests(ids, prefix + key + ":"), MOST_KEYS)  # a TypeError if it is not a text
         self.inner = Made(lambda key: AttributeIds(ids, prefix + key + ":"), MOST_KEYS)
 
-    def add(self, tokens: Sequence, found: list, amounts: array) -> list | None:
+    def add(self, tokens: Sequence, attribute_ids: list, amounts: array) -> list | None:
         """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
 
         Numbers are amounts, with ids as of :data:`HAS_AMOUNT`. Nothing is added, and None returned, unless all tokens
         are dicts, or lists of names, of the types that are common.
         """
-        before, n_before, stops = len(found), len(amounts), [len(found)]
+        before, n_before, stops = len(attribute_ids), len(amounts), [len(attribute_ids)]
         try:
             for token in tokens:
                 if token.__class__ is dict:
-                    self._add(token, found, amounts)
+                    self._add(token, attribute_ids, amounts)
                 elif token.__class__ is list:
                     ids = [*map(self.ids.get, token, repeat(-1))]
                     if -1 in ids and set(map(type, token)) - {str}:
                         raise TypeError
-                    found += ids
+                    attribute_ids += ids
                 else:
                     raise TypeError
-                stops.append(len(found))
+                stops.append(len(attribute_ids))
             if len(amounts) > n_before and not np.isfinite(np.frombuffer(amounts)[n_before:]).all():
                 raise ValueError
             return [*map(sub, stops[1:], stops)]
         except (TypeError, ValueError, OverflowError):  # not hashable, of another type, or not finite
-            del found[before:], amounts[n_before:]
+            del attribute_ids[before:], amounts[n_before:]
             return None
 
-    def _add(self, token, found, amounts, depth=0):
+    def _add(self, token, attribute_ids, amounts, depth=0):
         if depth > MOST_DEPTH:
             raise TypeError
-        add, names, numbers, values = found.append, self.names, self.numbers, self.values
+        add, names, numbers, values = attribute_ids.append, self.names, self.numbers, self.values
         for key, value in token.items():
             kind = value.__class__
             if kind is str:
@@ -675,9 +675,9 @@ class AttributeIds:
                 add(numbers[key])
                 amounts.append(value)
             elif kind is list:
-                found += map(values[key].__getitem__, value)
+                attribute_ids += map(values[key].__getitem__, value)
             elif kind is dict:
-                self.inner[key]._add(value, found, amounts, depth + 1)
+                self.inner[key]._add(value, attribute_ids, amounts, depth + 1)
             else:
                 raise TypeError
 
@@ -717,7 +717,7 @@ class TemplateIds:
         """Return the ids that a value of a field, or what stands for one outside, has in templates of one pair."""
         columns = [self.made[self.templates[k][0][0]][1] for k in numbers]
         values = [value if value is BEFORE or value is AFTER else made[value] for made in columns]
-        return [self.ids[k].get(own, -1) for k, own in zip(numbers, values, strict=True)]
+        return [self.ids[k].get(key, -1) for k, key in zip(numbers, values, strict=True)]
 
     def around(self, columns: Mapping, places: Iterable, before: Any, after: Any) -> list[list]:
         """Return what is at each place, a column and an offset, of all tokens."""
@@ -744,34 +744,34 @@ class TemplateIds:
 
         ``fields`` are lists of values, or None. With ``marks``, places outside have the values BEFORE and AFTER.
         """
-        made, found = {column: self.made[column] for column, _ in self.pairs}, list[int]()
-        columns = {column: [*map(own.__getitem__, fields[field])] for column, (field, own) in made.items()}
+        made, ids = {column: self.made[column] for column, _ in self.pairs}, list[int]()
+        columns = {column: [*map(made_of.__getitem__, fields[field])] for column, (field, made_of) in made.items()}
         values = self.around(columns, self.pairs, *((BEFORE, AFTER) if marks else (None, None)))
         at = dict(zip(self.pairs, values, strict=True))
         for k in self.several:
-            found += map(self.ids[k].get, zip(*[at[pair] for pair in self.templates[k]], strict=True), repeat(-1))
-        return found
+            ids += map(self.ids[k].get, zip(*[at[pair] for pair in self.templates[k]], strict=True), repeat(-1))
+        return ids
 
     def find(self, fields: Mapping, marks: bool) -> np.ndarray:
         """Return the ids of the attributes of tokens, -1 for none; (J, T)."""
-        found: list = []
+        ids: list = []
         values = self.around(fields, self.known, *((BEFORE, AFTER) if marks else (None, None)))
         for known, at_place in zip(self.known.values(), values, strict=True):
-            found += chain.from_iterable(zip(*map(known.__getitem__, at_place), strict=True))
-        found += self.of_several(fields, marks)
-        return np.array(found, np.intp).reshape(len(self.templates), -1)[self.place]
+            ids += chain.from_iterable(zip(*map(known.__getitem__, at_place), strict=True))
+        ids += self.of_several(fields, marks)
+        return np.array(ids, np.intp).reshape(len(self.templates), -1)[self.place]
 
 
 def _is_there(numbers: Mapping, value: Any) -> bool | None:
     return True if numbers[value] else None
 
 
-def ids_and_amounts(found: list, amounts: array, zeros: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
+def ids_and_amounts(attribute_ids: list, amounts: array, zeros: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
     """Return ids, with -1 for those of amounts of 0 unless ``zeros``, and all amounts, or None if they are 1.
 
-    ``found`` and ``amounts`` are those to which :class:`AttributeIds` adds.
+    ``attribute_ids`` and ``amounts`` are those to which :class:`AttributeIds` adds.
     """
-    ids = np.fromiter(found, np.int32, len(found))
+    ids = np.fromiter(attribute_ids, np.int32, len(attribute_ids))
     if not amounts:
         return ids, None
     have_amounts, values = ids < -1, np.ones(len(ids))
@@ -801,33 +801,33 @@ class _Names:
 
     def read(self, tokens):
         """Return the ids of the attributes, -1 for unknown ones, the range of each token, and amounts or None."""
-        found: list = []
+        attribute_ids: list = []
         amounts = array("d")
-        widths = self.tables.add(tokens, found, amounts)
+        widths = self.tables.add(tokens, attribute_ids, amounts)
         if widths is None:
-            widths = [self._add(token, t, found, amounts) for t, token in enumerate(tokens)]
-        ids, values = ids_and_amounts(found, amounts)
+            widths = [self._add(token, t, attribute_ids, amounts) for t, token in enumerate(tokens)]
+        ids, values = ids_and_amounts(attribute_ids, amounts)
         return ids, _indptr(widths), values
 
-    def _add(self, token, t, found, amounts):
+    def _add(self, token, t, attribute_ids, amounts):
         """Add the ids of the known attributes of a token; return how many there are."""
-        before = len(found)
-        if self.tables.add([token], found, amounts) is None:
+        before = len(attribute_ids)
+        if self.tables.add([token], attribute_ids, amounts) is None:
             if isinstance(token, tuple):
                 raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
             for name, amount in _attributes("", token, t):
                 if name in self.ids:
-                    found.append(HAS_AMOUNT - self.ids[name])
+                    attribute_ids.append(HAS_AMOUNT - self.ids[name])
                     amounts.append(amount)
-        return len(found) - before
+        return len(attribute_ids) - before
 
 
-def _attributes(prefix, given, t, depth=0):
+def _attributes(prefix, features, t, depth=0):
     """Yield the names and amounts of the attributes of a feature dict or a list of names, of whatever types."""
-    if isinstance(given, Mapping):
+    if isinstance(features, Mapping):
         if depth > 101:
             raise ValueError(f"position {t}: attribute {prefix[:-1]!r:.60} is too deep")
-        for key, value in given.items():
+        for key, value in features.items():
             name = prefix + _name(key, t, prefix)
             if isinstance(value, (str, bytes)):
                 yield f"{name}:{_name(value, t)}", 1.0
@@ -836,10 +836,10 @@ def _attributes(prefix, given, t, depth=0):
             else:
                 yield from _attributes(f"{name}:", value, t, depth + 1)
         return
-    is_text = isinstance(given, (str, bytes))
-    if is_text or not isinstance(given, Collection) or len(getattr(given, "shape", (0,))) != 1:
-        raise TypeError(f"position {t}: {prefix!r:.60} has {given!r:.60}, where names or numbers belong")
-    yield from ((prefix + _name(name, t, prefix), 1.0) for name in given)
+    is_text = isinstance(features, (str, bytes))
+    if is_text or not isinstance(features, Collection) or len(getattr(features, "shape", (0,))) != 1:
+        raise TypeError(f"position {t}: {prefix!r:.60} has {features!r:.60}, where names or numbers belong")
+    yield from ((prefix + _name(name, t, prefix), 1.0) for name in features)
 
 
 def template_form(texts: Iterable[str]) -> str:
@@ -951,14 +951,14 @@ class _Field:
         self.name = _get(entry, "name", (str, int), "a field")
         self.numeric, self.complete = (_get(entry, key, bool, "a field") for key in ("numeric", "complete"))
 
-    def made(self, given, name, function, numeric):
+    def made(self, raw, name, function, numeric):
         """Return what a column has for a value of the field: a text, a number, or None if it is missing."""
-        if given is None or (not self.numeric and isinstance(given, float) and math.isnan(given)):
+        if raw is None or (not self.numeric and isinstance(raw, float) and math.isnan(raw)):
             return None
-        if self.numeric != isinstance(given, (Real, np.bool_)) or not (self.numeric or isinstance(given, str)):
+        if self.numeric != isinstance(raw, (Real, np.bool_)) or not (self.numeric or isinstance(raw, str)):
             was = "numbers" if self.numeric else "text"
-            raise ValueError(f"field {self.name!r:.60} held {was} in fit, but holds {given!r:.60} now")
-        value = _finite(given, "field {!r}", self.name) if self.numeric else given
+            raise ValueError(f"field {self.name!r:.60} held {was} in fit, but holds {raw!r:.60} now")
+        value = _finite(raw, "field {!r}", self.name) if self.numeric else raw
         made = value if function is None else function(value)
         if made is not None and (isinstance(made, str) == numeric or not isinstance(made, (str, Real, np.bool_))):
             was = "numbers" if numeric else "text"
@@ -1021,7 +1021,7 @@ class _Templates:
 
     def _read_columns(self, entries, texts, functions):
         """Return the values of columns, by code, and by column the field and what is made of its values."""
-        own, columns, all_made = set(), [], {}
+        user_columns, columns, all_made = set(), [], {}
         for number, entry in enumerate(entries):
             name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
             field = _get(entry, "field", int, "a column")
@@ -1029,7 +1029,7 @@ class _Templates:
             _require(field < len(self.sources), "the field of a column")
             function: Callable | None = None if called is None else named_function(called)
             if _get(entry, "own", bool, "a column"):
-                own.add(name)
+                user_columns.add(name)
                 if name not in functions:
                     raise ValueError(f"the model needs your function {called!r:.60}: functions={{{name!r:.60}: ...}}")
                 function = functions[name]
@@ -1040,8 +1040,8 @@ class _Templates:
             made = Made(partial(self.sources[field].made, name=name, function=function, numeric=numeric))
             (self.numbers if numeric else all_made)[number] = field, made
             columns.append([*([True] if numeric else texts.take(n_values)), *([BEFORE, AFTER] if self.marks else [])])
-        own |= {one.name for one in self.phrases if one.own}
-        if unknown := set(functions) - own:
+        user_columns |= {one.name for one in self.phrases if one.own}
+        if unknown := set(functions) - user_columns:
             raise ValueError(f"functions has {sorted(map(str, unknown))!r:.80}, which the model does not need")
         return columns, all_made
 
@@ -1070,14 +1070,14 @@ class _Templates:
 
     def read(self, tokens):
         """Return the ids of the attributes, as those of feature dicts."""
-        given = list(map(list, self._values(tokens)))
-        for source, values in zip(self.sources, given, strict=False):  # sources of phrases follow
+        columns = list(map(list, self._values(tokens)))
+        for source, values in zip(self.sources, columns, strict=False):  # sources of phrases follow
             for value in values:
                 if not isinstance(value, (str, Real, np.bool_, type(None))):  # a list is no key of the tables below
                     source.made(value, source.name, None, source.numeric)
         for one in self.phrases:
-            given.append(one.marks(given[one.field]))
-        fields, size = dict(enumerate(given)), (len(self.ids.templates), len(tokens))
+            columns.append(one.marks(columns[one.field]))
+        fields, size = dict(enumerate(columns)), (len(self.ids.templates), len(tokens))
         ids = self.ids.find(fields, self.marks) if size[0] else np.empty(size)
         amounts = self.ids.amounts(fields, size[1])
         amounts = None if amounts is None else amounts.T.ravel()
@@ -1146,19 +1146,19 @@ class ReadSequence:
         """The probability of each label at each token; (T, L)."""
         if not self.length:
             return np.zeros((0, len(self.tagger.labels)))
-        found = self._fast("marginals")
-        self.log_z, table = (None, self.chain().marginals()) if found is None else found
+        answer = self._fast("marginals")
+        self.log_z, table = (None, self.chain().marginals()) if answer is None else answer
         return table
 
     def log_likelihood(self, codes) -> float:
         """Return the logarithm of the probability of a labelling."""
         if not self.length:
             return 0.0
-        found = self._fast("log_likelihood", codes, self.log_z)
-        if found is None:
+        log_probability = self._fast("log_likelihood", codes, self.log_z)
+        if log_probability is None:
             chain = self.chain()
-            found = min(math.fsum(chain.terms(codes)) - chain.total(), 0.0)
-        return found
+            log_probability = min(math.fsum(chain.terms(codes)) - chain.total(), 0.0)
+        return log_probability
 
     def chain(self) -> _Pass:
         """Return the scores, for a question."""
@@ -1475,11 +1475,11 @@ class Tagger:
             return [Labelling([], 0.0, 0.0)]
         chain = read.chain()
         log_z = chain.total()
-        found, highest = chain.best_labellings(n)
+        labellings, highest = chain.best_labellings(n)
         score, log_probability = highest + chain.shift, min(highest - log_z, 0.0)  # rounded alike for all labellings
         return [
             Labelling([self.labels[c] for c in codes], score - regret, log_probability - regret)
-            for codes, regret in found
+            for codes, regret in labellings
         ]
 
 
@@ -1491,14 +1491,14 @@ def _read(path, mmap):
         return mapping.mmap(file.fileno(), 0, access=mapping.ACCESS_READ) if mmap else file.read()
 
 
-def _sequence(given, of="tokens") -> Sequence:
-    if _is_item_sequence(given):
-        raise TypeError(f"a sequence is a list of {of}, got {given!r:.60}: pass its items()")
-    if hasattr(given, "columns"):  # iterating over it yields their names
+def _sequence(value, of="tokens") -> Sequence:
+    if _is_item_sequence(value):
+        raise TypeError(f"a sequence is a list of {of}, got {value!r:.60}: pass its items()")
+    if hasattr(value, "columns"):  # iterating over it yields their names
         raise TypeError(f'a sequence is a list of {of}, got a data frame: pass its to_dict("records"), or to_dicts()')
-    if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__iter__"):
-        raise TypeError(f"a sequence is a list of {of}, got {given!r:.60}")
-    return given if isinstance(given, (list, tuple)) else list(given)
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+        raise TypeError(f"a sequence is a list of {of}, got {value!r:.60}")
+    return value if isinstance(value, (list, tuple)) else list(value)
 
 
 def _may_be_sequences(tokens, fields) -> bool:
@@ -1508,9 +1508,9 @@ def _may_be_sequences(tokens, fields) -> bool:
     return any(map(_is_item_sequence, lists)) or any(map(_is_list, cells)) or (len(fields or ()) == 1 and bool(lists))
 
 
-def _is_list(given):
-    return _is_item_sequence(given) or (hasattr(given, "__iter__") and not isinstance(given, (str, bytes)))
+def _is_list(value):
+    return _is_item_sequence(value) or (hasattr(value, "__iter__") and not isinstance(value, (str, bytes)))
 
 
-def _is_item_sequence(given):
-    return type(given).__name__ == "ItemSequence"  # of python-crfsuite
+def _is_item_sequence(value):
+    return type(value).__name__ == "ItemSequence"  # of python-crfsuite

@@ -145,11 +145,11 @@ class BaseSequenceLabeler(
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the parameters and the state, without the attributes that can be derived from it."""
-        own = _without_derived(without_tasks(super().__getstate__()))
-        if "_state" in own:
-            state = own["_state"]
-            own["_state"] = state._replace(features=state.features.packed(), tables=None)
-        return with_lists(own, MAPPINGS)
+        attributes = _without_derived(without_tasks(super().__getstate__()))
+        if "_state" in attributes:
+            state = attributes["_state"]
+            attributes["_state"] = state._replace(features=state.features.packed(), tables=None)
+        return with_lists(attributes, MAPPINGS)
 
     def __setstate__(self, own: Mapping[str, Any]) -> None:
         own = with_mappings(_without_derived(own), MAPPINGS)

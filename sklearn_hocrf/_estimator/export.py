@@ -277,16 +277,16 @@ def _features(fitted, transformers, kept) -> TaggerFeatures:
     space = fitted.state.features
     if not transformers and space.vocabulary is not None:
         return TaggerFeatures.of_names(list(space.vocabulary), kept)
-    own = list(takewhile(lambda step: not hasattr(step, "__tagger_features__"), transformers))
-    last = transformers[len(own) :]
-    if own and (len(last) == 1 or (not last and space.vocabulary is not None)):
+    preprocessors = list(takewhile(lambda step: not hasattr(step, "__tagger_features__"), transformers))
+    last = transformers[len(preprocessors) :]
+    if preprocessors and (len(last) == 1 or (not last and space.vocabulary is not None)):
         steps = "the last two steps of the pipeline" if last else "the last step of the pipeline"
-        names = _names(own)
+        names = _names(preprocessors)
         raise ValueError(f"a tagger cannot contain {names}: export {steps}, and apply {names} before the tagger")
     if len(transformers) > 1:
         raise ValueError(f"a tagger has one transformer before the model at most, not {_names(transformers)}{_NUMBERS}")
     if not last:
-        what = _names(own) or "numbers, or a SequenceBatch"
+        what = _names(preprocessors) or "numbers, or a SequenceBatch"
         raise ValueError(
             f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}{_NUMBERS}"
         )

@@ -55,8 +55,8 @@ class SequencePipeline(_Pipeline):
                 return super().predict(X, **params)
             steps = [step for _, step in self.steps]
             is_own = getattr(type(steps[-1]), "predict", None) is PredictionsMixin.predict  # subclasses may override it
-            if not params and is_own and (found := predict_one(steps[-1], X, steps[:-1])) is not None:
-                return found
+            if not params and is_own and (labels := predict_one(steps[-1], X, steps[:-1])) is not None:
+                return labels
             return through_steps(self, "predict")(X, **params)
 
 

@@ -59,20 +59,20 @@ class Vocabulary(dict):
             return None
         if self.complete and not (type(tokens[0]) is dict and all(key in tokens[0] for key in self.complete)):
             return None
-        found: list = []
+        attribute_ids: list = []
         amounts = array("d")
-        widths = self.tables.add(tokens, found, amounts)
+        widths = self.tables.add(tokens, attribute_ids, amounts)
         if widths is None:
             return None
-        ids, values = ids_and_amounts(found, amounts)
+        ids, values = ids_and_amounts(attribute_ids, amounts)
         return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1), values
 
     def batch_of(self, tokens) -> SequenceBatch | None:
         """Return the batch of a sequence; None where :meth:`ids_of` returns it, or if no attribute is known."""
-        found = self.ids_of(tokens)
-        if found is None or found[0].max(initial=-1) < 0:
+        attributes = self.ids_of(tokens)
+        if attributes is None or attributes[0].max(initial=-1) < 0:
             return None
-        ids, indptr, values = found
+        ids, indptr, values = attributes
         return _canonical(np.array([0, len(indptr) - 1]), indptr, ids, values, len(self), None)
 
     def __getstate__(self) -> dict:
@@ -206,8 +206,8 @@ def _read_columns(tokens, tables, grow):
     try:
         for keys, rows in rows_of.items():
             cells = starts[rows][:, None] + np.arange(len(keys))
-            given = [*chain.from_iterable(tokens[t].values() for t in rows)]
-            ids[cells], values[cells] = _read_alike(keys, given, tables)
+            cell_values = [*chain.from_iterable(tokens[t].values() for t in rows)]
+            ids[cells], values[cells] = _read_alike(keys, cell_values, tables)
     except (TypeError, ValueError, OverflowError):  # the other way names what is wrong
         return None
     if not np.isfinite(values).all():
@@ -217,15 +217,15 @@ def _read_columns(tokens, tables, grow):
     return widths, ids, None if (values == 1.0).all() else values
 
 
-def _read_alike(keys, given, tables):
+def _read_alike(keys, cell_values, tables):
     """Return the ids and the amounts of what tokens have under the same keys, by token and key."""
-    n_tokens, n_keys, is_amount = len(given) // max(len(keys), 1), len(keys), ARE_AMOUNTS.__getitem__
-    if all(map(is_amount, map(type, given[:n_keys]))) and all(map(is_amount, {*map(type, given)})):
+    n_tokens, n_keys, is_amount = len(cell_values) // max(len(keys), 1), len(keys), ARE_AMOUNTS.__getitem__
+    if all(map(is_amount, map(type, cell_values[:n_keys]))) and all(map(is_amount, {*map(type, cell_values)})):
         ids = np.array([tables.names[key] for key in keys], np.int32)
-        return ids, np.fromiter(given, np.float64, len(given)).reshape(n_tokens, n_keys)
+        return ids, np.fromiter(cell_values, np.float64, len(cell_values)).reshape(n_tokens, n_keys)
     ids, amounts = np.empty((n_tokens, n_keys), np.int32), np.ones((n_tokens, n_keys))
     for k, key in enumerate(keys):
-        column = given[k::n_keys]
+        column = cell_values[k::n_keys]
         kinds = {*map(type, column)}
         if kinds == {str}:
             ids[:, k] = np.fromiter(map(tables.values[key].__getitem__, column), np.int32, n_tokens)
@@ -400,13 +400,13 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
     from .._engine.kernels.lists import sort_ids  # loads numba, which other forms of X do not need
 
-    given = freeze_all((indptr, ids, () if values is None else values), np.int64, np.int32, np.float64)
-    ends, found, amounts = map(np.empty_like, given)
-    n_found = sort_ids(*given, ends, found, amounts)
+    arrays = freeze_all((indptr, ids, () if values is None else values), np.int64, np.int32, np.float64)
+    ends, feature_ids, amounts = map(np.empty_like, arrays)
+    n_found = sort_ids(*arrays, ends, feature_ids, amounts)
     if n_found >= 0:
         amounts = amounts[:n_found]
         are_one = (amounts == 1).all()  # or there are none
-        return SequenceBatch(offsets, ends, found[:n_found], None if are_one else amounts, n_features, names)
+        return SequenceBatch(offsets, ends, feature_ids[:n_found], None if are_one else amounts, n_features, names)
     is_known = ids >= 0
     indptr = offsets_of(is_known)[indptr]
     data = np.ones(indptr[-1]) if values is None else values[is_known]

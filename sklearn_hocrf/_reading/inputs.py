@@ -338,8 +338,8 @@ def _check_columns(table, fitted, reader):
     """Raise unless a table has the number and the names of columns that training data had."""
     if reader.check_columns is not None:
         return reader.check_columns(table)
-    given = FeatureSpace(table.shape[1], get_feature_names(table), None, is_table=True)
-    return _refuse_other_features(given, fitted, reader.name)
+    features = FeatureSpace(table.shape[1], get_feature_names(table), None, is_table=True)
+    return _refuse_other_features(features, fitted, reader.name)
 
 
 def _refuse_segment_features(batch, reader):
@@ -388,15 +388,15 @@ def _first_other_name(names, fitted) -> str:
     return f"feature {i} is {in_x}, in fit it was {in_fit}" if in_x != in_fit else ""
 
 
-def _refuse_other_features(given, fitted, name):
+def _refuse_other_features(features, fitted, name):
     """Raise unless the features of a batch are those of the training data.
 
     Names are compared where both have them; one object for both, the usual case, costs nothing.
     """
-    if given.n_features != fitted.n_features:
-        first = _first_other_name(given.names, fitted.names)
-        message = f"X has {given.n_features} features, but {name} is expecting {fitted.n_features} features as input"
+    if features.n_features != fitted.n_features:
+        first = _first_other_name(features.names, fitted.names)
+        message = f"X has {features.n_features} features, but {name} is expecting {fitted.n_features} features as input"
         raise ValueError(message + (first and f": {first}"))
-    refuse_other_names(given.names, fitted.names, name)
-    if given.kinds != fitted.kinds:
+    refuse_other_names(features.names, fitted.names, name)
+    if features.kinds != fitted.kinds:
         raise ValueError(_OTHER_SEGMENT_FEATURES.format(name))

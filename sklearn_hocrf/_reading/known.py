@@ -153,51 +153,51 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
     if bounds is not None:
         of_tokens, begins = _of_lists(bounds, offsets, ids, len(distinct))
     parts: list = []
-    given = Given(distinct, parts, ids, starts, dtype, what, scheme, offsets, of_tokens, begins, as_lists)
+    entries = Given(distinct, parts, ids, starts, dtype, what, scheme, offsets, of_tokens, begins, as_lists)
     may_be_open = takes_missing_labels and dtype is None  # NaT of arrays is None in lists
-    parts += [_parts(entry, i, given, may_be_open) for i, entry in enumerate(distinct)]
-    return given
+    parts += [_parts(entry, i, entries, may_be_open) for i, entry in enumerate(distinct)]
+    return entries
 
 
-def _parts(entry, i, given, may_be_open) -> list | None:
+def _parts(entry, i, entries, may_be_open) -> list | None:
     """Return the prefix and the label of each member of an entry, or raise if it is neither a label nor a set of them.
 
     The order is fixed, because messages name the first wrong one.
     """
-    members, what = sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry], given.what
+    members, what = sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry], entries.what
     if not members:
-        raise ValueError(f"{what} has an empty set ({given.where(i)}): no label is possible there; None means any")
+        raise ValueError(f"{what} has an empty set ({entries.where(i)}): no label is possible there; None means any")
     if isinstance(entry, frozenset) and not may_be_open:
-        raise TypeError(f"{what} has the set {short(set(entry))} ({given.where(i)}), but each token needs one label")
+        raise TypeError(f"{what} has the set {short(set(entry))} ({entries.where(i)}), but each token needs one label")
     if entry is None and may_be_open:
         return None
     for member in filter(is_missing, members):
-        raise no_label(member, given.where(i), what)
-    if given.scheme not in PREFIXES:
+        raise no_label(member, entries.where(i), what)
+    if entries.scheme not in PREFIXES:
         return [(None, member) for member in members]
-    return [read_tag(member, given.scheme, what, lambda: given.where(i)) for member in members]
+    return [read_tag(member, entries.scheme, what, lambda: entries.where(i)) for member in members]
 
 
-def distinct_labels(given: Given, at_least=None) -> np.ndarray:
+def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
     """Return the distinct labels of tokens or segments in y, sorted.
 
     Parameters
     ----------
-    given : Given
+    entries : Given
     at_least : int or None
         Required number of distinct labels; None means 2, or 1 if labels of segments may repeat.
     """
-    pairs = [(label, i) for i, parts in enumerate(given.parts) for _, label in parts or ()]
+    pairs = [(label, i) for i, parts in enumerate(entries.parts) for _, label in parts or ()]
     if not pairs:
-        raise ValueError(f"{given.what} has no known labels: there is nothing to learn from")
+        raise ValueError(f"{entries.what} has no known labels: there is nothing to learn from")
     labels: Any = [label for label, _ in pairs]
-    if given.dtype is not None and given.scheme not in PREFIXES:
-        labels = np.array(labels, given.dtype)
+    if entries.dtype is not None and entries.scheme not in PREFIXES:
+        labels = np.array(labels, entries.dtype)
     if at_least is None:
-        at_least = 2 if given.scheme in ("tokens", "runs") else 1
-    first = np.empty(len(given.distinct), np.int64)
-    first[given.ids[::-1]] = np.arange(len(given.ids))[::-1]  # the last value stays
-    return sorted_labels(labels, given.starts, at_least, first[[i for _, i in pairs]], given.what)
+        at_least = 2 if entries.scheme in ("tokens", "runs") else 1
+    first = np.empty(len(entries.distinct), np.int64)
+    first[entries.ids[::-1]] = np.arange(len(entries.ids))[::-1]  # the last value stays
+    return sorted_labels(labels, entries.starts, at_least, first[[i for _, i in pairs]], entries.what)
 
 
 def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.ndarray:
@@ -205,20 +205,20 @@ def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.nd
     if not is_ordered_collection(classes):
         raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
     lengths = np.array([len(classes)])
-    given = read_given([classes], lengths, "sequences", "", scheme, name, takes_missing_labels=False)
+    entries = read_given([classes], lengths, "sequences", "", scheme, name, takes_missing_labels=False)
     try:
-        return distinct_labels(given, at_least)
+        return distinct_labels(entries, at_least)
     except (TypeError, ValueError) as error:
         message = str(error)
         raise type(error)(message if message.startswith(f"{name} has ") else f"{name}: {message}") from error
 
 
-def known_of(given: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
+def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
     """Return what y says, given the labels of the model.
 
     Parameters
     ----------
-    given : Given
+    entries : Given
     labels : ndarray of shape (L,)
         Labels of the model, sorted.
     longest : ndarray of shape (L,)
@@ -233,33 +233,33 @@ def known_of(given: Given, labels, longest=None, unknown="raise", among=SEEN) ->
     def code_of(label, i):
         code = codes.get(label, -1)
         if code < 0 and isinstance(label, Integral) and label == IGNORED:
-            raise no_label(label, given.where(i), given.what)
+            raise no_label(label, entries.where(i), entries.what)
         if code < 0 and unknown == "raise":
-            where = f"{given.what} ({given.where(i)})"
+            where = f"{entries.what} ({entries.where(i)})"
             raise ValueError(f"unknown label {short(label)} of {where}: it is not one of {among}")
         return code
 
     tags = [
         parts if parts is None else [(prefix, code) for prefix, label in parts if (code := code_of(label, i)) >= 0]
-        for i, parts in enumerate(given.parts)
+        for i, parts in enumerate(entries.parts)
     ]
-    impossible = np.zeros(len(given.offsets) - 1, dtype=bool)
-    wrong = np.flatnonzero(np.array([of_entry == [] for of_entry in tags], bool)[given.ids])
-    impossible[np.searchsorted(given.starts, wrong, side="right") - 1] = True
-    ids, begins, allowed = given.of_tokens, given.begins, None
-    if given.is_complete:
+    impossible = np.zeros(len(entries.offsets) - 1, dtype=bool)
+    wrong = np.flatnonzero(np.array([of_entry == [] for of_entry in tags], bool)[entries.ids])
+    impossible[np.searchsorted(entries.starts, wrong, side="right") - 1] = True
+    ids, begins, allowed = entries.of_tokens, entries.begins, None
+    if entries.is_complete:
         only = np.array([of_entry[0][1] if of_entry else -1 for of_entry in tags], np.int32)
-        if given.scheme in PREFIXES:
-            begins = _begins_of_tags(given, only)
+        if entries.scheme in PREFIXES:
+            begins = _begins_of_tags(entries, only)
     else:
-        if given.scheme in PREFIXES:
+        if entries.scheme in PREFIXES:
             most = np.where(labels == OUTSIDE, 1, longest)
-            allowed, ids, begins = _of_tags(given, tags, _LEAST_LENGTH <= most[:, None, None])
+            allowed, ids, begins = _of_tags(entries, tags, _LEAST_LENGTH <= most[:, None, None])
         else:
             of_entries = [range(len(labels)) if some is None else [code for _, code in some] for some in [*tags, None]]
             allowed = np.array([np.isin(np.arange(len(labels)), list(some)) for some in of_entries])
         only = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
-    return Known(only[ids], begins, len(labels), allowed, ids, given.offsets, impossible)
+    return Known(only[ids], begins, len(labels), allowed, ids, entries.offsets, impossible)
 
 
 def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarray, np.ndarray]:
@@ -331,15 +331,15 @@ def possible_segments(known: Known, scheme, segments, longest, singles) -> tuple
     is_closed = np.repeat(np.add.reduceat(borders[:-1] == 0, parts.start) == 0, parts.lengths)
     part_stop = np.repeat(parts.stop, parts.lengths)
     start = np.flatnonzero((borders[:-1] != -1) & np.repeat(is_full, parts.lengths))
-    labels, found = allowed[known.ids[start]], []
+    labels, candidates = allowed[known.ids[start]], []
     length = 1
     while len(start):
         unit, label = np.nonzero(labels & (borders[start + length] != -1)[:, None] & (longest >= length))
-        found.append((start, np.full(len(start), length), np.bincount(unit, minlength=len(start)), label))
+        candidates.append((start, np.full(len(start), length), np.bincount(unit, minlength=len(start)), label))
         goes_on = (start + length < part_stop[start]) & (is_closed[start] | (length < MOST))
         start, labels = start[goes_on], labels[goes_on] & allowed[known.ids[start[goes_on] + length]]
         length += 1
-    start, lengths, sizes, label = map(np.concatenate, zip(*found, strict=True))
+    start, lengths, sizes, label = map(np.concatenate, zip(*candidates, strict=True))
     order = np.lexsort((lengths, start))
     order = order[sizes[order] > 0]
     sets = LabelSets(offsets_of(sizes), label.astype(np.int32)).take(order)
@@ -473,23 +473,23 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
     return None
 
 
-def _begins_of_tags(given, codes) -> np.ndarray:
+def _begins_of_tags(entries, codes) -> np.ndarray:
     """Return where segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
-    prefixes, labels = np.array([tags[0][0] for tags in given.parts], np.int8)[given.ids], codes[given.ids]
+    prefixes, labels = np.array([tags[0][0] for tags in entries.parts], np.int8)[entries.ids], codes[entries.ids]
     begins = np.ones(len(prefixes), np.int8)
     begins[1:][goes_on(TagTable(prefixes[:-1], labels[:-1]), TagTable(prefixes[1:], labels[1:]))] = -1
-    begins[given.offsets[:-1][np.diff(given.offsets) > 0]] = 1
+    begins[entries.offsets[:-1][np.diff(entries.offsets) > 0]] = 1
     return begins
 
 
-def _of_tags(given, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _of_tags(entries, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return sets of labels, the set of each token and the borders that tags give, some of which are open.
 
     ``tags`` are those of each entry, as pairs of prefix and code, or None for any; ``possible`` as in
     :func:`_conditions`.
     """
-    here, outer, neighbours = given.ids, len(tags), [*tags, []]  # the last one for the border of a sequence
-    first = given.offsets[:-1][np.diff(given.offsets) > 0]
+    here, outer, neighbours = entries.ids, len(tags), [*tags, []]  # the last one for the border of a sequence
+    first = entries.offsets[:-1][np.diff(entries.offsets) > 0]
     before, after = np.roll(here, 1), np.roll(here, -1)
     before[first] = after[first - 1] = outer  # the last token of all is before the first one, -1
     shape = (outer + 1,) * 3
@@ -498,19 +498,19 @@ def _of_tags(given, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     allowed, flags = np.ones((len(triples), len(possible)), bool), np.zeros((len(triples), 2), np.int8)
     for i, (left, entry, right) in enumerate(zip(*np.unravel_index(triples, shape), strict=True)):
         if tags[entry] is not None:
-            conditions = _conditions(tags[entry], neighbours[left], neighbours[right], given.scheme, possible)
+            conditions = _conditions(tags[entry], neighbours[left], neighbours[right], entries.scheme, possible)
             if conditions is None:
-                raise ValueError(_no_mask(given, int(np.argmax(inverse == i))))
+                raise ValueError(_no_mask(entries, int(np.argmax(inverse == i))))
             allowed[i], *flags[i] = conditions
     begins, ends = flags[inverse].T.copy()
     ends[first - 1] = 0  # of another sequence
     return allowed, inverse, np.where(begins == 0, np.roll(ends, 1), begins).astype(np.int8)
 
 
-def _no_mask(given, token):
-    entry = given.distinct[given.ids[token]]
+def _no_mask(entries, token):
+    entry = entries.distinct[entries.ids[token]]
     return (
-        f"{given.what} has the set {short(set(entry))} ({position_name(given.offsets, token)}): segments of some "
+        f"{entries.what} has the set {short(set(entry))} ({position_name(entries.offsets, token)}): segments of some "
         "of its labels begin or end there, and segments of others do not, which is not supported. Leave the others "
         "out, or give all tags of each label"
     )

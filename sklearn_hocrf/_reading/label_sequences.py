@@ -61,15 +61,15 @@ def code_tokens(y: LabelSequences, name: str) -> CodedLabels:
     return CodedLabels(codes, labels, offsets)
 
 
-def read_tokens(**given: LabelSequences) -> list[CodedLabels]:
+def read_tokens(**labellings: LabelSequences) -> list[CodedLabels]:
     """Read labellings of the same tokens."""
-    for name, y in given.items():
+    for name, y in labellings.items():
         if hold_any_segments(**{name: y}):
             raise ValueError(
                 f"{name} contains segments (start, stop, label), but must have one label per token, as "
                 f'`text.convert_tags({name}, "segments", "bio", lengths=[len(x) for x in X])` returns'
             )
-    tokens = {name: code_tokens(y, name) for name, y in given.items()}
+    tokens = {name: code_tokens(y, name) for name, y in labellings.items()}
     refuse_other_sizes(tokens)
     return list(tokens.values())
 
@@ -147,14 +147,14 @@ def segment_lists(table: SegmentTable, with_probability: bool = False) -> list[l
 
 
 def read_segmentations(
-    given: Mapping[str, LabelSequences], scheme: str, strict: bool = False, texts: Sequence | None = None
+    labellings: Mapping[str, LabelSequences], scheme: str, strict: bool = False, texts: Sequence | None = None
 ) -> list[SegmentTable]:
     """Read segmentations of the same sequences, those of the tokens X if ``texts`` has them.
 
     Each has its own form: labels of tokens, which are all in one scheme, or segments, which are read as such in any
     scheme. Sequences that are all empty are lists of no segments. The label "O" of segments means the same as the tag.
     """
-    sequences = {name: list_sequences(y, name, "labels or segments") for name, y in given.items()}
+    sequences = {name: list_sequences(y, name, "labels or segments") for name, y in labellings.items()}
     listed = {name for name, y in sequences.items() if scheme == "segments" or hold_segments(y) or not any(map(len, y))}
     tokens = {name: code_tokens(y, name) for name, y in sequences.items() if name not in listed}
     if scheme == "auto" and tokens:
@@ -171,9 +171,9 @@ def read_segmentations(
     return list(tables.values())
 
 
-def hold_any_segments(**given: LabelSequences) -> bool:
+def hold_any_segments(**labellings: LabelSequences) -> bool:
     """Return whether any of the given labellings consists of segments rather than of labels of tokens."""
-    return any(looks_like_segments(list_sequences(y, name)) for name, y in given.items())
+    return any(looks_like_segments(list_sequences(y, name)) for name, y in labellings.items())
 
 
 # --- token labels -----------------------------------------------------------------------------------------------------
@@ -242,9 +242,9 @@ def _refuse_repeated(rows: list[tuple], offsets: np.ndarray, name: str) -> None:
 # --- sizes ------------------------------------------------------------------------------------------------------------
 
 
-def refuse_other_sizes(given: Mapping[str, CodedLabels | SegmentTable]) -> None:
+def refuse_other_sizes(labellings: Mapping[str, CodedLabels | SegmentTable]) -> None:
     """Raise unless all can belong to the same sequences as the first."""
-    (name, first), *others = given.items()
+    (name, first), *others = labellings.items()
     for other, one in others:
         if first.n_sequences != one.n_sequences:
             raise ValueError(f"{name} has {first.n_sequences} sequences, but {other} has {one.n_sequences}")

@@ -413,7 +413,7 @@ def _values_of(segment, where, name) -> tuple:
     values = [[segment[key] for key in keys if key in segment] for keys in _KEYS]
     labels = segment.get("labels")
     values[2] += labels if isinstance(labels, (list, tuple)) else []
-    if any(len(found) != 1 for found in values[:3]):
+    if any(len(matches) != 1 for matches in values[:3]):
         raise TypeError(
             f"{short(segment)} of {name} ({where}) has the keys {short(list(segment))}, but a segment has the keys "
             "'start', 'stop' or 'end', and 'label', or 'labels' with one member"

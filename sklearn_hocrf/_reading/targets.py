@@ -76,8 +76,8 @@ class SegmentTargets(NamedTuple):
         data, scheme = (y, sequences.batch.lengths, sequences.form, reader.name), reader.scheme
         if scheme == "auto":
             scheme = _scheme_of(*data, in_parts=True)
-        given = read_given(*data, scheme, kept=sequences.is_used)
-        return distinct_labels(given, at_least=1) if given.is_complete else None
+        entries = read_given(*data, scheme, kept=sequences.is_used)
+        return distinct_labels(entries, at_least=1) if entries.is_complete else None
 
     @classmethod
     def check_classes(cls, reader, classes) -> np.ndarray:
@@ -160,12 +160,12 @@ class SegmentTargets(NamedTuple):
         shortest = shortest if self.shortest is None else self.shortest.tolist()
         longest = [float("inf") if most == NO_LIMIT else most for most in self.longest.tolist()]
         limits = dict(zip(labels, zip(shortest, longest, strict=True), strict=True))
-        own = {"segment_labels_": self.labels, "segment_length_": limits, "scheme_": self.scheme}
-        return {"classes_": self.classes, **own}
+        segment_attributes = {"segment_labels_": self.labels, "segment_length_": limits, "scheme_": self.scheme}
+        return {"classes_": self.classes, **segment_attributes}
 
     def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
-        given = read_given(known, batch.lengths, form, name, self.scheme, what)
-        return known_of(given, self.labels, self.longest, unknown)
+        entries = read_given(known, batch.lengths, form, name, self.scheme, what)
+        return known_of(entries, self.labels, self.longest, unknown)
 
     def labelling_of(self, known) -> Segments:
         return segments_of(known, self.scheme, singles=self.scheme == "runs" and self.repeats)[0]
@@ -239,28 +239,28 @@ def read_segment_targets(
         scheme = earlier.scheme
     elif scheme == "auto":
         scheme = _scheme_of(y, lengths, form, name, in_parts=labels is not None)
-    given = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
-    labels = distinct_labels(given, at_least) if labels is None else labels
-    known = known_of(given, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
+    entries = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
+    labels = distinct_labels(entries, at_least) if labels is None else labels
+    known = known_of(entries, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
     segments, *pieces = segments_of(known, scheme)
-    if scheme == "segments" and not given.is_complete:
-        _warn_of_gaps(given)
+    if scheme == "segments" and not entries.is_complete:
+        _warn_of_gaps(entries)
     limits, hint = _limits(segment_length, labels, scheme), LONG_ONES
     if earlier is not None:
         longest, shortest, as_lists, bare_tags = earlier.longest, earlier.shortest, earlier.as_lists, earlier.bare_tags
     else:
         shortest, longest = _shortest_and_longest(limits, len(labels), *pieces)
-        as_lists, bare_tags = given.as_lists, _are_bare_tags(given.labels(), scheme)
+        as_lists, bare_tags = entries.as_lists, _are_bare_tags(entries.labels(), scheme)
     singles = scheme == "runs" and bool((longest == 1).all())
     if earlier is not None and all(most is None for _, _, most in limits):
         hint = f": None means the longest in the first call of partial_fit{LONG_ONES}"
     elif singles:
         segments, *_ = segments_of(known, scheme, singles)
     is_long = segments.lengths > longest[segments.codes]
-    _refuse_lengths(segments, is_long, "allows", longest, labels, given.offsets, hint)
+    _refuse_lengths(segments, is_long, "allows", longest, labels, entries.offsets, hint)
     if shortest is not None:
-        is_short = are_short(segments, shortest, given.offsets)
-        _refuse_lengths(segments, is_short, "requires", shortest, labels, given.offsets, hint="")
+        is_short = are_short(segments, shortest, entries.offsets)
+        _refuse_lengths(segments, is_short, "requires", shortest, labels, entries.offsets, hint="")
     if kept is not None:
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
     flags = scheme != "runs" or singles, as_lists, bare_tags, scheme
@@ -285,10 +285,10 @@ def _are_bare_tags(tags, scheme) -> bool:
     return bool(letters & tags)
 
 
-def _warn_of_gaps(given):
+def _warn_of_gaps(entries):
     """Warn if no sequence is tiled by its segments."""
-    gaps = offsets_of(given.of_tokens == len(given.distinct))[given.offsets]
-    if (np.diff(gaps) > 0)[np.diff(given.offsets) > 0].all():
+    gaps = offsets_of(entries.of_tokens == len(entries.distinct))[entries.offsets]
+    if (np.diff(gaps) > 0)[np.diff(entries.offsets) > 0].all():
         warn_user(
             "no sequence of y is tiled by its segments: the gaps are read as unknown. If they are outside of all "
             "segments, fill them with segments (t, t + 1, 'O') of length 1"
@@ -339,18 +339,18 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
 
 def _limits(segment_length, labels, scheme) -> list:
     """Return code, least and most of each label for which a length is given; the most is None if only the least is."""
-    names, given = labels.tolist(), segment_length
-    if not isinstance(given, dict):
-        given = {label: given for label in names if given is not None and (scheme not in PREFIXES or label != OUTSIDE)}
-    found = []
-    for label, limits in given.items():
+    names, value = labels.tolist(), segment_length
+    if not isinstance(value, dict):
+        value = {label: value for label in names if value is not None and (scheme not in PREFIXES or label != OUTSIDE)}
+    coded_limits = []
+    for label, limits in value.items():
         if label not in names:
             raise ValueError(f"segment_length names the label {short(label)}, which the training data do not have")
         least, most = limits if isinstance(limits, tuple) else (1, limits)
         if scheme in PREFIXES and label == OUTSIDE and (least != 1 or most not in (1, None)):
             raise ValueError(f"segment_length['O'] is {limits}, but every O token is a segment of length 1")
-        found.append((names.index(label), least, most))
-    return found
+        coded_limits.append((names.index(label), least, most))
+    return coded_limits
 
 
 def _shortest_and_longest(limits, n_labels, codes, lengths) -> tuple[np.ndarray | None, np.ndarray]:
@@ -406,8 +406,8 @@ class TokenTargets(NamedTuple):
     def label_set(cls, reader, y, sequences) -> np.ndarray | None:
         """Return the labels of a part of the training sequences, sorted, or None if some are missing."""
         data = y, sequences.batch.lengths, sequences.form, reader.name
-        given = read_given(*data, "tokens", kept=sequences.is_used)
-        return distinct_labels(given, at_least=1) if given.is_complete else None
+        entries = read_given(*data, "tokens", kept=sequences.is_used)
+        return distinct_labels(entries, at_least=1) if entries.is_complete else None
 
     @classmethod
     def check_classes(cls, reader, classes) -> np.ndarray:
@@ -481,8 +481,8 @@ class TokenTargets(NamedTuple):
         ``unknown="ignore"`` treats labels that the model does not know as impossible; ``among`` says where it has its
         labels from.
         """
-        given = read_given(known, batch.lengths, form, name, "tokens", what)
-        return known_of(given, self.labels, unknown=unknown, among=among)
+        entries = read_given(known, batch.lengths, form, name, "tokens", what)
+        return known_of(entries, self.labels, unknown=unknown, among=among)
 
     def labelling_of(self, known) -> np.ndarray:
         """Return complete labels in the form of the model's; labels that it does not know have the code -1."""
@@ -517,12 +517,12 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_miss
     fixed : TokenTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels. None means the labels of y.
     """
-    given = read_given(y, lengths, form, name, "tokens", kept=kept, takes_missing_labels=takes_missing_labels)
+    entries = read_given(y, lengths, form, name, "tokens", kept=kept, takes_missing_labels=takes_missing_labels)
     earlier = fixed if isinstance(fixed, TokenTargets) else None
     labels = fixed if earlier is None else earlier.labels
-    labels = distinct_labels(given) if labels is None else labels
-    known = known_of(given, labels, among=FIXED)
-    as_lists = given.as_lists if earlier is None else earlier.as_lists
+    labels = distinct_labels(entries) if labels is None else labels
+    known = known_of(entries, labels, among=FIXED)
+    as_lists = entries.as_lists if earlier is None else earlier.as_lists
     targets = TokenTargets(known.codes, labels, as_lists, known.mask if (known.codes < 0).any() else None)
     sets = None if known.allowed is None else LabelSets.from_mask(known.allowed, known.ids)
     return targets if sets is None else targets._replace(counted=targets._replace(sets=sets))

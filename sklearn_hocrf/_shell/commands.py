@@ -193,21 +193,21 @@ def _labels(tagger, tokens, lines, _) -> Iterable[str]:
 
 def _best(tagger, tokens, lines, n) -> Iterator[str]:
     """Yield the lines of a sequence with its n best labellings."""
-    for rank, found in enumerate(tagger.predict_nbest(tokens, n)):
-        yield f"# {rank} {found.log_probability:.6f}"
-        yield from (f"{line.text}\t{label}" for line, label in zip(lines, found.labels, strict=True))
+    for rank, labelling in enumerate(tagger.predict_nbest(tokens, n)):
+        yield f"# {rank} {labelling.log_probability:.6f}"
+        yield from (f"{line.text}\t{label}" for line, label in zip(lines, labelling.labels, strict=True))
 
 
 def _objects(tagger, tokens, lines, _) -> Iterator[str]:
     """Yield the object of a sequence."""
-    (found,) = tagger.predict_nbest(tokens, 1)
+    (labelling,) = tagger.predict_nbest(tokens, 1)
     spans = [
         {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(words)}
         for start, stop, label, p in tagger.predict_segments(tokens, with_probability=True).tolist()
         for words in [[line.columns[0] for line in lines[start:stop]]]
     ]
-    probability = math.exp(found.log_probability)
-    fields = {"line": lines[0].lineno, "probability": probability, "labels": list(found.labels), "segments": spans}
+    probability = math.exp(labelling.log_probability)
+    fields = {"line": lines[0].lineno, "probability": probability, "labels": list(labelling.labels), "segments": spans}
     yield json.dumps(fields, ensure_ascii=False)
 
 
@@ -230,17 +230,17 @@ def _evaluate(options) -> None:
     if (n_columns := len(rows[0][0])) < n_needed:
         what = f"{n_columns} columns and the label, but the model reads {n_needed} columns"
         raise ValueError(f"{options.file}: {what}")
-    found = [[str(label) for label in tagger.predict(list(map(token_of, tokens)))] for tokens in rows]
+    y_pred = [[str(label) for label in tagger.predict(list(map(token_of, tokens)))] for tokens in rows]
     if unknown := {label for labels in truth for label in labels}.difference(map(str, tagger.labels)):
         warnings.warn(f"the model does not know the labels {', '.join(sorted(unknown)):.200}", stacklevel=2)
     try:
         # what is not defined is 0, as for conlleval
-        report = metrics.segment_classification_report(truth, found, scheme=scheme, zero_division=0.0)
+        report = metrics.segment_classification_report(truth, y_pred, scheme=scheme, zero_division=0.0)
     except ValueError as error:
         what = f"--scheme {scheme} does not fit the labels of {options.file} (y_true) or of the model (y_pred)"
         raise ValueError(f"{what}: {error}") from None
     print(report)
-    accuracy, whole = metrics.token_accuracy_score(truth, found), metrics.sequence_accuracy_score(truth, found)
+    accuracy, whole = metrics.token_accuracy_score(truth, y_pred), metrics.sequence_accuracy_score(truth, y_pred)
     print(f"token accuracy {accuracy:.4f}, sequence accuracy {whole:.4f}, segments by --scheme {scheme}")
 
 
@@ -295,10 +295,10 @@ def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
                     return f"{label!r:.60} ({where}) is forbidden by --constraints {name}; valid there: {right!r:.60}"
         return ""
 
-    if scheme is not None and (found := fault(scheme)):
+    if scheme is not None and (problem := fault(scheme)):
         fit = " and ".join(f"--constraints {name}" for name in PREFIXES if not fault(name))
         remedy = f"the labels fit {fit}" if fit else "correct the labels, or train without --constraints"
-        raise ValueError(f"{path}: {found}; {remedy}")
+        raise ValueError(f"{path}: {problem}; {remedy}")
 
 
 def _tell_size(what: str, n_bytes: int) -> None:

@@ -90,14 +90,14 @@ def _folder() -> str:
 
 def kernels() -> dict[str, Any]:
     """Return the kernels that Python may call, by file and name."""
-    found = {}
+    kernel_of = {}
     for info in pkgutil.iter_modules(_kernels.__path__):
         module = importlib.import_module(f"{_kernels.__name__}.{info.name}")
         for name, kernel in vars(module).items():
-            own = getattr(getattr(kernel, "py_func", None), "__module__", None) == module.__name__
-            if own and not (info.name.startswith("_") or name.startswith("_")):
-                found[f"{info.name}.{name}"] = kernel
-    return found
+            is_local = getattr(getattr(kernel, "py_func", None), "__module__", None) == module.__name__
+            if is_local and not (info.name.startswith("_") or name.startswith("_")):
+                kernel_of[f"{info.name}.{name}"] = kernel
+    return kernel_of
 
 
 def compiled() -> dict[str, int]:

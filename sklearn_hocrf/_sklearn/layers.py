@@ -160,8 +160,8 @@ def name_of_weight(estimator: BaseEstimator) -> str | None:
 
 def steps_inside(estimator: BaseEstimator) -> list:
     """Return the steps of fitted pipelines, inside of searches and of calibration, up to the model at the end."""
-    found = list(layers(estimator, fitted=True))
-    return [one for _, steps in found for step in steps for one in steps_inside(step)] + [found[-1][0]]
+    levels = list(layers(estimator, fitted=True))
+    return [one for _, steps in levels for step in steps for one in steps_inside(step)] + [levels[-1][0]]
 
 
 def model_and_input(estimator: BaseEstimator, X: Sized) -> tuple[Any, Any]:

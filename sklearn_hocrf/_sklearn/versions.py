@@ -105,7 +105,7 @@ class VersionMixin:
 def with_lists(parameters: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return parameters with the named mappings as lists, because skops cannot write tuples as keys."""
     mappings = {name: parameters[name] for name in names if isinstance(parameters.get(name), Mapping)}
-    lists = {name: {"keys": list(given), "values": list(given.values())} for name, given in mappings.items()}
+    lists = {name: {"keys": list(mapping), "values": list(mapping.values())} for name, mapping in mappings.items()}
     return {**parameters, **lists}
 
 

@@ -146,9 +146,9 @@ class Partitions:
     def _take_steps(self) -> None:
         """Start the steps that have not been taken."""
         for function, shared in self._steps[self._n_taken :]:
-            given = [self._sent(kept) for kept in shared]
+            inputs = [self._sent(kept) for kept in shared]
             sources = [(future,) for future in self._futures] or self._sources
-            tasks = [_task(function, _run, function, i, len(given), *given, *one) for i, one in enumerate(sources)]
+            tasks = [_task(function, _run, function, i, len(inputs), *inputs, *one) for i, one in enumerate(sources)]
             self._futures = self._compute(tasks, [home for home, indices in self._groups() for _ in indices])
             self._n_taken += 1
 

@@ -249,9 +249,9 @@ def find_client(client: Any = None) -> Client:
     return client
 
 
-def sources(**given: Any) -> list[tuple]:
+def sources(**collections: Any) -> list[tuple]:
     """Return the parts of X and of the other given collections, partition by partition."""
-    parts = {name: parts_of(collection, name) for name, collection in given.items() if collection is not None}
+    parts = {name: parts_of(collection, name) for name, collection in collections.items() if collection is not None}
     for name, others in parts.items():
         if len(others) != len(parts["X"]):
             raise ValueError(f"X has {len(parts['X'])} partitions, but {name} has {len(others)}")

@@ -155,8 +155,8 @@ def make_references(
 
 
 def _person(rng: np.random.RandomState) -> list[str]:
-    given = [str(rng.choice(GIVEN))] * (rng.uniform() < 0.7)
-    return [*given, str(rng.choice(FAMILY))]
+    given_names = [str(rng.choice(GIVEN))] * (rng.uniform() < 0.7)
+    return [*given_names, str(rng.choice(FAMILY))]
 
 
 def _location(rng: np.random.RandomState) -> list[str]:
@@ -177,16 +177,16 @@ def _name_sentence(rng: np.random.RandomState) -> tuple[list[str], list[str]]:
     words: list[str] = []
     tags: list[str] = []
     for slot in SENTENCES[rng.randint(len(SENTENCES))].split():
-        found = NAME_MAKERS[slot](rng) if slot in NAME_MAKERS else [slot]
-        words += found
-        tags += [f"B-{slot}"] + [f"I-{slot}"] * (len(found) - 1) if slot in NAME_MAKERS else ["O"]
+        slot_words = NAME_MAKERS[slot](rng) if slot in NAME_MAKERS else [slot]
+        words += slot_words
+        tags += [f"B-{slot}"] + [f"I-{slot}"] * (len(slot_words) - 1) if slot in NAME_MAKERS else ["O"]
     return words, tags
 
 
 def _people(rng: np.random.RandomState, most: int) -> list[str]:
     names = []
     for _ in range(rng.randint(1, most + 1)):
-        initials = [f"{given[0]} ." for given in rng.choice(GIVEN, size=rng.randint(3))]
+        initials = [f"{given_name[0]} ." for given_name in rng.choice(GIVEN, size=rng.randint(3))]
         names.append(" ".join([*initials, str(rng.choice(FAMILY))]))
     return " , ".join(names).split()
 

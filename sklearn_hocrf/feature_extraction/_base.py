@@ -334,14 +334,14 @@ def fingerprints(numbers, start, stop) -> np.ndarray:
     numbers, start, stop = numbers[first : stop.max(initial=first)], start - first, stop - first
     lengths = (stop - start).astype(np.uint64)
     level = np.frexp(lengths)[1] - 1  # of the largest blocks in a string
-    blocks, found = numbers.astype(np.uint64), np.zeros(len(start), np.uint64)
+    blocks, hashes = numbers.astype(np.uint64), np.zeros(len(start), np.uint64)
     for k in range(level.max(initial=-1) + 1):
         if k > 0:
             blocks = _mixed(blocks[: -(2 ** (k - 1))], blocks[2 ** (k - 1) :])  # those of 2**k tokens
         at = np.flatnonzero(level == k)
-        found[at] = _mixed(blocks[start[at]] + lengths[at], blocks[stop[at] - 2**k])
+        hashes[at] = _mixed(blocks[start[at]] + lengths[at], blocks[stop[at] - 2**k])
     n_missing = offsets_of(numbers < 0)
-    return np.where(n_missing[stop] > n_missing[start], -1, (found >> np.uint64(1)).astype(np.int64))
+    return np.where(n_missing[stop] > n_missing[start], -1, (hashes >> np.uint64(1)).astype(np.int64))
 
 
 def _mixed(left, right) -> np.ndarray:

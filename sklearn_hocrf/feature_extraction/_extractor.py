@@ -373,9 +373,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if not hasattr(self, "templates_"):
             check_is_fitted(self, "templates_")  # raises the error; for a few tokens it takes longer than all else
         if type(X) is list and len(X) == 1:
-            found = self.__token_ids__(X[0])  # one sequence at a time
-            if found is not None and found[1].max(initial=-1) >= 0:
-                names, ids, indptr, values, columns = found
+            attributes = self.__token_ids__(X[0])  # one sequence at a time
+            if attributes is not None and attributes[1].max(initial=-1) >= 0:
+                names, ids, indptr, values, columns = attributes
                 batch = known_batch(np.array([0, len(indptr) - 1]), indptr, ids, values, names)
                 batch.columns = {field: text_column(texts) for field, texts in columns.items()}
                 return batch
@@ -390,16 +390,16 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         which ``transform`` would not warn.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
-        known, found, columns = self.__dict__.get("_vocabularies") if is_own else None, None, None
+        known, attributes, columns = self.__dict__.get("_vocabularies") if is_own else None, None, None
         if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
-            found = known.vocabulary.ids_of(tokens)
+            attributes = known.vocabulary.ids_of(tokens)
         elif isinstance(known, TemplateVocabularies) and self.padding == "mark" and self.n_features is None:
             are_texts = self._space.text_fields == self.fields_  # else text may be an error, used or not
             columns = (
                 columns_of_texts(tokens, self._space.form, self.fields_, self.fields is not None) if are_texts else None
             )
-            found = None if columns is None else known.ids_of_texts(columns, self.token_features_, self.bias)
-        return None if found is None else (self._attribute_names, *found, columns or {})
+            attributes = None if columns is None else known.ids_of_texts(columns, self.token_features_, self.bias)
+        return None if attributes is None else (self._attribute_names, *attributes, columns or {})
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -425,7 +425,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             return GivenNames()
         if are_strings(self.templates):
             return self._strings()
-        templates = [own for own in getattr(self, "templates_", ()) if own[0][0] not in self._array_widths]
+        templates = [pairs for pairs in getattr(self, "templates_", ()) if pairs[0][0] not in self._array_widths]
         functions = getattr(self, "token_features_", {})
         return FieldTemplates(templates, functions, self.padding, self.bias, self.n_features)
 
@@ -468,8 +468,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     def _missing(self, columns, offsets) -> dict:
         """Return empty columns for the fields that parameters name but ``columns`` lack."""
-        given, first = self.token_features, next(iter(columns), None)
-        functions = {} if given is None or isinstance(given, str) else named_functions(given, first)
+        features, first = self.token_features, next(iter(columns), None)
+        functions = {} if features is None or isinstance(features, str) else named_functions(features, first)
         templates = [] if self.templates is None else check_templates(self.templates)
         pairs = chain(functions.values(), *templates)
         missing = text_column([None] * int(offsets[-1]))
@@ -501,14 +501,14 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         maker = self._maker
         if self.padding in STYLES and self.padding not in maker.paddings:
             raise ValueError(f"padding={self.padding!r} is for templates of CRF++ and Wapiti")
-        given = {
+        settings = {
             "token_features": self.token_features is not None and self.token_features != "auto",
             "affixes": self.affixes,
             "n_features": self.n_features,
             "bias": self.bias,
             "padding": self.padding not in maker.paddings,
         }
-        for name in (name for name, is_given in given.items() if is_given and maker.unused):
+        for name in (name for name, is_given in settings.items() if is_given and maker.unused):
             raise ValueError(f"{name}={short(getattr(self, name))} is not possible here: {maker.unused} no use for it")
 
     def _read(self, X) -> TokenTable:

@@ -72,10 +72,10 @@ class InputSpace(NamedTuple):
             )
         kinds = dict(self.kinds)  # in the order in which fields first appear
         for field, kind in other.kinds.items():
-            own = kinds.get(field, MISSING)
-            if own != kind and MISSING not in (own, kind):
-                raise ValueError(f"field {short(field)} holds {own} in one partition and {kind} in another")
-            kinds[field] = kind if own == MISSING else own
+            first_kind = kinds.get(field, MISSING)
+            if first_kind != kind and MISSING not in (first_kind, kind):
+                raise ValueError(f"field {short(field)} holds {first_kind} in one partition and {kind} in another")
+            kinds[field] = kind if first_kind == MISSING else first_kind
         complete = [field for field in self.complete if field in other.complete]
         return InputSpace(self.features, self.form, kinds, complete)
 
@@ -222,21 +222,22 @@ class TemplateCounts(NamedTuple):
 
     def merged(self, other) -> TemplateCounts:
         """Return the sums of the counts of both, for the templates that both have."""
-        templates = [own for own in self.n_of if own in other.n_of]
+        templates = [template for template in self.n_of if template in other.n_of]
         parts = [self, other]
         left, right = (part.vocabularies.tables for part in parts)
         used = dict.fromkeys(field for template in templates for field, _ in template)
         tables = {field: _merge_tables(left[field], right[field], field) for field in used}
-        moved = [{field: _new_codes(own[field], table) for field, table in tables.items()} for own in (left, right)]
-        codes = [{own.template: own.codes for own in part.vocabularies.all} for part in parts]
+        moved = [{field: _new_codes(part[field], table) for field, table in tables.items()} for part in (left, right)]
+        codes = [{vocabulary.template: vocabulary.codes for vocabulary in part.vocabularies.all} for part in parts]
         merged, n_of = TemplateVocabularies(templates, tables), {}
-        for own in merged.all:
+        for vocabulary in merged.all:
             columns = [
-                np.concatenate([new[field][of[own.template][i]] for new, of in zip(moved, codes, strict=True)])
-                for i, (field, _) in enumerate(own.template)
+                np.concatenate([new[field][of[vocabulary.template][i]] for new, of in zip(moved, codes, strict=True)])
+                for i, (field, _) in enumerate(vocabulary.template)
             ]
-            ids, counts = own.learn(columns), np.concatenate([part.n_of[own.template] for part in parts])
-            n_of[own.template] = np.bincount(ids, counts, len(own)).astype(np.int64)  # exact below 2**53
+            ids = vocabulary.learn(columns)
+            counts = np.concatenate([part.n_of[vocabulary.template] for part in parts])
+            n_of[vocabulary.template] = np.bincount(ids, counts, len(vocabulary)).astype(np.int64)  # exact below 2**53
         return TemplateCounts(merged, n_of)
 
 

@@ -246,15 +246,15 @@ class LogOddsRows:
         """Return the features by the strings of training sequences, of at most ``max_length`` tokens."""
         numbers, offsets = token_numbers(strings.column, strings.field), strings.offsets
         lengths = range(1, min(max_length, int(np.diff(offsets).max(initial=0))) + 1)
-        found, _, is_segment = _occurrences(numbers, offsets, strings.lengths, (0, len(offsets) - 1), lengths)
-        distinct, index = np.unique(found, return_inverse=True)
+        fingerprint, _, is_segment = _occurrences(numbers, offsets, strings.lengths, (0, len(offsets) - 1), lengths)
+        distinct, index = np.unique(fingerprint, return_inverse=True)
         size = 1 + len(distinct)
         occurrences, segments = (np.bincount(1 + which, minlength=size) for which in (index, index[is_segment]))
         return cls(distinct, occurrences, segments, smoothing)
 
-    def _find(self, found) -> np.ndarray:
+    def _find(self, fingerprint) -> np.ndarray:
         """Return the number of the string with each fingerprint, from 1 on; 0 if there is none."""
-        return 1 + find_keys(self._strings, found)
+        return 1 + find_keys(self._strings, fingerprint)
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments; strings that do not occur in training have counts of 0."""
@@ -264,14 +264,14 @@ class LogOddsRows:
         if "length" in token_data and len(start):
             sequence = np.searchsorted(offsets, start, side="right") - 1
             sequences = sequence.min(), sequence.max() + 1
-            found = _occurrences(numbers, offsets, token_data["length"], sequences, np.unique(stop - start))
+            strings = _occurrences(numbers, offsets, token_data["length"], sequences, np.unique(stop - start))
             # occurrences of one string in one sequence have one key
             n_strings = 1 + len(self._strings)
-            keys, group = np.unique(found[1] * n_strings + self._find(found[0]), return_inverse=True)
-            own = np.searchsorted(keys, sequence * n_strings + string)
-            own[string == 0] = len(keys)
-            occurrences = occurrences - np.bincount(group, minlength=len(keys) + 1)[own]
-            segments = segments - np.bincount(group[found[2]], minlength=len(keys) + 1)[own]
+            keys, group = np.unique(strings[1] * n_strings + self._find(strings[0]), return_inverse=True)
+            key_index = np.searchsorted(keys, sequence * n_strings + string)
+            key_index[string == 0] = len(keys)
+            occurrences = occurrences - np.bincount(group, minlength=len(keys) + 1)[key_index]
+            segments = segments - np.bincount(group[strings[2]], minlength=len(keys) + 1)[key_index]
         values = np.log((segments + self._smoothing) / (occurrences - segments + self._smoothing))
         present = values != 0
         indptr = offsets_of(present)
@@ -287,10 +287,10 @@ def _occurrences(numbers, offsets, lengths_at, sequences, lengths) -> list[np.nd
     tokens = np.arange(offsets[first], offsets[last])
     sequence = np.repeat(np.arange(first, last), np.diff(offsets[first : last + 1]))
     left = offsets[sequence + 1] - tokens
-    found = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, bool))]
+    parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, bool))]
     for length in lengths:
         start = tokens[left >= length]
         string = fingerprints(numbers, start, start + length)
         known = string >= 0
-        found.append((string[known], sequence[left >= length][known], lengths_at[start[known]] == length))
-    return list(map(np.concatenate, zip(*found, strict=True)))
+        parts.append((string[known], sequence[left >= length][known], lengths_at[start[known]] == length))
+    return list(map(np.concatenate, zip(*parts, strict=True)))

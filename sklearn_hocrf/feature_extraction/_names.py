@@ -199,25 +199,25 @@ class InputFeatures(NamedTuple):
         names = names_of_blocks(X.blocks, attribute_names) if X.block_names is None else X.block_names
         return cls(attribute_names, names, True)
 
-    def check_same(self, given: InputFeatures) -> None:
+    def check_same(self, features: InputFeatures) -> None:
         """Raise if a later X does not have these features."""
-        if len(given.feature_names) != len(self.feature_names):
-            raise ValueError(f"X has {len(given.feature_names)} features, but had {len(self.feature_names)} in fit")
-        if given.has_blocks != self.has_blocks:
+        if len(features.feature_names) != len(self.feature_names):
+            raise ValueError(f"X has {len(features.feature_names)} features, but had {len(self.feature_names)} in fit")
+        if features.has_blocks != self.has_blocks:
             raise ValueError(
-                f"X comes {'with' if given.has_blocks else 'without'} features of segments, unlike the X of fit"
+                f"X comes {'with' if features.has_blocks else 'without'} features of segments, unlike the X of fit"
             )
-        _check_feature_names(given.attribute_names, self.attribute_names, "token feature")
-        _check_feature_names(given.feature_names, self.feature_names, "feature")
+        _check_feature_names(features.attribute_names, self.attribute_names, "token feature")
+        _check_feature_names(features.feature_names, self.feature_names, "feature")
 
 
-def _check_feature_names(given, fitted, what):
+def _check_feature_names(names, fitted, what):
     """Raise if names differ; in the usual cases both are one object, or empty, and the comparison is skipped."""
-    if given is fitted or not len(given) + len(fitted):
+    if names is fitted or not len(names) + len(fitted):
         return
-    if len(given) != len(fitted):
-        raise ValueError(f"X has {len(given)} {what}s, but had {len(fitted)} in fit")
-    different = np.flatnonzero(np.asarray(given) != np.asarray(fitted))
+    if len(names) != len(fitted):
+        raise ValueError(f"X has {len(names)} {what}s, but had {len(fitted)} in fit")
+    different = np.flatnonzero(np.asarray(names) != np.asarray(fitted))
     if len(different):
         i = int(different[0])
-        raise ValueError(f"X has the {what} {short(given[i])}, but fit had {short(fitted[i])} instead")
+        raise ValueError(f"X has the {what} {short(names[i])}, but fit had {short(fitted[i])} instead")

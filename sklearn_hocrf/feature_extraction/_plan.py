@@ -35,8 +35,8 @@ def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> Feature
         names = [name for name in affix_names(affixes or 0) if name not in columns]
         if names and first_text is None:
             raise ValueError(f"affixes={affixes}, but no field of the tokens holds text")
-        given = () if is_auto or token_features is None else token_features
-        functions = named_functions(names, first_text) | named_functions(given, first_text)
+        user_features = () if is_auto or token_features is None else token_features
+        functions = named_functions(names, first_text) | named_functions(user_features, first_text)
     widths = {field: column.values.shape[1] for field, column in columns.items() if isinstance(column, ArrayColumn)}
     known = f"the tokens have the fields {short(list(columns))} and the token features {short(list(functions))}"
     _check_functions(functions, columns, widths, known)

@@ -50,15 +50,15 @@ class IdentityRows:
         """
         start = np.flatnonzero(strings.lengths)
         stop = start + strings.lengths[start]
-        found = fingerprints(token_numbers(strings.column, strings.field), start, stop)
-        distinct, index, counts = np.unique(found, return_index=True, return_counts=True)
+        fingerprint = fingerprints(token_numbers(strings.column, strings.field), start, stop)
+        distinct, index, counts = np.unique(fingerprint, return_index=True, return_counts=True)
         kept = index[(counts >= min_count) & (distinct >= 0)].tolist()
         texts = {value: value_text(value, False) for value in strings.column.values.tolist()}
         separator = " " if any(len(text) != 1 for text in texts.values()) else ""
         if separator:
             texts = {value: escape(text, separator) for value, text in texts.items()}
         tokens = texts_of(strings.column)
-        runs = sorted((stop[i] - start[i], tokens[start[i] : stop[i]], found[i]) for i in kept)
+        runs = sorted((stop[i] - start[i], tokens[start[i] : stop[i]], fingerprint[i]) for i in kept)
         names = ["identity=" + separator.join(map(texts.__getitem__, run)) for _, run, _ in runs]
         return cls(np.array([string for *_, string in runs], np.int64), FeatureNames.from_names(names))
 

@@ -219,4 +219,4 @@ def _text_column(table: TokenTable, field) -> Any:
 
 def are_strings(templates) -> bool:
     """Return whether templates are those of CRF++ and Wapiti."""
-    return isinstance(templates, (list, tuple)) and bool(templates) and all(isinstance(own, str) for own in templates)
+    return isinstance(templates, (list, tuple)) and bool(templates) and all(isinstance(text, str) for text in templates)

@@ -47,8 +47,8 @@ class FieldTemplates(GivenNames):
 
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         is_fixed = of_all or self.n_features is not None  # with hashing, nothing may depend on the texts
-        given = parameters.templates, parameters.token_features, parameters.affixes
-        plan = plan_of(*given, columns, is_fixed=is_fixed)
+        settings = parameters.templates, parameters.token_features, parameters.affixes
+        plan = plan_of(*settings, columns, is_fixed=is_fixed)
         used = [field for template in plan.templates for field, _ in template]
         return plan, used + [field for field, _ in plan.functions.values()]
 
@@ -57,15 +57,15 @@ class FieldTemplates(GivenNames):
         return vocabularies, self._rows(vocabularies, table, ids, values)
 
     def rows(self, vocabularies, table) -> tuple:
-        found = self._of_few(vocabularies, table) if table.offsets[-1] <= FEW_TOKENS else None
-        return self._rows(vocabularies, table, *(found or self._of_many(table, vocabularies)[1:]))
+        attributes = self._of_few(vocabularies, table) if table.offsets[-1] <= FEW_TOKENS else None
+        return self._rows(vocabularies, table, *(attributes or self._of_many(table, vocabularies)[1:]))
 
     def counts(self, table) -> TemplateCounts:
         if self.n_features is not None:
             return TemplateCounts(NO_ATTRIBUTES, {})
         vocabularies, ids, _ = self._of_many(table)
         pairs = zip(vocabularies.all, ids, strict=True)
-        n_of = {v.template: np.bincount(own + 1, minlength=len(v) + 1)[1:] for v, own in pairs}
+        n_of = {v.template: np.bincount(attribute_ids + 1, minlength=len(v) + 1)[1:] for v, attribute_ids in pairs}
         return TemplateCounts(vocabularies, n_of)
 
     def finish(self, counts, min_count, fields) -> TemplateVocabularies:
@@ -94,22 +94,23 @@ class FieldTemplates(GivenNames):
     def with_phrases(self, table) -> dict:
         """Return the columns and the marks of phrases, which depend on neighbouring tokens."""
         lists = ((name, *pair) for name, pair in self.functions.items() if isinstance(pair[1], Phrases))
-        return {**table.columns, **{n: own.column(table.columns[field], table.offsets, n) for n, field, own in lists}}
+        marks = {n: phrases.column(table.columns[field], table.offsets, n) for n, field, phrases in lists}
+        return {**table.columns, **marks}
 
     def _of_few(self, vocabularies, table) -> tuple | None:
         """Look attributes up by their values; None without tokens, or as for ``find``."""
         if self.n_features is not None or not table.offsets[-1] or not vocabularies.all:
             return None
         columns = without_arrays(self.with_phrases(table))
-        cells = {name: texts_of(own) if is_text(own) else own.tolist() for name, own in columns.items()}
+        cells = {name: texts_of(column) if is_text(column) else column.tolist() for name, column in columns.items()}
         bounds = [(a, b) for a, b in pairwise(table.offsets.tolist()) if a < b]
-        parts = ({name: own[a:b] for name, own in cells.items()} for a, b in bounds)
-        found = [vocabularies.find(part, self.functions, self.padding == "mark") for part in parts]
-        if any(own is None for own in found):
+        parts = ({name: column[a:b] for name, column in cells.items()} for a, b in bounds)
+        attributes = [vocabularies.find(part, self.functions, self.padding == "mark") for part in parts]
+        if any(part is None for part in attributes):
             return None
-        values = [np.ones(ids.shape) if own is None else own for ids, own in found]
-        are_one = all(own is None for _, own in found)
-        return np.concatenate([ids for ids, _ in found], axis=1), () if are_one else np.concatenate(values, axis=1)
+        values = [np.ones(ids.shape) if amounts is None else amounts for ids, amounts in attributes]
+        are_one = all(amounts is None for _, amounts in attributes)
+        return np.concatenate([ids for ids, _ in attributes], axis=1), () if are_one else np.concatenate(values, axis=1)
 
     def _of_many(self, table, vocabularies=None, min_count=1) -> tuple[TemplateVocabularies, list, list]:
         """Return the vocabularies and, for each template, the ids and values of the tokens.
@@ -122,9 +123,9 @@ class FieldTemplates(GivenNames):
         if is_new:
             vocabularies = TemplateVocabularies.from_columns(self.templates, columns)
         codes, numbers = {}, {}
-        for field, own in vocabularies.tables.items():
-            outside = (own.size, own.size + 1) if self.padding == "mark" else (-1, -1)
-            codes[field] = own.encode(columns[field], field), *outside
+        for field, field_table in vocabularies.tables.items():
+            outside = (field_table.size, field_table.size + 1) if self.padding == "mark" else (-1, -1)
+            codes[field] = field_table.encode(columns[field], field), *outside
             if not is_text(columns[field]):
                 numbers[field] = np.nan_to_num(columns[field], nan=0.0)
         shifted = {
@@ -151,7 +152,7 @@ class FieldTemplates(GivenNames):
     def _rows(self, vocabularies, table, ids, values) -> tuple:
         """Return the attributes of all tokens as CSR arrays, from those of the templates."""
         names, window = self.names_of_always(), Window(table.offsets)
-        firsts = offsets_of([*(own.codes[0].size for own in vocabularies.all), *[1] * len(names)])[:-1]
+        firsts = offsets_of([*(vocabulary.codes[0].size for vocabulary in vocabularies.all), *[1] * len(names)])[:-1]
         if self.n_features is not None:
             firsts = np.append(np.zeros(len(ids), np.int64), hash_names(names, self.n_features))
         columns = [*ids, *(np.where(present, 0, -1) for present in self._always(window))]
@@ -201,7 +202,7 @@ def features_of_templates(fitted: FittedExtractor, functions, always, marks, kep
     is_kept = np.zeros(n_attributes + len(always), bool)
     is_kept[: len(kept)] = kept
     parts = np.split(is_kept, np.cumsum(list(map(len, every))))  # the last is of those outside the templates
-    of_template = {own.template: part for own, part in zip(every, parts, strict=False)}
+    of_template = {vocabulary.template: part for vocabulary, part in zip(every, parts, strict=False)}
     chosen = fitted.vocabularies.chosen(list(of_template), of_template)
     lists = {name: pair for name, pair in functions.items() if isinstance(pair[1], Phrases)}
     field_index = {name: i for i, name in enumerate([*fitted.fields, *lists])}
@@ -218,35 +219,35 @@ def features_of_templates(fitted: FittedExtractor, functions, always, marks, kep
         "marks": marks,
         "columns": columns,
         "templates": [
-            {"places": [[column_index[name], offset] for name, offset in own.template], "attributes": len(own)}
-            for own in chosen.all
+            {"places": [[column_index[name], offset] for name, offset in v.template], "attributes": len(v)}
+            for v in chosen.all
         ],
         **_phrases(lists, field_index, texts),
     }
-    own = {name: own.normalize if isinstance(own, Phrases) else own for name, (_, own) in functions.items()}
-    code = np.concatenate([np.empty(0, np.int32), *(code for own in chosen.all for code in own.codes)])
+    function_of = {name: f.normalize if isinstance(f, Phrases) else f for name, (_, f) in functions.items()}
+    code = np.concatenate([np.empty(0, np.int32), *(code for vocabulary in chosen.all for code in vocabulary.codes)])
     outside = [(ALWAYS[name], i) for i, name in enumerate(always, start=n_attributes) if is_kept[i]]
-    of_user = {name: function for name, function in own.items() if callable(function)}
+    of_user = {name: function for name, function in function_of.items() if callable(function)}
     return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside, of_user)
 
 
 def _column(field, name, function, labels) -> dict:
-    own = function is not None and not isinstance(function, str)
-    called = _called(function) if own else function
-    entry = {"field": field, "name": checked_name(name), "function": called, "own": own}
+    of_user = function is not None and not isinstance(function, str)
+    called = _called(function) if of_user else function
+    entry = {"field": field, "name": checked_name(name), "function": called, "own": of_user}
     return {**entry, "numeric": labels is None, "values": len(labels or [])}
 
 
 def _phrases(lists, field_index, texts) -> dict:
     """Return the entry of phrases, whose texts are added."""
     entries = []
-    for name, (field, own) in lists.items():
-        if any("\0" in word for words in own.words for word in words):
+    for name, (field, phrases) in lists.items():
+        if any("\0" in word for words in phrases.words for word in words):
             raise ValueError(f"a tagger has no phrases with the character 0, as in the list {name!r:.60}")
-        texts += ["\0".join(words) for words in own.words]
-        of_user = callable(own.normalize)
-        normalize = _called(own.normalize) if of_user else own.normalize
-        entry = {"field": field_index[field], "name": checked_name(name), "size": len(own.words)}
+        texts += ["\0".join(words) for words in phrases.words]
+        of_user = callable(phrases.normalize)
+        normalize = _called(phrases.normalize) if of_user else phrases.normalize
+        entry = {"field": field_index[field], "name": checked_name(name), "size": len(phrases.words)}
         entries.append({**entry, "normalize": normalize, "own": of_user})
     return {"phrases": entries} if entries else {}
 

@@ -160,10 +160,10 @@ class TemplateVocabulary:
 
     def lookup(self, columns) -> np.ndarray:
         """Return the attribute id of each row of codes, of shape (N,) int32, in [0, V); -1 for none."""
-        keys, own = np.unique(self.codes[0], return_inverse=True)
+        keys, key_index = np.unique(self.codes[0], return_inverse=True)
         position = find_keys(keys, columns[0])
         for column, known, table in zip(columns[1:], self.codes[1:], self.tables[1:], strict=True):
-            keys, own = np.unique(own * table.n_codes + known, return_inverse=True)
+            keys, key_index = np.unique(key_index * table.n_codes + known, return_inverse=True)
             position = find_keys(keys, _joined(position, column, table.n_codes))
         return position.astype(np.int32)
 
@@ -261,8 +261,9 @@ class TemplateVocabularies:
                 if isinstance(function, Phrases):  # they depend on neighbours, and are a column already
                     field, function = name, str
                 made[is_number][name] = field, Made(partial(_made_of, as_function(function), not is_number))
-            ids = [own.ids_by_value() for own in self.all]
-            self._by_value = TemplateIds([own.template for own in self.all], ids, *made)  # other threads may do it, too
+            ids = [vocabulary.ids_by_value() for vocabulary in self.all]
+            # other threads may do it, too
+            self._by_value = TemplateIds([vocabulary.template for vocabulary in self.all], ids, *made)
         return self._by_value
 
     def find(self, columns, functions, marks) -> tuple[np.ndarray, np.ndarray | None] | None:
@@ -272,9 +273,9 @@ class TemplateVocabularies:
         None where a field is none of these, or a function gives neither a text nor a number, as it did in fit.
         """
         try:
-            found = self.by_value(functions)
-            ids = found.find(columns, marks)
-            values = found.amounts(columns, ids.shape[1])
+            template_ids = self.by_value(functions)
+            ids = template_ids.find(columns, marks)
+            values = template_ids.amounts(columns, ids.shape[1])
         except Exception:  # the functions of users may raise what they like; the other way says where
             return None
         if values is None or (values == 1).all():
@@ -283,14 +284,14 @@ class TemplateVocabularies:
 
     def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
         """Return the attributes of a sequence as ``Vocabulary.ids_of`` does; see ``find``."""
-        found = self.find(columns, functions, True) if self.all else None
-        if found is None:
+        attributes = self.find(columns, functions, True) if self.all else None
+        if attributes is None:
             return None
         firsts = offsets_of([*map(len, self.all), 1])
-        ids = np.where(found[0] < 0, -1, found[0] + firsts[:-2, None])
+        ids = np.where(attributes[0] < 0, -1, attributes[0] + firsts[:-2, None])
         shape = int(has_bias), ids.shape[1]
         table = np.concatenate([ids, np.full(shape, firsts[-2])]).T
-        values = None if found[1] is None else np.concatenate([found[1], np.ones(shape)]).T.ravel()
+        values = None if attributes[1] is None else np.concatenate([attributes[1], np.ones(shape)]).T.ravel()
         return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1], values
 
     @classmethod
@@ -308,7 +309,7 @@ class TemplateVocabularies:
 
         The tables have no values of other attributes.
         """
-        codes = {own.template: [code[kept[own.template]] for code in own.codes] for own in self.all}
+        codes = {v.template: [code[kept[v.template]] for code in v.codes] for v in self.all}
         used = {field: np.zeros(table.n_codes, dtype=bool) for field, table in self.tables.items()}
         for template in templates:
             for (field, _), code in zip(template, codes[template], strict=True):
@@ -320,9 +321,9 @@ class TemplateVocabularies:
             tables[field] = FieldTable(labels and list(compress(labels, used[field])))
         new = TemplateVocabularies(templates, tables)
         new_codes = {field: np.cumsum(used[field], dtype=np.int32) - 1 for field in tables}
-        for own in new.all:
-            pairs = zip(own.template, codes[own.template], strict=True)
-            own.codes = [new_codes[field][code] for (field, _), code in pairs]
+        for vocabulary in new.all:
+            pairs = zip(vocabulary.template, codes[vocabulary.template], strict=True)
+            vocabulary.codes = [new_codes[field][code] for (field, _), code in pairs]
         return new
 
     def names(self) -> np.ndarray:
@@ -331,9 +332,9 @@ class TemplateVocabularies:
     def __getstate__(self):
         if self._state is None:
             labels = [table.labels for table in self.tables.values()]
-            codes = [code for own in self.all for code in own.codes]
+            codes = [code for vocabulary in self.all for code in vocabulary.codes]
             self._state = {
-                "templates": [own.template for own in self.all],
+                "templates": [vocabulary.template for vocabulary in self.all],
                 "fields": list(self.tables),
                 "n_labels": np.array([-1 if known is None else len(known) for known in labels], dtype=np.int64),
                 "labels": pack_texts(chain.from_iterable(known or () for known in labels)),
@@ -350,12 +351,12 @@ class TemplateVocabularies:
         tables = [FieldTable(known if n >= 0 else None) for known, n in zip(labels, n_labels.tolist(), strict=True)]
         self.__init__(templates, dict(zip(state["fields"], tables, strict=True)))
         codes = _cut(state["codes"], state["n_codes"])
-        own_tables = [table for own in self.all for table in own.tables]
-        codes = [freeze_indices(c, table.n_codes, "codes") for c, table in zip(codes, own_tables, strict=True)]
-        for own in self.all:
-            own.codes, codes = codes[: len(own.tables)], codes[len(own.tables) :]
-            ids = own.lookup(own.codes) if len(set(map(len, own.codes))) == 1 else [-1]
-            if not np.array_equal(ids, np.arange(len(own))):
+        tables_of_codes = [table for vocabulary in self.all for table in vocabulary.tables]
+        codes = [freeze_indices(c, table.n_codes, "codes") for c, table in zip(codes, tables_of_codes, strict=True)]
+        for vocabulary in self.all:
+            vocabulary.codes, codes = codes[: len(vocabulary.tables)], codes[len(vocabulary.tables) :]
+            ids = vocabulary.lookup(vocabulary.codes) if len(set(map(len, vocabulary.codes))) == 1 else [-1]
+            if not np.array_equal(ids, np.arange(len(vocabulary))):
                 raise ValueError("the attributes of a template must ascend")
 
 

@@ -27,11 +27,11 @@ def affix_names(longest: int) -> list[str]:
 
 def as_function(function: Callable | str) -> Callable:
     """Return a token function given by itself or by name; fitted objects hold names: ``str.lower`` cannot be saved."""
-    found = named_function(function) if isinstance(function, str) else function
-    if found is None:
+    token_function = named_function(function) if isinstance(function, str) else function
+    if token_function is None:
         names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
         raise ValueError(f"token_features: unknown token function {function!r}; use one of {names}, or a callable")
-    return found
+    return token_function
 
 
 def named_functions(token_features, default_field) -> dict:
@@ -94,7 +94,7 @@ class Phrases:
             raise ValueError(f"the token feature {name!r} marks phrases in texts, but its field holds numbers")
         words = np.array([*self._normalised(column.values), None], dtype=object)[column.codes].tolist()
         sequences = (words[start:stop] for start, stop in pairwise(offsets.tolist()))
-        return text_column(list(chain.from_iterable(marks_of(own, self.words, self._lengths) for own in sequences)))
+        return text_column(list(chain.from_iterable(marks_of(texts, self.words, self._lengths) for texts in sequences)))
 
     def __call__(self, tokens: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
         """Return which segments of a sequence are phrases: a function for a :class:`SegmentFeatureExtractor`."""
@@ -102,11 +102,11 @@ class Phrases:
         texts = next((column for column in columns if column.dtype == object), None)
         if texts is None:
             raise ValueError("the tokens are numbers, but phrases are texts")
-        words, found = self._normalised(texts), [-1]
+        words, occurrences = self._normalised(texts), [-1]
         for start, word in enumerate(words):
             ends = [start + n for n in self._lengths.get(word, ()) if start + n <= len(words)]
-            found += [start * len(words) + end for end in ends if tuple(words[start:end]) in self.words]
-        return np.isin(starts * len(words) + stops, found)
+            occurrences += [start * len(words) + end for end in ends if tuple(words[start:end]) in self.words]
+        return np.isin(starts * len(words) + stops, occurrences)
 
     def _normalised(self, texts: Iterable[str | None]) -> list[Any]:
         normal = _normalizer(self.normalize)
@@ -191,14 +191,14 @@ def phrase_marks(
         raise ValueError(f"normalize must be 'casefold', a function or None, got {short(normalize)}")
     if isinstance(phrases, (str, bytes)) or not isinstance(phrases, Iterable):
         raise TypeError(f"phrases must be an iterable of phrases, got {short(phrases)}")
-    found: list[Sequence[str]] = []
+    word_lists: list[Sequence[str]] = []
     for i, phrase in enumerate(phrases):
         words = phrase.split() if isinstance(phrase, str) else phrase
         if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
             raise TypeError(f"phrases[{i}] must be a text or a list of texts, got {short(phrase)}")
         if not words:
             raise ValueError(f"phrases[{i}] has no words")
-        found.append(words)
+        word_lists.append(words)
     normal = _normalizer(normalize)
-    normal_of = {word: normal(word) for word in dict.fromkeys(chain.from_iterable(found))}
-    return Phrases((tuple(map(normal_of.__getitem__, words)) for words in found), normalize)
+    normal_of = {word: normal(word) for word in dict.fromkeys(chain.from_iterable(word_lists))}
+    return Phrases((tuple(map(normal_of.__getitem__, words)) for words in word_lists), normalize)

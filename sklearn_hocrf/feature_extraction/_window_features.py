@@ -145,8 +145,8 @@ class WindowFeatures(  # type: ignore[call-arg]
         -------
         names : ndarray of str objects
         """
-        own = super().get_feature_names_out(self._names if input_features is None else input_features)
-        return np.array([*own, *(f"{name}_{function}" for function in self.functions for name in own)], dtype=object)
+        names = super().get_feature_names_out(self._names if input_features is None else input_features)
+        return np.array([*names, *(f"{name}_{suffix}" for suffix in self.functions for name in names)], dtype=object)
 
     def _read(self, X, reset):
         """Return the tokens of X, and their rows as an array of float64; None without tokens."""

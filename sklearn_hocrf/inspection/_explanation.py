@@ -296,17 +296,17 @@ def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> tuple[np
     pairs = sparse.csr_array(layout.row_coef(np.ones(layout.n_weights)))
     tokens = np.flatnonzero(np.isin(units.codes, layout.token_labels))
     each_token = np.full(len(tokens), layout.n_features + 1)
-    found = [(block[tokens], units.codes[tokens], each_token, (units.stop - units.start)[tokens])]
+    parts = [(block[tokens], units.codes[tokens], each_token, (units.stop - units.start)[tokens])]
     for order in range(int(layout.patterns.lengths.max())):
         at_units = endings(layout.compiled, layout.parts, arcs, order)
         unit, pattern = at_units.pairs()
-        own = np.flatnonzero(has_bias[pattern])
-        found.append((block[unit[own]], pattern[own], np.full(len(own), layout.n_features), np.ones(len(own))))
+        bias = np.flatnonzero(has_bias[pattern])
+        parts.append((block[unit[bias]], pattern[bias], np.full(len(bias), layout.n_features), np.ones(len(bias))))
         entry, pattern = at_units.take(features.row)
         counts = values_at(pairs, pattern, features.col[entry]) != 0
         entry, pattern = entry[counts], pattern[counts]
-        found.append((block[features.row[entry]], pattern, features.col[entry], features.data[entry]))
-    return tuple(map(np.concatenate, zip(*found, strict=True)))
+        parts.append((block[features.row[entry]], pattern, features.col[entry], features.data[entry]))
+    return tuple(map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _weights_of(layout: Any, weights: np.ndarray, pattern: np.ndarray, feature: np.ndarray) -> np.ndarray:

@@ -104,10 +104,10 @@ class Contest:
 
     def _runner_up(self, position: int) -> Any:
         """Return the best labelling that differs at a token."""
-        found = [labelling for mask in self._elsewhere(position) if (labelling := self._best_under(mask)) is not None]
-        if not found:
+        rivals = [labelling for mask in self._elsewhere(position) if (labelling := self._best_under(mask)) is not None]
+        if not rivals:
             raise ValueError(f"the model allows nothing else at position {position}, so there is nothing to explain")
-        return max(found, key=self.score)
+        return max(rivals, key=self.score)
 
     def _elsewhere(self, position: int) -> Iterator[Mask]:
         """Yield masks that together allow all labellings that differ at a token."""

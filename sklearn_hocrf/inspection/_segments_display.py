@@ -208,8 +208,8 @@ class SegmentsDisplay(HtmlPage):
         check_choice("scheme", scheme, ("auto", *SCHEMES))
         X = listed(X)
         texts = texts_of(X, field)
-        given = {"y_pred": listed(y_pred)} | ({} if y_true is None else {"y_true": listed(y_true)})
-        tables = read_segmentations(given, scheme, texts=texts)
+        labellings = {"y_pred": listed(y_pred)} | ({} if y_true is None else {"y_true": listed(y_true)})
+        tables = read_segmentations(labellings, scheme, texts=texts)
         labels = None if classes is None else _labels_in(classes, scheme)
         segments, *true = (segment_lists(table, with_probability=True) for table in tables)
         gaps = [_gaps_of(x, [separator] * len(tokens)) for x, tokens in zip(X, texts, strict=True)]
@@ -234,8 +234,8 @@ class SegmentsDisplay(HtmlPage):
 
     def _missed(self, n: int) -> list[_Piece]:
         """Return the true segments that were not found."""
-        true, found = (self.true_segments or {n: []})[n], {segment[:3] for segment in self.segments[n]}
-        missed = [segment[:3] for segment in true if segment[:3] not in found and segment[2] != OUTSIDE]
+        true, predicted = (self.true_segments or {n: []})[n], {segment[:3] for segment in self.segments[n]}
+        missed = [segment[:3] for segment in true if segment[:3] not in predicted and segment[2] != OUTSIDE]
         return [_Piece(start, stop, label, None, "missed") for start, stop, label in missed]
 
     def _text(self, n: int, piece: _Piece) -> str:

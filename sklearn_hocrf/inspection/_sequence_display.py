@@ -245,8 +245,8 @@ class SequenceDisplay:
         check_choice("scheme", scheme, ("auto", *SCHEMES))
         if probabilities is not None and (classes is None or np.ndim(probabilities) != 2):
             raise ValueError("probabilities need the shape (n_tokens, n_classes), and classes with their labels")
-        given = {"y_pred": [y_pred]} | ({} if y_true is None else {"y_true": [y_true]})
-        tables = read_segmentations(given, scheme)
+        labellings = {"y_pred": [y_pred]} | ({} if y_true is None else {"y_true": [y_true]})
+        tables = read_segmentations(labellings, scheme)
         lengths = [int(table.lengths[0]) for table in tables if table.lengths is not None]
         # segments tell no length
         lengths += [np.shape(part)[0] for part in (probabilities, times) if part is not None]
@@ -380,7 +380,7 @@ def _by_label(probabilities: np.ndarray, classes: list, scheme: str) -> dict[str
         raise ValueError(f"probabilities have {probabilities.shape[1]} columns, but there are {len(classes)} classes")
     of_class = labels_of_classes(classes, scheme)
     labels = sorted(set(of_class), key=str)
-    columns = [probabilities[:, [own == label for own in of_class]].sum(axis=1) for label in labels]
+    columns = [probabilities[:, [class_label == label for class_label in of_class]].sum(axis=1) for label in labels]
     return {"probabilities": np.column_stack(columns), "labels": labels}
 
 

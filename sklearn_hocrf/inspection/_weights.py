@@ -153,17 +153,17 @@ def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
         return chosen
     of_tokens = has_tokens and isinstance(feature, str) and feature == EACH_TOKEN
     if isinstance(feature, re.Pattern):
-        found = [feature.search(str(name)) is not None for name in names]
+        matches = [feature.search(str(name)) is not None for name in names]
     elif isinstance(feature, Integral):
-        found = [i == feature for i in range(len(names))]
+        matches = [i == feature for i in range(len(names))]
     elif isinstance(feature, str):
         is_name = feature in names
-        found = [name == feature if is_name else str(name).startswith(feature) for name in names]
+        matches = [name == feature if is_name else str(name).startswith(feature) for name in names]
     else:
         raise TypeError(f"feature must be a name, a regular expression, a number or a bool, got {short(feature)}")
-    if not any(found) and not of_tokens:
+    if not any(matches) and not of_tokens:
         raise ValueError(f"feature={short(feature)} matches none of the {len(names)} features")
-    return np.array([*found, of_tokens, False])
+    return np.array([*matches, of_tokens, False])
 
 
 def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:

@@ -92,11 +92,11 @@ def _check_labels(name: str, labels: Iterable[Hashable]) -> list:
     return labels
 
 
-def _codes_in(labels: list, given: CodedLabels | SegmentTable) -> np.ndarray:
+def _codes_in(labels: list, labelling: CodedLabels | SegmentTable) -> np.ndarray:
     """Return the codes of tokens or segments as indices into other labels, -1 where their label is not one of them."""
     code_of = {label: code for code, label in enumerate(labels)}
-    codes = np.array([code_of.get(label, -1) for label in given.labels], dtype=np.int64)
-    return codes[given.codes if isinstance(given, CodedLabels) else given.label]
+    codes = np.array([code_of.get(label, -1) for label in labelling.labels], dtype=np.int64)
+    return codes[labelling.codes if isinstance(labelling, CodedLabels) else labelling.label]
 
 
 def pair_segments(true: SegmentTable, predicted: SegmentTable, labels: list) -> Items:

@@ -101,8 +101,8 @@ def randomization_test(
     if not callable(metric):
         raise TypeError(f"metric must be a function of y_true and y_pred, got {metric!r:.60}")
     is_sum = metric in (token_accuracy_score, sequence_accuracy_score, segment_f1_score)
-    given = {"y_true": y_true, "y_pred_a": y_pred_a, "y_pred_b": y_pred_b}
-    n_sequences, score = (_sums if is_sum else _calls)(given, metric, metric_params)
+    by_name = {"y_true": y_true, "y_pred_a": y_pred_a, "y_pred_b": y_pred_b}
+    n_sequences, score = (_sums if is_sum else _calls)(by_name, metric, metric_params)
     if n_sequences == 0:
         raise ValueError("there are no sequences, so there is nothing to test")
     systems = np.zeros(n_sequences), np.ones(n_sequences)
@@ -113,8 +113,8 @@ def randomization_test(
 
     def difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
         """Return the absolute difference, at most that observed: what equals it up to rounding, or is nan, counts."""
-        found = np.abs(score(one) - score(other))
-        return np.where(found < observed - tolerance, found, observed)
+        distance = np.abs(score(one) - score(other))
+        return np.where(distance < observed - tolerance, distance, observed)
 
     p_value = 1.0  # of one sequence, which scipy refuses
     if n_sequences > 1:
@@ -126,9 +126,9 @@ def randomization_test(
     return RandomizationTest(score_a, score_b, score_a - score_b, p_value)
 
 
-def _calls(given: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
+def _calls(by_name: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
     """Return the number of sequences, and a function that scores mixed outputs: of system 0 or 1 for each sequence."""
-    true, *systems = (list_sequences(y, name) for name, y in given.items())
+    true, *systems = (list_sequences(y, name) for name, y in by_name.items())
     for name, system in zip(("y_pred_a", "y_pred_b"), systems, strict=True):
         if len(system) != len(true):
             raise ValueError(f"y_true has {len(true)} sequences, but {name} has {len(system)}")
@@ -139,7 +139,7 @@ def _calls(given: dict[str, LabelSequences], metric: Callable, metric_params: di
     return len(true), lambda choice: np.apply_along_axis(of_one, -1, choice)
 
 
-def _sums(given: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
+def _sums(by_name: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
     """Return the same as ``_calls`` for the scores of this module, which are functions of sums over sequences."""
     params = _bound_params(metric, metric_params)
     average, undefined = params.get("average", "micro"), params.get("zero_division", "warn")
@@ -147,7 +147,7 @@ def _sums(given: dict[str, LabelSequences], metric: Callable, metric_params: dic
         raise ValueError("average=None returns a number for each label, but the test needs a single number")
     check_choice("average", average, AVERAGES)
     undefined = 0.0 if undefined == "warn" else segment_f1_score([], [], zero_division=undefined)
-    a, b = (_counts(items, average) for items in _items(metric, params, given))
+    a, b = (_counts(items, average) for items in _items(metric, params, by_name))
     total, change = a.sum(axis=0), b - a
 
     def score(choice: np.ndarray) -> np.ndarray:
@@ -166,16 +166,16 @@ def _bound_params(metric: Callable, metric_params: dict[str, Any]) -> dict[str, 
     return allowed | metric_params
 
 
-def _items(metric: Callable, params: dict[str, Any], given: dict[str, LabelSequences]) -> Iterator[Items]:
+def _items(metric: Callable, params: dict[str, Any], by_name: dict[str, LabelSequences]) -> Iterator[Items]:
     """Yield the items of each system of which its score is the F1."""
-    if metric is segment_f1_score or (metric is sequence_accuracy_score and hold_any_segments(**given)):
+    if metric is segment_f1_score or (metric is sequence_accuracy_score and hold_any_segments(**by_name)):
         params = _bound_params(segment_f1_score, params)
         check_scheme(params["scheme"], params["strict"])
-        true, *segmented = read_segmentations(given, params["scheme"], params["strict"])
+        true, *segmented = read_segmentations(by_name, params["scheme"], params["strict"])
         labels = scored_labels(params["labels"], params["ignore"], [true, *segmented])
         pairs = [pair_segments(true, system, labels) for system in segmented]
     else:
-        tokens, *labelled = read_tokens(**given)
+        tokens, *labelled = read_tokens(**by_name)
         pairs = [pair_tokens(tokens, system) for system in labelled]
     for items in pairs:
         if metric is sequence_accuracy_score:  # all sequences are said to be right, and predicted to be right or wrong

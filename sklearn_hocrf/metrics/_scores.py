@@ -752,20 +752,20 @@ def log_likelihood_scorer(
     >>> search.cv_results_["mean_test_score"].round(2)
     array([-1.07, -0.29, -0.01])
     """
-    found = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
-    weight = check_weight(sample_weight, len(found))
+    log_p = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
+    weight = check_weight(sample_weight, len(log_p))
     lengths = _lengths(y)
     counts = weight > 0
-    found, weight, lengths = found[counts], weight[counts], lengths[counts]
+    log_p, weight, lengths = log_p[counts], weight[counts], lengths[counts]
     if lengths.sum() == 0:
         raise ValueError("X has no tokens of positive weight, so the mean log-likelihood is undefined")
-    n_impossible = int(np.isneginf(found).sum())
+    n_impossible = int(np.isneginf(log_p).sum())
     if n_impossible:
         warn_user(
-            f"{n_impossible} of {len(found)} sequences have probability 0, because of labels that did not occur in "
+            f"{n_impossible} of {len(log_p)} sequences have probability 0, because of labels that did not occur in "
             "training, or because the model forbids or prunes them: the mean is -inf"
         )
-    return float(weight @ found / (weight @ lengths))
+    return float(weight @ log_p / (weight @ lengths))
 
 
 def _labels(estimator: BaseEstimator, X: Sized, y: Sized) -> tuple[Any, Any]:

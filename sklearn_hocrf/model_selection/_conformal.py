@@ -191,8 +191,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
             thresholds = {kind: self._threshold(one, {kind}) for kind, one in of.items() if kind not in rare}
             pool = misses.among(rare)
             others, rare = (misses, set()) if pool.n_sequences < 1 / self.alpha - 1 - _TIES else (pool, rare)
-        found = {"threshold_": self._threshold(others, rare), "thresholds_": thresholds}
-        self.__dict__.update(found, estimator_=self.estimator, n_sequences_=misses.n_sequences)
+        attributes = {"threshold_": self._threshold(others, rare), "thresholds_": thresholds}
+        self.__dict__.update(attributes, estimator_=self.estimator, n_sequences_=misses.n_sequences)
         return self
 
     def _threshold(self, misses: _Misses, kinds: set) -> float:
@@ -295,8 +295,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     def _sets(self, fitted: FittedModel, X: Sized, kinds: list | None) -> list:
         if self.level == "segment":
             highest = max([self.threshold_, *self.thresholds_.values()])
-            found = fitted.estimator.predict_segments(X, threshold=max(0.0, 1 - highest - _TIES))
-            return [self._within(segments) for segments in found] if self.thresholds_ else found
+            candidates = fitted.estimator.predict_segments(X, threshold=max(0.0, 1 - highest - _TIES))
+            return [self._within(segments) for segments in candidates] if self.thresholds_ else candidates
         batch, _ = fitted.read(X)
         classes = fitted.estimator.classes_.tolist()
         marginals = fitted.estimator.predict_marginals(batch)
@@ -361,8 +361,8 @@ def _misses_of_segments(fitted, batch, y) -> _Misses:
     true = segment_lists(read_segmentations({"y": y}, fitted.scheme, False)[0])
     marginals = fitted.estimator.predict_segments(batch, threshold=_LOWEST)
     sequence, score, share, kinds = [], [], [], []
-    for index, (segments, found) in enumerate(zip(true, marginals, strict=True)):
-        probability = {(start, stop, label): p for start, stop, label, p in found.tolist()}
+    for index, (segments, candidates) in enumerate(zip(true, marginals, strict=True)):
+        probability = {(start, stop, label): p for start, stop, label, p in candidates.tolist()}
         score += [1 - probability.get(tuple(segment), 0.0) for segment in segments]
         share += [1 / len(segments) for _ in segments]
         sequence += [index] * len(segments)

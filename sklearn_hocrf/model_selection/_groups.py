@@ -33,7 +33,7 @@ class WeightGroups(NamedTuple):
     has_weights: np.ndarray  # (G,) bool   in the model for all data; the model of a fold may differ
 
     @classmethod
-    def for_layout(cls, layout: WeightLayout, data: TrainingData, given: Any, max_order: int) -> Self:
+    def for_layout(cls, layout: WeightLayout, data: TrainingData, groups: Any, max_order: int) -> Self:
         """Return the groups of a model.
 
         Parameters
@@ -42,7 +42,7 @@ class WeightGroups(NamedTuple):
             The weights of the model for all data.
         data : TrainingData
             All data.
-        given : "order" or sequence of keys
+        groups : "order" or sequence of keys
         max_order : int
             Highest order of the model.
 
@@ -52,9 +52,9 @@ class WeightGroups(NamedTuple):
             If a weight does not belong to any group.
         """
         by_order = product(("features", "patterns"), range(max_order + 1))
-        keys = list(by_order if isinstance(given, str) else given)
+        keys = list(by_order if isinstance(groups, str) else groups)
         used = cls(keys, np.zeros(len(keys), dtype=bool)).of_weights(layout, data)
-        if not isinstance(given, str):
+        if not isinstance(groups, str):
             Prior(dict.fromkeys(keys, 1.0), 0.0).warn_of_unused_prefixes(data.features.names)
         return cls(keys, np.bincount(used, minlength=len(keys)) > 0)
 
@@ -89,12 +89,12 @@ class WeightGroups(NamedTuple):
 
     def nearest(self, earlier: dict) -> np.ndarray:
         """Return penalties of another order: of the same group, or the group of the next lower order; else nan."""
-        found = np.full(len(self.keys), np.nan)
+        penalties = np.full(len(self.keys), np.nan)
         for i, key in enumerate(self.keys):
             while key not in earlier and isinstance(key, tuple) and key[1] > 0:
                 key = key[0], key[1] - 1
-            found[i] = earlier.get(key, np.nan)
-        return found
+            penalties[i] = earlier.get(key, np.nan)
+        return penalties
 
 
 def column_name(key: Any) -> str:
@@ -110,13 +110,13 @@ def column_name(key: Any) -> str:
     return "_".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
-def check_keys(given: Any) -> None:
+def check_keys(groups: Any) -> None:
     """Raise a ValueError unless ``penalty_groups`` is "order" or distinct keys of ``sigma_reg``."""
-    if isinstance(given, str):
-        return check(given == "order", "penalty_groups", '"order" or a list of keys of sigma_reg', given)
-    check(len(given) > 0 and all(map(is_group_key, given)), "penalty_groups", f"a list of keys: {GROUP_KEYS}", given)
-    different = len(set(map(column_name, given))) == len(given)
-    check(different, "penalty_groups", "a list of keys that give different names of columns", given)
+    if isinstance(groups, str):
+        return check(groups == "order", "penalty_groups", '"order" or a list of keys of sigma_reg', groups)
+    check(len(groups) > 0 and all(map(is_group_key, groups)), "penalty_groups", f"a list of keys: {GROUP_KEYS}", groups)
+    different = len(set(map(column_name, groups))) == len(groups)
+    check(different, "penalty_groups", "a list of keys that give different names of columns", groups)
 
 
 def check_weights(search: BaseEstimator, whole: TrainingData, final: Any, orders: list[int]) -> None:

@@ -365,11 +365,11 @@ def has_risen_enough(steps: list[Step]) -> bool:
 def columns_of_params(params: list[dict]) -> dict[str, Any]:
     """Return the columns of ``cv_results_`` that have the parameters of the steps."""
     columns: dict[str, Any] = {"params": params}
-    for name in dict.fromkeys(name for given in params for name in given):
+    for name in dict.fromkeys(name for candidate in params for name in candidate):
         column = columns[f"param_{name}"] = np.ma.masked_all(len(params), dtype=object)
-        for i, given in enumerate(params):
-            if name in given:  # a model without weights has no penalties
-                column[i] = given[name]
+        for i, candidate in enumerate(params):
+            if name in candidate:  # a model without weights has no penalties
+                column[i] = candidate[name]
     return columns
 
 

@@ -299,8 +299,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         """Return the scores of all tokens, each by a classifier that has not seen its sequence, and their method."""
 
         def score(fitted, rows, _):
-            own = scoring.with_classifier(fitted.estimator_, fitted.codes_)
-            return own.method, own.scores(fitted.estimator_, rows)
+            fold_scoring = scoring.with_classifier(fitted.estimator_, fitted.codes_)
+            return fold_scoring.method, fold_scoring.scores(fitted.estimator_, rows)
 
         splits = [(training.labelled(train), training.tokens.positions(test)) for train, test in splits]
         threads: dict[str, Any] = {"n_jobs": self.n_jobs, "require": "sharedmem"}
@@ -487,14 +487,14 @@ class _OfCodes(BaseEstimator):
         """Return the weights of classes that parameters name by label, with codes for labels."""
         code_of = {label: code for code, label in enumerate(self.labels[self.codes_].tolist())}
         absent = set(self.labels.tolist()) - set(code_of)
-        given = {
+        class_weights = {
             name: value
             for name, value in self.estimator.get_params().items()
             if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping)
         }
         return {  # codes beyond the others make scikit-learn refuse labels that y lacks
             name: {code_of.setdefault(label, len(code_of)): value[label] for label in value if label not in absent}
-            for name, value in given.items()
+            for name, value in class_weights.items()
         }
 
 
@@ -565,9 +565,9 @@ class _Scoring(NamedTuple):
             raise ValueError(f"{what}: one for each is needed")
         values = np.log(np.maximum(values, self.eps)) if is_probability else values
         if self.codes is not None:
-            lowest, own = np.log(self.eps) if is_probability else values.min(), values
-            values = np.full((len(own), len(self.labels)), lowest)
-            values[:, self.codes[np.asarray(classifier.classes_, np.int64)]] = own
+            lowest, class_scores = np.log(self.eps) if is_probability else values.min(), values
+            values = np.full((len(class_scores), len(self.labels)), lowest)
+            values[:, self.codes[np.asarray(classifier.classes_, np.int64)]] = class_scores
         return values[:, 1:] if is_one and len(self.labels) == 2 else values
 
     def scaled_on(self, scores: np.ndarray, training: _Training) -> _Scoring:

@@ -141,8 +141,8 @@ def _read_spans(spans: Any, text: Text, scheme: str) -> list[Span]:
     """Return the spans of a text in order, or raise."""
     if isinstance(spans, (str, bytes)) or not hasattr(spans, "__iter__"):
         raise TypeError(f"{text.where}: spans must be a list of (start, stop, label), got {short(spans)}")
-    found = (read_segment(span, f"{text.where}, position {i}", "spans")[:3] for i, span in enumerate(spans))
-    read = sorted(found, key=lambda span: span[:2])
+    segments = (read_segment(span, f"{text.where}, position {i}", "spans")[:3] for i, span in enumerate(spans))
+    read = sorted(segments, key=lambda span: span[:2])
     for span in read:
         if span[1] > len(text.text):
             raise ValueError(
@@ -355,8 +355,8 @@ def _segment_probability(probability: Any, segments: list[list]) -> list[list[fl
     if len(numbers) != len(segments):
         raise ValueError(f"probability has {len(numbers)} sequences, but y has {len(segments)}")
     return [
-        finite_numbers(given, len(found), f"probability[{n}] (sequence {n})", f"y[{n}] has {len(found)} segments")
-        for n, (given, found) in enumerate(zip(numbers, segments, strict=True))
+        finite_numbers(row, len(sequence), f"probability[{n}] (sequence {n})", f"y[{n}] has {len(sequence)} segments")
+        for n, (row, sequence) in enumerate(zip(numbers, segments, strict=True))
     ]
 
 
@@ -417,9 +417,9 @@ def convert_tags(
     if source != "segments" and hold_any_segments(y=y):
         raise ValueError(f'y contains segments (start, stop, label), but source={source!r}: pass source="segments"')
     (table,) = read_segmentations({"y": y}, source)
-    found = segment_lists(table)
-    n_tokens = _n_tokens(found, lengths) if table.lengths is None else table.lengths.tolist()
-    segments = [[segment for segment in of_sequence if segment[2] != OUTSIDE] for of_sequence in found]
+    lists = segment_lists(table)
+    n_tokens = _n_tokens(lists, lengths) if table.lengths is None else table.lengths.tolist()
+    segments = [[segment for segment in of_sequence if segment[2] != OUTSIDE] for of_sequence in lists]
     for n, of_sequence in enumerate(segments):
         for segment in of_sequence:
             _check_label(segment, f"y[{n}] (sequence {n})", target)
@@ -429,10 +429,10 @@ def convert_tags(
 def _n_tokens(segments: list[list[Span]], lengths: Iterable[int] | None) -> list[int]:
     """Return the number of tokens of each sequence of segments, which must be without gaps if it is not given."""
     stops = [[0, *(stop for _, stop, _ in of_sequence)] for of_sequence in segments]
-    given = [of_sequence[-1] for of_sequence in stops] if lengths is None else list(lengths)
-    if len(given) != len(segments):
-        raise ValueError(f"lengths has {len(given)} numbers, but y has {len(segments)} sequences")
-    for n, (of_sequence, ends, length) in enumerate(zip(segments, stops, given, strict=True)):
+    n_tokens = [of_sequence[-1] for of_sequence in stops] if lengths is None else list(lengths)
+    if len(n_tokens) != len(segments):
+        raise ValueError(f"lengths has {len(n_tokens)} numbers, but y has {len(segments)} sequences")
+    for n, (of_sequence, ends, length) in enumerate(zip(segments, stops, n_tokens, strict=True)):
         if not isinstance(length, Integral) or length < ends[-1]:
             raise ValueError(
                 f"y[{n}] (sequence {n}) has a segment that ends at {ends[-1]}, but lengths[{n}] is {length!r:.60}"
@@ -444,7 +444,7 @@ def _n_tokens(segments: list[list[Span]], lengths: Iterable[int] | None) -> list
                 )
             if segment[0] > end and lengths is None:
                 raise ValueError(f"y[{n}] (sequence {n}) has no segment at token {end}: pass lengths, in tokens")
-    return given
+    return n_tokens
 
 
 def extract_segments(

@@ -182,8 +182,8 @@ def tokenize(
         whole = [(0, len(text))]
         parts = whole if find_sentences is None else _ranges(find_sentences, text, f"text {n}: the sentence")
         for sentence, (start, stop) in enumerate(parts or [(0, 0)]):
-            found = _ranges(find_tokens, text[start:stop], f"text {n}: the token")
-            offsets = np.array(found, dtype=np.int64).reshape(-1, 2) + start
+            ranges = _ranges(find_tokens, text[start:stop], f"text {n}: the token")
+            offsets = np.array(ranges, dtype=np.int64).reshape(-1, 2) + start
             tokenized.append(TokenizedText(text, offsets, sentence))
     return tokenized
 

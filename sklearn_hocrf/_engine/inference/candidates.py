@@ -63,9 +63,9 @@ class Candidates(NamedTuple):
     def contain(self, codes: np.ndarray) -> np.ndarray:
         """Return whether the label of each token is among its candidates; bool of shape (N,)."""
         tokens = self.tokens
-        found = np.zeros(len(codes), bool)
-        found[tokens[self.labels == codes[tokens]]] = True
-        return found
+        is_candidate = np.zeros(len(codes), bool)
+        is_candidate[tokens[self.labels == codes[tokens]]] = True
+        return is_candidate
 
     def slots(self, codes: np.ndarray) -> np.ndarray:
         """Return the index of the candidate that is the label of each token; it must be among them."""
@@ -140,13 +140,13 @@ class LevelZero(NamedTuple):
 
         ``numbers`` is the function that checks the weights.
         """
-        own = self.layout
-        if type(own) is not WeightLayout or (own.patterns.n_labels, own.n_features) != (
+        level_layout = self.layout
+        if type(level_layout) is not WeightLayout or (level_layout.patterns.n_labels, level_layout.n_features) != (
             layout.patterns.n_labels,
             layout.n_features,
         ):
             raise ValueError("the layout of level 0 does not match the labels and features of the model")
-        weights = numbers(self.weights, "weights of level 0", own.n_weights)
+        weights = numbers(self.weights, "weights of level 0", level_layout.n_weights)
         if not np.isfinite(weights).all():
             raise ValueError("the weights of level 0 are not all finite")
         if not is_integer(self.n_candidates) or self.n_candidates < 1:
@@ -192,8 +192,8 @@ def train_level_zero(
     recall = np.nan
     tokens = joined_ranges(batch.offsets[first], batch.offsets[first + 1])
     if len(tokens):
-        found = CandidateFinder(layout, descent.weights(), n_candidates).find(batch[first])
-        recall = float(found.contain(codes[tokens]).mean())
+        candidates = CandidateFinder(layout, descent.weights(), n_candidates).find(batch[first])
+        recall = float(candidates.contain(codes[tokens]).mean())
     descent.forget_snapshots()
     for _ in range(max(2, n_epochs // 2)):
         descent.run_epoch(rng.permutation(n_sequences))

@@ -103,7 +103,7 @@ class LatticePlan(SharedWork):
 
     def contains(self, codes: np.ndarray) -> np.ndarray:
         """Return whether the candidates and states of each token include those of a labelling; bool of shape (N,)."""
-        found = self.candidates.contain(codes)
+        is_included = self.candidates.contain(codes)
         if self.is_limited:
             automaton, lists = self.layout.automaton, self.lattice
             state = np.empty(len(lists.candidate), np.int32)
@@ -112,8 +112,8 @@ class LatticePlan(SharedWork):
             wanted = automaton.arc_target[arcs_of_labels(automaton, self.batch.offsets, np.maximum(codes, 0))]
             is_kept = np.zeros(self.n_tokens, bool)
             is_kept[tokens[state[1:] == wanted[tokens]]] = True
-            found &= is_kept
-        return found
+            is_included &= is_kept
+        return is_included
 
     def empirical_counts(self, codes: np.ndarray, sequence_weight: np.ndarray) -> np.ndarray:
         """Return the counts of each weight's feature for given labels among the candidates; shape (n_weights,)."""
@@ -307,8 +307,8 @@ class LatticePosterior(Posterior):
 
         def work(lists: lattice.Lattice, kernel_weights: lattice.Weights, chunk: tuple[int, int], tables: Any) -> None:
             lattice.expect(lists, kernel_weights, chunk, tables, log_z, lattice.Sums(ones, nothing, nothing, steps))
-            own = slice(starts[offsets[chunk[0]]], starts[offsets[chunk[1]]])
-            marginals[own] = tables.scores[own]
+            in_chunk = slice(starts[offsets[chunk[0]]], starts[offsets[chunk[1]]])
+            marginals[in_chunk] = tables.scores[in_chunk]
 
         self._run(work)
         self._check(log_z)
@@ -335,14 +335,14 @@ class LatticePosterior(Posterior):
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
-        lists, (share, given) = self.plan.lattice, self._nodes()
+        lists, (share, conditional) = self.plan.lattice, self._nodes()
         table, label = np.empty((self.batch.n_tokens, len(patterns))), np.full(len(share), -1)
         label[1:] = lists.labels[lists.candidate[1:]]
         tokens = np.repeat(np.arange(self.batch.n_tokens), np.diff(lists.nodes))
         for column, (first, *others) in enumerate(patterns):
             path = np.where(label == first, share, 0.0)  # of the pattern so far, ending in each node
             for code in others:
-                path = np.bincount(lists.target, path[lists.source] * given, len(path))
+                path = np.bincount(lists.target, path[lists.source] * conditional, len(path))
                 path[label != code] = 0.0
             table[:, column] = np.bincount(tokens, path[1:], len(table))
         return np.minimum(table, 1.0)
@@ -378,9 +378,9 @@ class LatticePosterior(Posterior):
         return codes, np.ones((0, n_drawn), np.int32)
 
     def entropy(self) -> np.ndarray:
-        lists, (share, given) = self.plan.lattice, self._nodes()
-        logs = np.log(given, out=np.zeros_like(given), where=given > 0)
-        return self._by_sequence(share[lists.source] * given * -logs, lists.steps)
+        lists, (share, conditional) = self.plan.lattice, self._nodes()
+        logs = np.log(conditional, out=np.zeros_like(conditional), where=conditional > 0)
+        return self._by_sequence(share[lists.source] * conditional * -logs, lists.steps)
 
     def log_score(self, labelling: np.ndarray) -> np.ndarray:
         is_pruned, scores = ~self.plan.contains(labelling), super().log_score(labelling)

@@ -216,12 +216,12 @@ class ChainMinibatches(Minibatches):
         layout, plan, automaton = self.layout, self._whole_plan, self.layout.automaton
         allowed = np.empty((0, automaton.n_labels)) if plan.mask is None else plan.mask.allowed
         labels = freeze(self._truth_arcs.ids, np.int32), freeze(allowed, np.bool_)
-        own = bias_of_arc(layout)
-        own[own >= 0] += layout.first_bias
-        own[layout.compiled.forbidden_arcs] = descent.FORBIDDEN
-        order, own = freeze_all((np.argsort(automaton.arc_length, kind="stable"), own), np.int32, np.int64)
-        scores, weights, none = np.full(len(own), -np.inf), np.zeros(len(own)), np.zeros(len(own))  # if forbidden
-        arcs = descent.ArcWeights(scores, weights, order, automaton.arc_suffix, own)
+        bias = bias_of_arc(layout)
+        bias[bias >= 0] += layout.first_bias
+        bias[layout.compiled.forbidden_arcs] = descent.FORBIDDEN
+        order, bias = freeze_all((np.argsort(automaton.arc_length, kind="stable"), bias), np.int32, np.int64)
+        scores, weights, none = np.full(len(bias), -np.inf), np.zeros(len(bias)), np.zeros(len(bias))  # if forbidden
+        arcs = descent.ArcWeights(scores, weights, order, automaton.arc_suffix, bias)
         names = "arc_score", "arc_weight", "arc_score_derivative", "arc_weight_derivative"
         read = freeze_all((scores, weights, none, none), np.float64)
         weighted_arcs = layout.arc_structure._replace(**dict(zip(names, read, strict=True)))

@@ -264,9 +264,9 @@ class SegmentPosterior(LanePosterior):
 
         def list_likely(backward: Any, tile: Tile, weight: np.ndarray) -> None:
             query = backward.index, tile, backward.cells(tile), weight, least
-            found = np.empty((segment_scores.list_likely(*query, np.empty((0, 4))), 4))
-            segment_scores.list_likely(*query, found)
-            likely.append(found)
+            rows = np.empty((segment_scores.list_likely(*query, np.empty((0, 4))), 4))
+            segment_scores.list_likely(*query, rows)
+            likely.append(rows)
 
         self.run(lambda: list_likely)
         return sorted_segments(self.batch.offsets, likely)

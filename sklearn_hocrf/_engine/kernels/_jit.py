@@ -109,28 +109,28 @@ def _danger(folder, is_above):
     """Return why a folder, or the one above it, is not safe, or an empty text."""
     if not hasattr(os, "geteuid"):  # Windows
         return ""
-    found = os.stat(folder)
+    status = os.stat(folder)
     code = os.stat(os.path.dirname(__file__))  # who may change the code needs no cache to run some
-    group_may = found.st_mode & stat.S_IWGRP and not (code.st_mode & stat.S_IWGRP and code.st_gid == found.st_gid)
-    if found.st_uid not in (0, os.geteuid(), code.st_uid):
-        return f"it belongs to the user {found.st_uid}"
-    if is_above and found.st_mode & stat.S_ISVTX:  # others cannot replace what we have made there
+    group_may = status.st_mode & stat.S_IWGRP and not (code.st_mode & stat.S_IWGRP and code.st_gid == status.st_gid)
+    if status.st_uid not in (0, os.geteuid(), code.st_uid):
+        return f"it belongs to the user {status.st_uid}"
+    if is_above and status.st_mode & stat.S_ISVTX:  # others cannot replace what we have made there
         return ""
-    if found.st_mode & ~code.st_mode & stat.S_IWOTH:
+    if status.st_mode & ~code.st_mode & stat.S_IWOTH:
         return "everybody may write to it"
-    return f"the group {found.st_gid} may write to it" if group_may and not _is_of_one(found) else ""
+    return f"the group {status.st_gid} may write to it" if group_may and not _is_of_one(status) else ""
 
 
-def _is_of_one(found):
+def _is_of_one(status):
     """Return whether the group of a folder is root's or that of its owner alone, as many systems make for each user."""
     try:
         import grp
         import pwd
 
-        group, user = grp.getgrgid(found.st_gid), pwd.getpwuid(found.st_uid).pw_name
+        group, user = grp.getgrgid(status.st_gid), pwd.getpwuid(status.st_uid).pw_name
     except (ImportError, KeyError):
-        return found.st_gid == 0
-    return found.st_gid == 0 or (group.gr_name == user and set(group.gr_mem) <= {user})
+        return status.st_gid == 0
+    return status.st_gid == 0 or (group.gr_name == user and set(group.gr_mem) <= {user})
 
 
 # ---- files of kernels
@@ -251,10 +251,10 @@ def _shipped():
     """
     if numba.config.BOUNDSCHECK or numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # ask for other kernels
         return None
-    found = importlib.util.find_spec("sklearn_hocrf_kernels")
-    if found is None or found.origin is None or os.environ.get("SKLEARN_HOCRF_NATIVE_KERNELS", "0") not in ("", "0"):
+    spec = importlib.util.find_spec("sklearn_hocrf_kernels")
+    if spec is None or spec.origin is None or os.environ.get("SKLEARN_HOCRF_NATIVE_KERNELS", "0") not in ("", "0"):
         return None
-    folder = os.path.dirname(found.origin)
+    folder = os.path.dirname(spec.origin)
     with open(os.path.join(folder, "target.json"), encoding="utf-8") as file:
         target = json.load(file)
     host, features = get_host_cpu_features(), target["features"].split(",")
@@ -310,13 +310,13 @@ class _Cache(NullCache):
 
     def _files(self):
         """Return the kernel's files in the folders that can be read, up to the first that can be written."""
-        found = []
+        files = []
         for impl in _IMPLS:
             with suppress(RuntimeError, OSError):  # no such folder, or the source cannot be read
-                found.append(_Files(self._function, impl))
-                if found[-1].is_writable:
+                files.append(_Files(self._function, impl))
+                if files[-1].is_writable:
                     break
-        return found
+        return files
 
 
 # ---- what users are told

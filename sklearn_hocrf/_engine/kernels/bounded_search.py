@@ -171,18 +171,18 @@ def find_best(tables, entries, most_kept, codes):
                 if score + rest[token, label] < limit or score == -np.inf:
                     continue
                 state = arc_target[arc]
-                found = entry_of_state[state]
-                if found < last:
+                target = entry_of_state[state]
+                if target < last:
                     if stop == most:
                         return UNDECIDED
-                    entry_of_state[state] = found = stop
-                    state_of[found], score_of[found] = state, -np.inf
+                    entry_of_state[state] = target = stop
+                    state_of[target], score_of[target] = state, -np.inf
                     stop += 1
-                if score > score_of[found]:
-                    second_of[found], score_of[found] = score_of[found], score
-                    before[found], label_of[found] = entry, label
-                elif score > second_of[found]:
-                    second_of[found] = score
+                if score > score_of[target]:
+                    second_of[target], score_of[target] = score_of[target], score
+                    before[target], label_of[target] = entry, label
+                elif score > second_of[target]:
+                    second_of[target] = score
         first = last
     best, second = -1, -np.inf
     for entry in range(first, stop):

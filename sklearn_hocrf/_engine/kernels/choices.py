@@ -217,13 +217,13 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
                     known.label[position, state] = -1
             pending.regret[0], pending.parent[0], pending.position[0] = 0.0, -1, -1
             n_pending = 1
-            for found in range(n_wanted):
+            for rank in range(n_wanted):
                 if n_pending == 0:
                     break
                 n_pending -= 1
                 _move_best_to_end(pending, n_pending)
-                regret[found, sequence] = pending.regret[n_pending]
-                search = Search(found, n_pending, first, codes, lengths, choices, known, pending)
+                regret[rank, sequence] = pending.regret[n_pending]
+                search = Search(rank, n_pending, first, codes, lengths, choices, known, pending)
                 n_pending = _follow(weighted_arcs, index, tables, slot, search)
 
 
@@ -234,20 +234,20 @@ def _follow(weighted_arcs, index, tables, slot, search):
     Only as many are kept as labellings are still wanted: each is one, and its regret is final. Return their number.
     """
     codes, lengths, choices, known, pending = search.codes, search.lengths, search.choices, search.known, search.pending
-    found, n_pending, first, scores = search.found, search.n_pending, search.first, choices.score
-    wanted = len(codes) - found - 1
+    rank, n_pending, first, scores = search.found, search.n_pending, search.first, choices.score
+    wanted = len(codes) - rank - 1
     parent, departure, regret = pending.parent[n_pending], pending.position[n_pending], pending.regret[n_pending]
     label, length = pending.label[n_pending], pending.length[n_pending]
     state, position = 0, 0
     while position < departure:  # as the labelling that is left
         token = first + position
-        codes[found, token], lengths[found, token] = codes[parent, token], lengths[parent, token]
+        codes[rank, token], lengths[rank, token] = codes[parent, token], lengths[parent, token]
         if lengths[parent, token] > 0:
             state = weighted_arcs.arc_target[tables.arcs[state, codes[parent, token]]]
         position += 1
     if departure >= 0:
         state = weighted_arcs.arc_target[tables.arcs[state, label]]
-        _write_segment(codes, lengths, found, first + position, label, length)
+        _write_segment(codes, lengths, rank, first + position, label, length)
         position += length
     limit = _limit(pending, n_pending, wanted)
     while position < slot.length:
@@ -264,13 +264,13 @@ def _follow(weighted_arcs, index, tables, slot, search):
                     gap = min(gap, loss)
                     if regret + loss < limit:
                         other, other_length = choices.label[choice], choices.length[choice]
-                        _push(pending, n_pending, wanted, regret + loss, found, position, other, other_length)
+                        _push(pending, n_pending, wanted, regret + loss, rank, position, other, other_length)
                         n_pending = min(n_pending + 1, wanted)
                         limit = _limit(pending, n_pending, wanted)
             known.label[position, state], known.length[position, state] = choices.label[best], choices.length[best]
             known.gap[position, state] = gap
         next_label, next_length = known.label[position, state], known.length[position, state]
-        _write_segment(codes, lengths, found, first + position, next_label, next_length)
+        _write_segment(codes, lengths, rank, first + position, next_label, next_length)
         state = weighted_arcs.arc_target[tables.arcs[state, next_label]]
         position += next_length
     return n_pending

@@ -156,7 +156,7 @@ def _longer(array):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _keep_best(found, first, stop, most, kept_node, new_id):
+def _keep_best(lists, first, stop, most, kept_node, new_id):
     """Keep the nodes [first, stop) with the highest scores, ties by order, and one that is always kept.
 
     new_id : (at least stop - first,) int64   out: new id of each node, -1 for dropped nodes
@@ -164,7 +164,7 @@ def _keep_best(found, first, stop, most, kept_node, new_id):
     Returns the id of the next node.
     """
     n_nodes = stop - first
-    order = np.argsort(-found.score[first:stop], kind="mergesort")
+    order = np.argsort(-lists.score[first:stop], kind="mergesort")
     new_id[:n_nodes] = -1
     new_id[order[:most]] = 0
     if kept_node >= first:
@@ -173,32 +173,32 @@ def _keep_best(found, first, stop, most, kept_node, new_id):
     for node in range(n_nodes):
         if new_id[node] == 0:
             new_id[node] = following
-            found.state[following], found.score[following] = found.state[first + node], found.score[first + node]
-            found.candidate[following] = found.candidate[first + node]
+            lists.state[following], lists.score[following] = lists.state[first + node], lists.score[first + node]
+            lists.candidate[following] = lists.candidate[first + node]
             following += 1
     return following
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _drop_steps(found, first_node, new_id, first, stop):
+def _drop_steps(lists, first_node, new_id, first, stop):
     """Renumber the targets of the steps [first, stop), drop steps whose target was dropped; return the next step."""
     following = first
     for step in range(first, stop):
-        target = new_id[np.int64(found.target[step]) - first_node]
+        target = new_id[np.int64(lists.target[step]) - first_node]
         if target >= 0:
-            found.source[following], found.target[following] = found.source[step], target
-            found.arc[following] = found.arc[step]
+            lists.source[following], lists.target[following] = lists.source[step], target
+            lists.arc[following] = lists.arc[step]
             following += 1
     return following
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _with_room(found, n_nodes, n_steps):
+def _with_room(lists, n_nodes, n_steps):
     """Return lists with room for given numbers of nodes and steps."""
-    state, score, candidate = found.state, found.score, found.candidate
+    state, score, candidate = lists.state, lists.score, lists.candidate
     while len(state) < n_nodes:
         state, score, candidate = _longer(state), _longer(score), _longer(candidate)
-    source, target, arc = found.source, found.target, found.arc
+    source, target, arc = lists.source, lists.target, lists.arc
     while len(source) < n_steps:
         source, target, arc = _longer(source), _longer(target), _longer(arc)
     return Found(state, score, candidate, source, target, arc)
@@ -215,7 +215,7 @@ def list_steps(automaton, labels_of_source, forbidden, offsets, starts, labels, 
     limits : ``Limits``        nodes, steps : (N + 1,) int64   out
     """
     n_nodes, n_steps, size, is_limited = 1, 0, 4 * len(labels) + 64, False
-    found = Found(
+    lists = Found(
         np.empty(size, np.int32),
         np.zeros(size),
         np.zeros(size, np.uint32),
@@ -225,45 +225,45 @@ def list_steps(automaton, labels_of_source, forbidden, offsets, starts, labels, 
     )
     # by state: the last token at which it was met, and its node there
     met, node_of = np.full(len(automaton.fail), -1), np.empty(len(automaton.fail), np.int64)
-    found.state[0] = 0
+    lists.state[0] = 0
     nodes[0], steps[0] = 1, 0
     for sequence in range(len(offsets) - 1):
         first, stop, true = 0, 1, 0
         for token in range(offsets[sequence], offsets[sequence + 1]):
             begin, n_before, true_before, true = starts[token], n_steps, true, -1
             n_most = (stop - first) * (starts[token + 1] - begin)
-            found = _with_room(found, n_nodes + n_most, n_steps + n_most)
+            lists = _with_room(lists, n_nodes + n_most, n_steps + n_most)
             for node in range(first, stop):
                 for candidate in range(begin, starts[token + 1]):
-                    arc = _arc_of(automaton, labels_of_source, np.int64(found.state[node]), labels[candidate])
+                    arc = _arc_of(automaton, labels_of_source, np.int64(lists.state[node]), labels[candidate])
                     if forbidden[arc]:
                         continue
                     end = automaton.arc_target[arc]
                     if met[end] != token:
                         met[end], node_of[end] = token, n_nodes
-                        found.state[n_nodes], found.candidate[n_nodes], found.score[n_nodes] = end, candidate, -np.inf
+                        lists.state[n_nodes], lists.candidate[n_nodes], lists.score[n_nodes] = end, candidate, -np.inf
                         n_nodes += 1
                     target = node_of[end]
-                    score = found.score[node] + limits.score[candidate]
-                    found.score[target] = max(found.score[target], score)
-                    found.source[n_steps], found.target[n_steps], found.arc[n_steps] = node, target, arc
+                    score = lists.score[node] + limits.score[candidate]
+                    lists.score[target] = max(lists.score[target], score)
+                    lists.source[n_steps], lists.target[n_steps], lists.arc[n_steps] = node, target, arc
                     n_steps += 1
                     if node == true_before and len(limits.codes) and labels[candidate] == limits.codes[token]:
                         true = target
             first, stop = nodes[token], n_nodes
             if stop - first > limits.n_states[token]:
                 renumbered, is_limited = np.empty(stop - first, np.int64), True
-                n_nodes = _keep_best(found, first, stop, limits.n_states[token], true, renumbered)
-                n_steps = _drop_steps(found, first, renumbered, n_before, n_steps)
+                n_nodes = _keep_best(lists, first, stop, limits.n_states[token], true, renumbered)
+                n_steps = _drop_steps(lists, first, renumbered, n_before, n_steps)
                 if true >= 0:
                     true = renumbered[true - first]
                 stop = n_nodes
             nodes[token + 1], steps[token + 1] = n_nodes, n_steps
     return (
-        found.candidate[:n_nodes].copy(),
-        found.source[:n_steps].copy(),
-        found.target[:n_steps].copy(),
-        found.arc[:n_steps].copy(),
+        lists.candidate[:n_nodes].copy(),
+        lists.source[:n_steps].copy(),
+        lists.target[:n_steps].copy(),
+        lists.arc[:n_steps].copy(),
         is_limited,
     )
 
@@ -503,10 +503,10 @@ def decode(lattice, weights, chunk, tables, best, codes):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw(lattice, given, uniform, codes):
+def draw(lattice, conditional, uniform, codes):
     """Draw labellings (36): ``uniform`` (N, D) in [0, 1), ``codes`` (N, D) out.
 
-    given : (E,)   the probability of each step, given the node that it leaves
+    conditional : (E,)   the probability of each step, given the node that it leaves
     """
     for sequence in range(len(lattice.offsets) - 1):
         for sample in range(codes.shape[1]):
@@ -514,9 +514,9 @@ def draw(lattice, given, uniform, codes):
             for token in range(lattice.offsets[sequence], lattice.offsets[sequence + 1]):
                 left, chosen = uniform[token, sample], np.int64(-1)
                 for step in range(lattice.steps[token], lattice.steps[token + 1]):
-                    if lattice.source[step] == node and given[step] > 0.0:
+                    if lattice.source[step] == node and conditional[step] > 0.0:
                         chosen = step
-                        left -= given[step]
+                        left -= conditional[step]
                         if left < 0.0:
                             break
                 node = np.int64(lattice.target[chosen])
@@ -550,10 +550,10 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
         for token in range(stop - 1, first - 1, -1):
             for step in range(lattice.steps[token], lattice.steps[token + 1]):
                 target = np.int64(lattice.target[step])
-                own = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
+                step_score = tables.scores[lattice.candidate[target]] + weights.arc_score[lattice.arc[step]]
                 source = max(np.int64(lattice.source[step]) - shift, 0)
                 for rank in range(count[target - shift]):
-                    total, slot = own + score[target - shift, rank], count[source]
+                    total, slot = step_score + score[target - shift, rank], count[source]
                     while slot > 0 and score[source, slot - 1] < total:  # equal scores stay in front
                         slot -= 1
                     if slot == n_wanted or total == -np.inf:

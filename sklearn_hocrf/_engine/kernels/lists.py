@@ -57,14 +57,14 @@ MOST = 256  # ids of a row that are sorted by insertion
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sort_ids(indptr, ids, values, ends, found, amounts):
+def sort_ids(indptr, ids, values, ends, sorted_ids, amounts):
     """Sort the ids >= 0 of each row, by insertion; return how many there are.
 
     It is -1 if a row has an id twice, or more than ``MOST`` ids, and if a value is 0 or not finite.
 
     indptr : (N + 1,) int64   the rows of ``ids``, (n,) int32
     values : (n,) float64, or empty
-    ends, found, amounts : out, rows of the same shapes and types
+    ends, sorted_ids, amounts : out, rows of the same shapes and types
     """
     n_found = 0
     ends[0] = 0
@@ -76,14 +76,14 @@ def sort_ids(indptr, ids, values, ends, found, amounts):
             attribute, slot = ids[entry], n_found
             if attribute < 0:
                 continue
-            while slot > first and found[slot - 1] > attribute:
-                found[slot] = found[slot - 1]
+            while slot > first and sorted_ids[slot - 1] > attribute:
+                sorted_ids[slot] = sorted_ids[slot - 1]
                 if len(values):
                     amounts[slot] = amounts[slot - 1]
                 slot -= 1
-            if slot > first and found[slot - 1] == attribute:
+            if slot > first and sorted_ids[slot - 1] == attribute:
                 return -1
-            found[slot] = attribute
+            sorted_ids[slot] = attribute
             if len(values):
                 amounts[slot] = values[entry]
                 if values[entry] == 0.0 or not np.isfinite(values[entry]):

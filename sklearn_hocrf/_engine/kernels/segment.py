@@ -404,9 +404,9 @@ def _score_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
     for span in range(len(index.span_arc)):
         label = weighted_arcs.arc_label[index.span_arc[span]]
         scored, suffix = index.span_scored[span], index.span_suffix[span]
-        own, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
+        scored_cell, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
         for d in range(1, min(index.longest[label], longest) + 1):
-            score = load(cells, own + d, lane_kind) if scored >= 0 else fill(0.0, lane_kind)
+            score = load(cells, scored_cell + d, lane_kind) if scored >= 0 else fill(0.0, lane_kind)
             if suffix >= 0:
                 score = add(score, load(sums, shorter + d, lane_kind))
             store(sums, span * n_longest + d - 1, score)
@@ -617,10 +617,10 @@ def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_
                 arc = index.span_arc[span]
                 label, end = weighted_arcs.arc_label[arc], load(beta, after + weighted_arcs.arc_target[arc], lane_kind)
                 scored, suffix = index.span_scored[span], index.span_suffix[span]
-                own, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
+                scored_cell, shorter = row * n_cells + index.first_cell[scored] - 1, suffix * n_longest - 1
                 first = row * n_cells + index.first_cell[label] - 1
                 for d in range(1, min(index.longest[label], longest) + 1):
-                    score = load(table, own + d, lane_kind) if scored >= 0 else fill(0.0, lane_kind)
+                    score = load(table, scored_cell + d, lane_kind) if scored >= 0 else fill(0.0, lane_kind)
                     if suffix >= 0:
                         score = add(score, load(sums, shorter + d, lane_kind))
                     store(sums, span * n_longest + d - 1, score)

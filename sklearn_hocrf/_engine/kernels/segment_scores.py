@@ -144,10 +144,10 @@ def sum_candidates(candidates, pairs, index, tile, table, weights, direction, we
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def list_likely(index, tile, table, weight, threshold, found):
+def list_likely(index, tile, table, weight, threshold, segments):
     """List the segments with at least a given probability, and return their number.
 
-    found : (M, 4)   out: start, stop, label and probability; if there are more than M, the others are only counted
+    segments : (M, 4)   out: start, stop, label and probability; if there are more than M, the others are only counted
     """
     n_cells, n_labels, n_likely = index.first_cell[-1], len(index.first_state) - 1, 0
     for block in range(len(tile.length)):
@@ -160,9 +160,9 @@ def list_likely(index, tile, table, weight, threshold, found):
                     first = (tile.rows[block] + position) * n_cells + index.first_cell[label]
                     for d in range(1, min(index.longest[label], position + 1) + 1):
                         if table[first + d - 1, lane] >= threshold:
-                            if n_likely < len(found):
-                                found[n_likely, 0], found[n_likely, 1] = after - d, after
-                                found[n_likely, 2], found[n_likely, 3] = label, table[first + d - 1, lane]
+                            if n_likely < len(segments):
+                                segments[n_likely, 0], segments[n_likely, 1] = after - d, after
+                                segments[n_likely, 2], segments[n_likely, 3] = label, table[first + d - 1, lane]
                             n_likely += 1
     return n_likely
 

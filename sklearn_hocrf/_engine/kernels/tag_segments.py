@@ -122,7 +122,7 @@ def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
     """Return all segments of probability > 0 that reach a threshold: (M, 4), start, stop, label and probability."""
     n_states, n_found = len(weighted_arcs.fail), 0
     choices, flow, onward = empty_choices(weighted_arcs.n_labels), np.empty(n_states), np.empty(n_states)
-    found = np.empty((64, 4))
+    segments = np.empty((64, 4))
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:
@@ -135,14 +135,14 @@ def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
                     while stop <= slot.length and left > 0.0 and left >= threshold:
                         ended, left = _go_on(tags, states, stop, flow, onward)
                         if ended > 0.0 and ended >= threshold:
-                            if n_found == len(found):
-                                found = _longer(found)
-                            found[n_found, 0], found[n_found, 1] = first + start, first + stop
-                            found[n_found, 2], found[n_found, 3] = code, ended
+                            if n_found == len(segments):
+                                segments = _longer(segments)
+                            segments[n_found, 0], segments[n_found, 1] = first + start, first + stop
+                            segments[n_found, 2], segments[n_found, 3] = code, ended
                             n_found += 1
                         flow, onward = onward, flow
                         stop += 1
-    return found[:n_found]
+    return segments[:n_found]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

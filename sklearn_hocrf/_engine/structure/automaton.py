@@ -173,11 +173,11 @@ class _States:
 
     def steps(self, nodes: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return nodes with each label of the node that ``before`` names for them, and each of their own."""
-        last, own = self.label_of_node[before[nodes]], self.label_of_node[nodes]
-        sizes = self.sizes[last] * self.sizes[own]
+        last, label = self.label_of_node[before[nodes]], self.label_of_node[nodes]
+        sizes = self.sizes[last] * self.sizes[label]
         node = np.repeat(np.arange(len(nodes)), sizes)
-        left, right = np.divmod(_ranks(sizes), self.sizes[own[node]])
-        return nodes[node], self.labels[self.starts[last[node]] + left], self.labels[self.starts[own[node]] + right]
+        left, right = np.divmod(_ranks(sizes), self.sizes[label[node]])
+        return nodes[node], self.labels[self.starts[last[node]] + left], self.labels[self.starts[label[node]] + right]
 
 
 def _ranks(sizes: np.ndarray) -> np.ndarray:
@@ -192,18 +192,18 @@ def automaton_with_arcs(
 
     Returns the automaton, and which arcs end with one of the runs.
     """
-    given = patterns.tuples()
-    table = given_patterns([*given, *runs], n_labels, patterns.history)
+    tuples = patterns.tuples()
+    table = given_patterns([*tuples, *runs], n_labels, patterns.history)
     row = {pattern: index for index, pattern in enumerate(table.tuples())}
     automaton = build_automaton(table, n_labels)
     ends = np.isin(automaton.arc_pattern, [row[run] for run in runs])
     for length in range(3, int(automaton.arc_length.max()) + 1):
         arcs = np.flatnonzero(automaton.arc_length == length)
         ends[arcs] |= ends[automaton.arc_suffix[arcs]]
-    given_row = np.full(len(row) + 1, -1)  # the last: of arcs that are only prefixes
-    given_row[[row[pattern] for pattern in given]] = np.arange(len(given))
-    arc_pattern = given_row[automaton.arc_pattern]
-    arc_pattern, pattern_arc = freeze_all((arc_pattern, _first_arcs(arc_pattern, len(given))), np.int32)
+    original_row = np.full(len(row) + 1, -1)  # the last: of arcs that are only prefixes
+    original_row[[row[pattern] for pattern in tuples]] = np.arange(len(tuples))
+    arc_pattern = original_row[automaton.arc_pattern]
+    arc_pattern, pattern_arc = freeze_all((arc_pattern, _first_arcs(arc_pattern, len(tuples))), np.int32)
     return automaton._replace(arc_pattern=arc_pattern, pattern_arc=pattern_arc), ends
 
 

@@ -262,11 +262,11 @@ class WeightLayout(ArcLayout):
         table = empty_aligned(self.pairs.n_dense, self._dense_width)
         table.fill(0.0)
         if weights is not None:
-            given = weights[: len(self.dense_slots)]
+            dense_weights = weights[: len(self.dense_slots)]
             if self.slots_are_distinct:
-                table.reshape(-1)[self.dense_slots] = given
+                table.reshape(-1)[self.dense_slots] = dense_weights
             else:
-                np.add.at(table.reshape(-1), self.dense_slots, given)
+                np.add.at(table.reshape(-1), self.dense_slots, dense_weights)
         return table
 
     @cached_property
@@ -349,12 +349,12 @@ class WeightLayout(ArcLayout):
             return entries, (row_cuts[first : stop + 1], cuts[first : stop + 1], ranges[first:stop])
 
         def cut(first: int, stop: int) -> tuple[int, int]:
-            entries, own = part(first, stop)
-            return token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *own)
+            entries, parts = part(first, stop)
+            return token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *parts)
 
         def sort(first: int, stop: int) -> None:
-            entries, own = part(first, stop)
-            row_part, entry_part, range_part = freeze_all(own, np.int64)
+            entries, parts = part(first, stop)
+            row_part, entry_part, range_part = freeze_all(parts, np.int64)
             features = TokenFeatures(row_part, rows, entry_part, range_part, pair, other, of_entries)
             token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
 
@@ -392,7 +392,7 @@ class WeightLayout(ArcLayout):
         channel_tokens : dict
             By channel index: tokens or segments, and the tokens whose values count for each.
         """
-        found = [np.empty((3, 0), dtype=np.int64)]
+        triples = [np.empty((3, 0), dtype=np.int64)]
         orders = self.row_orders[self.column_pattern[product.columns]]
         for order in np.unique(orders):
             at_units = endings(self.compiled, self.parts, arcs, order)
@@ -402,8 +402,8 @@ class WeightLayout(ArcLayout):
                 column_of_row[self.column_pattern[product.columns[chosen]]] = np.flatnonzero(chosen)
                 unit, row = at_units.take(owner)
                 column = column_of_row[row]
-                found.append(np.stack([owner[unit], token[unit], column])[:, column >= 0])
-        return Occurrences(*np.concatenate(found, axis=1))
+                triples.append(np.stack([owner[unit], token[unit], column])[:, column >= 0])
+        return Occurrences(*np.concatenate(triples, axis=1))
 
     def with_columns(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> tuple[Self, np.ndarray]:
         """Return a layout with more score columns, which have no weights, and their indices.
@@ -412,8 +412,8 @@ class WeightLayout(ArcLayout):
         their indices. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and
         one at END_OF_SEGMENT at its last token.
         """
-        given = [*self.patterns.tuples(), *(z for z, _ in columns)]
-        patterns = given_patterns(given, self.automaton.n_labels, self.patterns.history)
+        tuples = [*self.patterns.tuples(), *(z for z, _ in columns)]
+        patterns = given_patterns(tuples, self.automaton.n_labels, self.patterns.history)
         row = {pattern: index for index, pattern in enumerate(patterns.tuples())}
         n_rows = len(row) + self.parts.n_parts
         new_row = np.array([*(row[pattern] for pattern in self.patterns.tuples()), *range(len(row), n_rows)])

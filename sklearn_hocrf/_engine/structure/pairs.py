@@ -97,10 +97,10 @@ class PairRule(NamedTuple):
         """Return pairs (order, features conjoined with it); None means all features."""
         if isinstance(self.feature_orders, tuple):
             return [(order, None) for order in sorted(set(self.feature_orders))]
-        orders = sorted({order for given in self.feature_orders for order in given})
+        orders = sorted({order for of_feature in self.feature_orders for order in of_feature})
         if len(self.feature_orders) != n_features:
             raise ValueError(f"feature_orders has {len(self.feature_orders)} entries for {n_features} features")
-        return [(k, np.flatnonzero([k in given for given in self.feature_orders])) for k in orders]
+        return [(k, np.flatnonzero([k in of_feature for of_feature in self.feature_orders])) for k in orders]
 
 
 class DenseFeatures(NamedTuple):
@@ -193,9 +193,9 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
     ``counts`` is the result of :func:`count_pairs`.
     """
     if not rule.all_pairs:
-        found = counts.tocoo()
-        kept = is_frequent(found.data, rule.min_count)
-        return np.stack([found.col[kept], found.row[kept]]).astype(np.int64)
+        entries = counts.tocoo()
+        kept = is_frequent(entries.data, rule.min_count)
+        return np.stack([entries.col[kept], entries.row[kept]]).astype(np.int64)
     pairs = [np.empty((2, 0), dtype=np.int64)]
     for order, some in rule.by_order(counts.shape[1]):
         features = np.arange(counts.shape[1]) if some is None else some
@@ -562,6 +562,6 @@ class SetSequences(NamedTuple):
         unit, row = np.repeat(np.arange(n_units), self.sets.sizes), self.sets.codes
         if order > 0:
             row_of = {z: row for row, z in enumerate(compiled.patterns.tuples()) if len(z) == order + 1}
-            found = [(unit, row_of[z]) for unit, ended in self.patterns(order) for z in ended if z in row_of]
-            unit, row = np.array(found, np.int64).reshape(-1, 2).T
+            pairs = [(unit, row_of[z]) for unit, ended in self.patterns(order) for z in ended if z in row_of]
+            unit, row = np.array(pairs, np.int64).reshape(-1, 2).T
         return with_parts(compiled, parts, order, unit, row, n_units)

@@ -278,7 +278,7 @@ def count_patterns(
     weight = None if sequence_weight is None else np.repeat(sequence_weight, lengths)
     begins = np.zeros(len(codes), dtype=bool)
     begins[offsets[:-1][lengths > 0]] = True
-    found = PatternCounts(codes, [], [])
+    patterns = PatternCounts(codes, [], [])
     # id, among patterns of the same length, of the pattern that ends at each token; -1 for none
     ids = np.where(True if weight is None else weight > 0, codes, -1).astype(np.int32)
     n_ids = n_labels
@@ -290,12 +290,12 @@ def count_patterns(
         kept = is_frequent(counts, min_count)
         if not kept.any():
             break
-        found.ends.append(ends[first[kept]])
-        found.counts.append(counts[kept])
+        patterns.ends.append(ends[first[kept]])
+        patterns.counts.append(counts[kept])
         ids = np.full(len(codes), -1, dtype=np.int32)
         ids[ends] = np.where(kept, np.cumsum(kept) - 1, -1)[key_id]
         n_ids = int(np.count_nonzero(kept))
-    return found
+    return patterns
 
 
 def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -377,18 +377,18 @@ def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:
     >>> contain_any(np.array([[-1, 0, 1], [1, 0, 0]]), [(0, 1)])
     array([ True, False])
     """
-    found = np.zeros(len(rows), dtype=bool)
+    matches = np.zeros(len(rows), dtype=bool)
     by_length: dict[int, list] = {}
     for run in runs:
         by_length.setdefault(len(run), []).append(run)
-    for length, given in by_length.items():
+    for length, group in by_length.items():
         if length <= rows.shape[1]:
             windows = sliding_window_view(rows, length, axis=1)
-            every = np.concatenate([np.array(given), windows.reshape(-1, length)])
+            every = np.concatenate([np.array(group), windows.reshape(-1, length)])
             row_id = np.unique(every, axis=0, return_inverse=True)[1].ravel()
-            is_given = np.isin(row_id[len(given) :], row_id[: len(given)])
-            found |= is_given.reshape(len(rows), -1).any(axis=1)
-    return found
+            is_given = np.isin(row_id[len(group) :], row_id[: len(group)])
+            matches |= is_given.reshape(len(rows), -1).any(axis=1)
+    return matches
 
 
 def checked_forbidden(forbidden: Iterable[Sequence[int]], n_codes: int) -> tuple[tuple[int, ...], ...]:

@@ -70,8 +70,8 @@ def _increments(channel: Channel) -> list[_Increment]:
     if anchor == RANGE:  # each token as soon as enough tokens follow
         return [_Increment(shortest, NO_LIMIT, shortest - 1 - offset, 1.0)]
     if anchor == FROM_START:
-        found = [_Increment(shortest, shortest, shortest - 1 - offset, 1.0)]
-        return found if longest == NO_LIMIT else [*found, _Increment(longest + 1, longest + 1, longest - offset, -1.0)]
+        onset = [_Increment(shortest, shortest, shortest - 1 - offset, 1.0)]
+        return onset if longest == NO_LIMIT else [*onset, _Increment(longest + 1, longest + 1, longest - offset, -1.0)]
     return [
         _Increment(shortest, longest, offset, 1.0),
         _Increment(shortest + 1, min(longest, NO_LIMIT - 1) + 1, offset + 1, -1.0),
@@ -87,20 +87,20 @@ def what_is_slow(layout: SegmentLayout, longest: int, *others: str) -> list[str]
 
 def what_needs_lengths(layout: SegmentLayout) -> list[str]:
     """Return what of a layout cannot be scored token by token, in words for messages."""
-    found = []
+    reasons = []
     if layout.shortest is not None and (layout.shortest > 1).any():
-        found.append("the shortest segment_length")
+        reasons.append("the shortest segment_length")
     of_lengths = _pairs_of_lengths(layout)
     if any(block.kind == "gamma" for block, _, _ in of_lengths):
-        found.append("length='gamma'")
+        reasons.append("length='gamma'")
     elif any(_n_ages_of(block, feature) > MOST_AGES for block, _, feature in of_lengths):
-        found.append(f"features of lengths above {MOST_AGES - 2}, or {MOST_AGES - 1} if capped (max_length)")
+        reasons.append(f"features of lengths above {MOST_AGES - 2}, or {MOST_AGES - 1} if capped (max_length)")
     whole = layout.features.channel[layout.pair_feature] == layout.channels.index(WHOLE)
     if np.count_nonzero(whole) > len(of_lengths):
-        found.append("features of whole segments (identity, functions, log odds of texts)")
+        reasons.append("features of whole segments (identity, functions, log odds of texts)")
     if layout.longest[layout.longest < NO_LIMIT].max(initial=0) > MOST_AGES:
-        found.append(f"other labels with a segment_length above {MOST_AGES}")
-    return found
+        reasons.append(f"other labels with a segment_length above {MOST_AGES}")
+    return reasons
 
 
 def _n_ages_of(block: LengthBlock, feature: int) -> int:
@@ -135,18 +135,18 @@ def tails(layout: SegmentLayout) -> tuple[SegmentIndex, LengthEntries] | None:
     adds the same to the score, and that of such a token. None where the score of a token is not a sum over columns of
     the token itself, and where more than the label depends on the length.
     """
-    own, index = aged(layout), layout.segment_index(MOST_AGES)
+    aged_layout, index = aged(layout), layout.segment_index(MOST_AGES)
     labels = np.flatnonzero(layout.longest == NO_LIMIT)
     last = np.zeros(layout.automaton.n_labels, np.int64)
-    last[own.label] = np.arange(len(own.label))  # the highest age of each label comes last
+    last[aged_layout.label] = np.arange(len(aged_layout.label))  # the highest age of each label comes last
     columns = last[labels]
-    links, starts = own.links, own.links.starts
+    links, starts = aged_layout.links, aged_layout.links.starts
     items = joined_ranges(starts[columns], starts[columns + 1])
     if len(index.span_arc) or layout.parts.n_parts or links.shift[items].any() or (links.sign[items] < 0).any():
         return None
     tail, longest = index.tail.copy(), index.longest.copy()
     tail[labels] = len(longest) + np.arange(len(labels))
-    longest[labels] = own.age[columns] - 1
+    longest[labels] = aged_layout.age[columns] - 1
     longest = np.append(longest, np.ones(len(labels), np.int64))
     members = np.append(index.member_starts, index.member_starts[-1] + np.cumsum(np.diff(starts)[columns]))
     longest, first_cell, member_starts = freeze_all((longest, offsets_of(longest), members), np.int64)
@@ -158,7 +158,7 @@ def tails(layout: SegmentLayout) -> tuple[SegmentIndex, LengthEntries] | None:
         member_column=freeze(np.append(index.member_column, links.column[items]), np.int32),
         member_channel=freeze(np.concatenate([index.member_channel, np.tile(BAG, (len(items), 1))]), np.int32),
     )
-    entries, later = layout.length_entries(index), own.length_entries
+    entries, later = layout.length_entries(index), aged_layout.length_entries
     chosen = np.flatnonzero(np.isin(later.cell, columns))
     cells = first_cell[tail[labels]][np.searchsorted(columns, later.cell[chosen])]
     both = zip(entries, (cells, later.weight[chosen], later.value[chosen]), strict=True)
@@ -255,18 +255,18 @@ class AgedLayout(ArcLayout):
         While a segment lasts, the state says which patterns it has ended: patterns that are nobody's prefix have none.
         """
         tuples, base = layout.patterns.tuples(), layout.compiled
-        own, spans = base.automaton, np.flatnonzero(self._has_ages)[layout.automaton.n_labels :]
-        if (own.state_length[own.arc_target[own.pattern_arc[spans]]] == layout.patterns.lengths[spans]).all():
-            return base, own.pattern_arc
+        trie, spans = base.automaton, np.flatnonzero(self._has_ages)[layout.automaton.n_labels :]
+        if (trie.state_length[trie.arc_target[trie.pattern_arc[spans]]] == layout.patterns.lengths[spans]).all():
+            return base, trie.pattern_arc
         base = layout.compiled_with_states([tuples[span] for span in spans])
         row_of = {pattern: row for row, pattern in enumerate(base.patterns.tuples())}
         return base, base.automaton.pattern_arc[[row_of[pattern] for pattern in tuples]]
 
-    def _aged_states(self, own: PatternAutomaton) -> _AgedStates:
+    def _aged_states(self, trie: PatternAutomaton) -> _AgedStates:
         """Return the states of the chain."""
-        n_ages = np.append(0, self._most[own.state_label[1:]])
-        state, age = np.repeat(np.arange(own.n_states), n_ages), 1 + joined_ranges(0 * n_ages, n_ages)
-        label = self._aged_label(own.state_label[state], age)
+        n_ages = np.append(0, self._most[trie.state_label[1:]])
+        state, age = np.repeat(np.arange(trie.n_states), n_ages), 1 + joined_ranges(0 * n_ages, n_ages)
+        label = self._aged_label(trie.state_label[state], age)
         order, first = np.lexsort((state, label)), np.append(0, 1 + offsets_of(n_ages)[1:-1])
         return _AgedStates(state, age, label, order, np.append(0, 1 + np.argsort(order)), first)
 
@@ -274,12 +274,12 @@ class AgedLayout(ArcLayout):
         """Compile the automaton, and return the column of each arc, or -1."""
         n_labels, n_patterns = layout.automaton.n_labels, len(layout.patterns.lengths)
         base, pattern_arc = self._with_states(layout)
-        own = base.automaton
-        n_own, single = own.n_arcs, own.arc_target[pattern_arc[:n_labels]]  # states of single labels
+        trie = base.automaton
+        n_trie_arcs, single = trie.n_arcs, trie.arc_target[pattern_arc[:n_labels]]  # states of single labels
 
-        states = self._aged_states(own)
+        states = self._aged_states(trie)
         state, age, labels, order = states.state, states.age, states.label, states.order
-        length, state_id = own.state_length[state], states.ids
+        length, state_id = trie.state_length[state], states.ids
 
         # arcs: those of the automaton; those that continue a segment; and closed ones, for ages that cannot be read. A
         # state without an arc uses that of a lower age, then of a suffix. So the empty state has closed arcs for all
@@ -287,27 +287,27 @@ class AgedLayout(ArcLayout):
         # below reads. At the highest age of a label without a limit it is open: it is the loop of all later tokens
         stays = np.flatnonzero(age > 1)
         to, at = state[stays], age[stays]
-        of_stay = np.full((own.n_states, int(self._most.max()) + 1), -1)
-        of_stay[to, at] = n_own + np.arange(len(stays))
+        of_stay = np.full((trie.n_states, int(self._most.max()) + 1), -1)
+        of_stay[to, at] = n_trie_arcs + np.arange(len(stays))
         later = np.arange(n_labels, len(self.label))
-        shut = stays[(at < self._most[own.state_label[to]]) | ~self._loops[own.state_label[to]]]
+        shut = stays[(at < self._most[trie.state_label[to]]) | ~self._loops[trie.state_label[to]]]
         n_closed = len(later) + len(shut)
         columns = {
-            "source": [state_id(own.arc_source, 1), state_id(to, at - 1), 0 * later, state_id(state[shut], age[shut])],
-            "label": [own.arc_label, labels[stays], later, labels[shut]],
+            "source": [state_id(trie.arc_source, 1), state_id(to, at - 1), 0 * later, state_id(state[shut], age[shut])],
+            "label": [trie.arc_label, labels[stays], later, labels[shut]],
             "target": [
-                state_id(own.arc_target, 1),
+                state_id(trie.arc_target, 1),
                 state_id(to, at),
                 state_id(single[self.label[later]], self.age[later]),
                 state_id(state[shut], age[shut]),
             ],
-            "suffix": [own.arc_suffix, of_stay[own.fail[to], at], np.full(n_closed, -1)],
-            "length": [own.arc_length, length[stays], np.ones(n_closed, np.int64)],
-            "layout": [self._arcs_of_layout(layout, own), np.full(len(stays) + n_closed, -1)],
+            "suffix": [trie.arc_suffix, of_stay[trie.fail[to], at], np.full(n_closed, -1)],
+            "length": [trie.arc_length, length[stays], np.ones(n_closed, np.int64)],
+            "layout": [self._arcs_of_layout(layout, trie), np.full(len(stays) + n_closed, -1)],
         }
         source, label, target, suffix, arc_length, layout_arc = (np.concatenate(part) for part in columns.values())
         is_closed, n_arcs = np.zeros(len(source), bool), len(source)
-        is_closed[own.n_open : n_own] = is_closed[n_arcs - n_closed :] = True
+        is_closed[trie.n_open : n_trie_arcs] = is_closed[n_arcs - n_closed :] = True
         arcs = np.lexsort((np.arange(n_arcs), arc_length, target, is_closed))
         new = np.argsort(arcs)
         suffix = np.where(suffix < 0, -1, new[suffix])[arcs]
@@ -317,7 +317,7 @@ class AgedLayout(ArcLayout):
         tables = (
             np.append(-1, labels[order]),
             np.append(0, length[order]),
-            np.append(0, state_id(*self._failing(own, state[order], age[order]))),
+            np.append(0, state_id(*self._failing(trie, state[order], age[order]))),
             source,
             label[arcs],
             target,
@@ -335,7 +335,7 @@ class AgedLayout(ArcLayout):
         self.compiled = CompiledPatterns(
             layout.patterns, automaton, build_sum_network(automaton), freeze(forbidden, np.int32), tuple(longer)
         )
-        arcs_at_ages = of_stay[own.arc_target[pattern_arc]]  # of patterns with states
+        arcs_at_ages = of_stay[trie.arc_target[pattern_arc]]  # of patterns with states
         arcs_at_ages[:, 1] = pattern_arc
         column_of_arc = np.full(n_arcs, -1)
         for (row, at_age), column in self._columns.items():
@@ -348,28 +348,28 @@ class AgedLayout(ArcLayout):
         return np.where(age == 1, label, self._first_later[label] + age - 2)
 
     @staticmethod
-    def _failing(own: PatternAutomaton, state: np.ndarray, age: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _failing(trie: PatternAutomaton, state: np.ndarray, age: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the states, and their ages, whose arcs a state uses where it has none: a lower age, then a suffix."""
-        return np.where(age > 1, state, own.fail[state]), np.where(age > 1, age - 1, 1)
+        return np.where(age > 1, state, trie.fail[state]), np.where(age > 1, age - 1, 1)
 
     @staticmethod
-    def _arcs_of_layout(layout: SegmentLayout, own: PatternAutomaton) -> np.ndarray:
+    def _arcs_of_layout(layout: SegmentLayout, trie: PatternAutomaton) -> np.ndarray:
         """Return the arc of the layout with the same weights as each arc of an automaton with more states."""
         kept = layout.automaton
-        if own is kept:
+        if trie is kept:
             return np.arange(kept.n_arcs)
         arc_of = {
             key: arc for arc, key in enumerate(zip(kept.arc_source.tolist(), kept.arc_label.tolist(), strict=True))
         }
-        state_of, found = np.zeros(own.n_states, np.int64), np.empty(own.n_arcs, np.int64)
-        for arc in np.argsort(own.arc_length, kind="stable").tolist():
-            state, label, target = int(state_of[own.arc_source[arc]]), int(own.arc_label[arc]), own.arc_target[arc]
+        state_of, layout_arc = np.zeros(trie.n_states, np.int64), np.empty(trie.n_arcs, np.int64)
+        for arc in np.argsort(trie.arc_length, kind="stable").tolist():
+            state, label, target = int(state_of[trie.arc_source[arc]]), int(trie.arc_label[arc]), trie.arc_target[arc]
             while (state, label) not in arc_of:
                 state = int(kept.fail[state])
-            found[arc] = arc_of[state, label]
-            if own.state_length[target] == own.arc_length[arc]:  # the edge of the trie that leads to the state
-                state_of[target] = kept.arc_target[found[arc]]
-        return found
+            layout_arc[arc] = arc_of[state, label]
+            if trie.state_length[target] == trie.arc_length[arc]:  # the edge of the trie that leads to the state
+                state_of[target] = kept.arc_target[layout_arc[arc]]
+        return layout_arc
 
     def _length_entries(self, layout: SegmentLayout) -> LengthEntries:
         """Return which weights of lengths and tokens count for which columns of the chain."""

@@ -242,8 +242,8 @@ class SegmentLayout(WeightLayout):
     @cached_property
     def _length_pairs(self) -> list[np.ndarray]:
         """The pairs with features of each block of lengths."""
-        own = [(self.pair_feature - first, block.n_features) for first, block in self.length_blocks]
-        return [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in own]
+        of_blocks = [(self.pair_feature - first, block.n_features) for first, block in self.length_blocks]
+        return [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in of_blocks]
 
     def length_entries(self, index: SegmentIndex) -> LengthEntries:
         """Return which weights of lengths and tokens count for which cells."""

@@ -63,13 +63,13 @@ def _edges_and_nodes(automaton: PatternAutomaton) -> tuple[np.ndarray, np.ndarra
     tree = _FailureTree(fail)
 
     # partial sums for the pairs (p, y) where some state of p's failure subtree has a y-arc
-    own = automaton.arc_source.astype(np.int64) * n_labels + automaton.arc_label
-    pairs = _pairs_with_arcs_below(own, fail, n_labels)
+    arc_pairs = automaton.arc_source.astype(np.int64) * n_labels + automaton.arc_label
+    pairs = _pairs_with_arcs_below(arc_pairs, fail, n_labels)
     state, label = pairs // n_labels, pairs % n_labels
     partial = tree.n_nodes + np.arange(len(pairs))
     below = np.flatnonzero(state > 0)  # each such pair is an exception among the children of its parent's pair
     above = np.searchsorted(pairs, fail[state[below]] * n_labels + label[below])
-    without_arc = ~np.isin(pairs[below], own)
+    without_arc = ~np.isin(pairs[below], arc_pairs)
     plain = tree.n_children[state] > 0
     plain[above] = False
     cover_pair, cover = tree.covers(above, tree.sibling_index[state[below]], state)
@@ -81,10 +81,10 @@ def _edges_and_nodes(automaton: PatternAutomaton) -> tuple[np.ndarray, np.ndarra
         (partial[plain], tree.top[state[plain]]),
     ]
     node, term = (np.concatenate(column) for column in zip(*edges, strict=True))
-    return node, term, tree.n_nodes + len(pairs), partial[np.searchsorted(pairs, own)]
+    return node, term, tree.n_nodes + len(pairs), partial[np.searchsorted(pairs, arc_pairs)]
 
 
-def _pairs_with_arcs_below(own: np.ndarray, fail: np.ndarray, n_labels: int) -> np.ndarray:
+def _pairs_with_arcs_below(arc_pairs: np.ndarray, fail: np.ndarray, n_labels: int) -> np.ndarray:
     """Return the pairs (p, y), as keys ``p * n_labels + y``, such that a state of p's failure subtree has a y-arc.
 
     From the deepest states of the failure tree to its root, so that each pair is met once however deep the tree is.
@@ -92,11 +92,11 @@ def _pairs_with_arcs_below(own: np.ndarray, fail: np.ndarray, n_labels: int) -> 
     depth, above = (np.arange(len(fail)) > 0).astype(np.int64), fail
     while above.any():
         depth, above = depth + depth[above], above[above]
-    depth_of_pair = depth[own // n_labels]
+    depth_of_pair = depth[arc_pairs // n_labels]
     order = np.argsort(depth_of_pair, kind="stable")
     cuts = np.searchsorted(depth_of_pair[order], np.arange(1, depth.max(initial=0) + 1))
     levels = [np.empty(0, dtype=np.int64)]
-    for pairs in reversed(np.split(own[order], cuts)):
+    for pairs in reversed(np.split(arc_pairs[order], cuts)):
         below = levels[-1]
         levels.append(_distinct(np.concatenate([pairs, fail[below // n_labels] * n_labels + below % n_labels])))
     return np.sort(np.concatenate(levels))

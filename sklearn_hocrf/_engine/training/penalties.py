@@ -26,7 +26,7 @@ class Penalty:
     """
 
     def __init__(self, precision: ArrayLike, strength: ArrayLike = 0.0) -> None:
-        values = (np.asarray(given, dtype=np.float64) for given in (precision, strength))
+        values = (np.asarray(value, dtype=np.float64) for value in (precision, strength))
         self.precision, self.strength = map(np.atleast_1d, values)  # one value for each weight, or one for all
         self.is_sparse = bool(self.strength.any())  # whether some weights may be exactly 0 at the minimum
 

@@ -82,11 +82,11 @@ class Solver(Settings):
     """
 
     def __init__(self, callback: Callable[[Progress], Any] | None, elsewhere: dict[str, Never]) -> None:
-        own = type(self).__name__
+        kind = type(self).__name__
         for name in elsewhere:
             if name in OF_ESTIMATORS:
-                raise TypeError(f"{own} has no {name}: pass {name} to the estimator, as in HighOrderCRF({name}=...)")
-            raise TypeError(f"{own} has no setting {name!r}")
+                raise TypeError(f"{kind} has no {name}: pass {name} to the estimator, as in HighOrderCRF({name}=...)")
+            raise TypeError(f"{kind} has no setting {name!r}")
         check(callback is None or callable(callback), "callback", "None or a callable", callback)
         self.callback = callback
 

@@ -311,15 +311,15 @@ class SGDMinimizer(Minimizer):
         The chosen step size leads to the lowest value after one pass over a sample.
         """
         w0 = np.array(w0, dtype=np.float64)
-        own = np.random.RandomState(rng.randint(2**31 - 1))
+        order_rng = np.random.RandomState(rng.randint(2**31 - 1))
         if self.settings.step_size is not None:
-            return _first_state(w0, self.settings.step_size, own), 0
+            return _first_state(w0, self.settings.step_size, order_rng), 0
         sample, n_sample = objective, objective.n_sequences
         if n_sample > _SAMPLE:
             sample, n_sample = objective.part(np.sort(rng.permutation(n_sample)[:_SAMPLE])), _SAMPLE
 
         def after_one_pass(step):
-            tried = deepcopy(_first_state(w0, step, own))  # in the same order each time
+            tried = deepcopy(_first_state(w0, step, order_rng))  # in the same order each time
             try:
                 _run_epoch(sample, self.settings.batch_size, penalty, tried, n_sequences)
                 return _total(sample, penalty, tried.w, n_sample / n_sequences)
@@ -328,7 +328,7 @@ class SGDMinimizer(Minimizer):
 
         with np.errstate(over="ignore", invalid="ignore"):
             step, n_tried = _best_by_factors(after_one_pass)
-        return _first_state(w0, step, own), 2 * n_tried * n_sample
+        return _first_state(w0, step, order_rng), 2 * n_tried * n_sample
 
 
 def _first_state(w0, step, rng) -> TrainingState:

@@ -350,8 +350,8 @@ class OneCall:
 
     def answer(self, question: str, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
         """Return an answer of :class:`OneSequence` about the only sequence of X; None where a batch is needed."""
-        found = None if self.search is None else self._attributes(X, steps)
-        return None if found is None else getattr(self.search, question)(found, *arguments)
+        attributes = None if self.search is None else self._attributes(X, steps)
+        return None if attributes is None else getattr(self.search, question)(attributes, *arguments)
 
     def predict(self, X: Any, steps: Sequence = ()) -> list | None:
         """Return the labels of the only sequence of X in a list; None where they need a batch."""

@@ -68,8 +68,8 @@ class PredictionsMixin:
         >>> crf.predict([[["the"], ["old"], ["house"]]], known=[[None, "NOUN", {"ADJ", "DET"}]])
         [['DET', 'NOUN', 'DET']]
         """
-        if known is None and (found := predict_one(self, X)) is not None:
-            return found
+        if known is None and (labels := predict_one(self, X)) is not None:
+            return labels
         return FittedModel(self).query(X, known).labels()
 
     @overload
@@ -117,8 +117,8 @@ class PredictionsMixin:
                [0.64, 0.16, 0.2 ]])
         """
         one = one_call(self, X) if known is None else None
-        if one is not None and (found := one.marginals(X)) is not None:
-            return found
+        if one is not None and (marginals := one.marginals(X)) is not None:
+            return marginals
         query = FittedModel(self).query(X, known)
         return query.reshape(query.class_marginals())
 
@@ -319,8 +319,8 @@ class PredictionsMixin:
         array([-2.09,  -inf])
         """
         one = one_call(self, X) if unknown == "raise" else None
-        if one is not None and (found := one.log_likelihood(X, y)) is not None:
-            return found
+        if one is not None and (log_probabilities := one.log_likelihood(X, y)) is not None:
+            return log_probabilities
         fitted = FittedModel(self)
         if unknown not in ("raise", "impossible"):
             raise ValueError(f"unknown must be 'raise' or 'impossible', got {unknown!r:.80}")

@@ -85,7 +85,7 @@ class Query(NamedTuple):
         """Return what ``predict_nbest`` returns."""
         posterior, log_z = self.posterior.with_log_z()
         batch, least = posterior.batch, n if accept is None else max_candidates
-        found: list[list[Labelling]] = [[] for _ in range(len(batch))]
+        labellings: list[list[Labelling]] = [[] for _ in range(len(batch))]
         asked, waiting = n, np.arange(len(batch))
         while len(waiting):
             short = []
@@ -94,14 +94,14 @@ class Query(NamedTuple):
                 candidates = self._replace(posterior=part)._candidates(asked, log_z[chosen])
                 for slot, sequence in enumerate(chosen.tolist()):
                     accepted = [c for c in candidates[slot] if accept is None or accept(c.labels)]
-                    found[sequence] = accepted[:n]
+                    labellings[sequence] = accepted[:n]
                     if len(accepted) < n and len(candidates[slot]) == asked:
                         short.append(sequence)
             if asked >= least:
-                _warn_of_short(short, n, found, asked)
+                _warn_of_short(short, n, labellings, asked)
                 break
             asked, waiting = min(4 * asked, max_candidates), np.array(short, dtype=np.int64)
-        return found
+        return labellings
 
     def _candidates(self, n_best: int, log_z: np.ndarray) -> list[list[Labelling]]:
         """Return the best labellings of each sequence for users."""
@@ -183,12 +183,12 @@ def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[n
     return np.split(sequences, firsts[1:])
 
 
-def _warn_of_short(short: list[int], n: int, found: list[list[Labelling]], asked: int) -> None:
+def _warn_of_short(short: list[int], n: int, nbest: list[list[Labelling]], asked: int) -> None:
     """Warn of sequences with fewer than n accepted labellings."""
     if short:
         others = f" (likewise for {len(short) - 1} other sequences)" if len(short) > 1 else ""
         warn_user(
-            f"sequence {short[0]}: only {len(found[short[0]])} of its {asked} best labellings are accepted, fewer than "
+            f"sequence {short[0]}: only {len(nbest[short[0]])} of its {asked} best labellings are accepted, fewer than "
             f"{n}{others}. Increase max_candidates"
         )
 

@@ -204,9 +204,9 @@ class FitSteps:
     ) -> PatternTable:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
         estimator, labels = self.estimator, data.targets.labels
-        given = estimator.patterns if patterns is None else patterns
-        table = select_patterns(given, labels, observed, estimator.max_order, estimator.min_count)
-        is_given = not isinstance(given, str)
+        label_patterns = estimator.patterns if patterns is None else patterns
+        table = select_patterns(label_patterns, labels, observed, estimator.max_order, estimator.min_count)
+        is_given = not isinstance(label_patterns, str)
         table = without_forbidden_patterns(data.rules, estimator.constraints, table, labels, is_given)
         return self.kind.possible_patterns(data.targets, table)
 

@@ -162,9 +162,9 @@ def _check_segment_length(segment_length: Any) -> None:
 _LIMITS = "an integer >= 1, inf or a pair (least, most)"
 
 
-def _are_limits(given: Any) -> bool:
+def _are_limits(limits: Any) -> bool:
     """Return whether these are the most tokens of a segment, which may be None, or a pair of the least and the most."""
-    least, most = given if isinstance(given, tuple) and len(given) == 2 else (1, given)
+    least, most = limits if isinstance(limits, tuple) and len(limits) == 2 else (1, limits)
     if not is_order(least) or least < 1:
         return False
     is_most = is_order(most) or isinstance(most, Real) and most == np.inf
@@ -181,9 +181,9 @@ def has_l1(l1_reg: Any) -> bool:
     return bool(np.any(_values(l1_reg)))
 
 
-def _values(given: Any) -> list:
+def _values(value: Any) -> list:
     """Return the values of a parameter that may be a mapping."""
-    return list(given.values()) if isinstance(given, Mapping) else [given]
+    return list(value.values()) if isinstance(value, Mapping) else [value]
 
 
 def _trains_by(criterion: str) -> Callable[[Mapping], bool]:

@@ -142,34 +142,34 @@ class Prior(NamedTuple):
         """
 
         def of_weights(name: str) -> np.ndarray:
-            given = getattr(self, name)
-            if isinstance(given, Mapping):
-                return values_by_group(name, given, layout, names, labels)
-            return np.array([given], dtype=np.float64)
+            value = getattr(self, name)
+            if isinstance(value, Mapping):
+                return values_by_group(name, value, layout, names, labels)
+            return np.array([value], dtype=np.float64)
 
         precision = (1.0 / of_weights("sigma_reg")) ** 2
         return Penalty(precision, of_weights("l1_reg") if has_l1(self.l1_reg) else 0.0)
 
     def warn_of_unused_prefixes(self, names: Any) -> None:
         """Warn of prefixes in mappings with which no feature name begins."""
-        for parameter, given in zip(self._fields, self, strict=True):
-            prefixes = _prefixes(given) if isinstance(given, Mapping) else []
+        for parameter, value in zip(self._fields, self, strict=True):
+            prefixes = _prefixes(value) if isinstance(value, Mapping) else []
             for index in unmatched(match_prefixes(names, prefixes), len(prefixes)) if prefixes else ():
                 warn_user(f"{parameter}: no feature name begins with {short(prefixes[index])}")
 
 
 def values_by_group(
-    parameter: str, given: Mapping, layout: WeightLayout, names: Names, labels: np.ndarray | None
+    parameter: str, value_of: Mapping, layout: WeightLayout, names: Names, labels: np.ndarray | None
 ) -> np.ndarray:
     """Return for each weight the value of the mapping's key that covers it."""
-    if names is None and _prefixes(given):
-        raise ValueError(f"{parameter}={short(given)} selects features by name, but X has no feature names")
-    keys = list(given)
+    if names is None and _prefixes(value_of):
+        raise ValueError(f"{parameter}={short(value_of)} selects features by name, but X has no feature names")
+    keys = list(value_of)
     groups = weight_groups(layout, names, keys)
     uncovered = np.flatnonzero(groups < 0)
     if len(uncovered):
         raise ValueError(_not_covered(parameter, int(uncovered[0]), layout, names, labels))
-    return np.array([given[key] for key in keys], dtype=np.float64)[groups]
+    return np.array([value_of[key] for key in keys], dtype=np.float64)[groups]
 
 
 def _prefixes(keys: Iterable) -> list[str]:

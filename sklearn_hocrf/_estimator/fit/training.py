@@ -44,8 +44,8 @@ _NEAR, _CHANGE = 1e-1, 0.006
 
 
 def _choose_solver(parameters: Mapping[str, Any], name: str) -> Minimizer:
-    given, max_iter = parameters["solver"], parameters["max_iter"]
-    solver: Solver = given if isinstance(given, Solver) else SGD() if given == "sgd" else LBFGS()
+    setting, max_iter = parameters["solver"], parameters["max_iter"]
+    solver: Solver = setting if isinstance(setting, Solver) else SGD() if setting == "sgd" else LBFGS()
     warn_unless_saved(solver.callback, "callback of the solver")
     callback = ProgressLines(name, max_iter, solver.callback) if parameters["verbose"] else solver.callback
     return solver.minimizer(parameters["tol"], max_iter, callback, parameters["random_state"])

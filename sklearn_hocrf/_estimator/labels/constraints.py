@@ -104,14 +104,14 @@ class Constraints(BaseEstimator):
             For the first invalid setting.
         """
         for name in ("forbid", "allow", "start", "end"):
-            given = getattr(self, name)
-            if given is None and name != "forbid":
+            setting = getattr(self, name)
+            if setting is None and name != "forbid":
                 continue
             what = "tuples of labels" if name in ("forbid", "allow") else "labels"
-            if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-                raise ValueError(f"{name} of Constraints must be a list of {what}, got {short(given)}")
-            refuse_iterator(given, f"{name} of Constraints is")
-            if name in ("start", "end") and not len(list(given)):
+            if isinstance(setting, (str, bytes)) or not isinstance(setting, Iterable):
+                raise ValueError(f"{name} of Constraints must be a list of {what}, got {short(setting)}")
+            refuse_iterator(setting, f"{name} of Constraints is")
+            if name in ("start", "end") and not len(list(setting)):
                 raise ValueError(f"{name} of Constraints is empty: every sequence has to {name} with some label")
         for name, expected, most in ("forbid", "tuples of two or more labels", np.inf), ("allow", "pairs of labels", 2):
             for run in getattr(self, name) or ():
@@ -184,15 +184,15 @@ def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
 def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
     code_of = label_codes(labels)
     runs = list(constraints.forbid if constraints.allow is None else constraints.allow)
-    given = [None if ends is None else list(ends) for ends in (constraints.start, constraints.end)]
-    named = [label for labels in (*runs, *given) if labels is not None for label in labels]
+    border_labels = [None if ends is None else list(ends) for ends in (constraints.start, constraints.end)]
+    named = [label for labels in (*runs, *border_labels) if labels is not None for label in labels]
     unknown = [label for label in named if not isinstance(label, Hashable) or label not in code_of]
     if unknown:
         distinct = [label for i, label in enumerate(unknown) if label not in unknown[:i]]
         raise ValueError(f"constraints name labels that the model does not have: {short(distinct)}")
     codes = [tuple(code_of[label] for label in run) for run in runs]
     borders = np.ones((2, len(labels)), dtype=bool)
-    for row, ends in zip(borders, given, strict=True):
+    for row, ends in zip(borders, border_labels, strict=True):
         if ends is not None:
             row[:] = np.isin(np.arange(len(row)), [code_of[label] for label in ends])
     follow = np.ones((len(labels), len(labels)), dtype=bool)
@@ -317,12 +317,12 @@ def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
     """Return the first token or segment whose label must not begin a sequence, and the first that must not end one."""
     if rules.borders is None:
         return []
-    found, has_labels = [], np.diff(runs.offsets) > 0
+    violations, has_labels = [], np.diff(runs.offsets) > 0
     borders = runs.offsets[:-1][has_labels], runs.offsets[1:][has_labels] - 1
     for is_allowed, tokens, where in zip(rules.borders, borders, (_AT_START, _AT_END), strict=True):
         is_right = np.append(is_allowed, True)[runs.codes[tokens]]  # -1 is not known
-        found += [(token, [token], where) for token in tokens[~is_right][:1].tolist()]
-    return found
+        violations += [(token, [token], where) for token in tokens[~is_right][:1].tolist()]
+    return violations
 
 
 class NamedParts(NamedTuple):

@@ -88,12 +88,12 @@ def select_patterns(
         table = all_patterns(len(labels), max_order, observed.history)
         warn_of_size(len(table.lengths), table.labels.shape[1], observed.n_positions)
         return table
-    given = list(patterns)
-    codes_of_given = pattern_codes(given, labels, observed.history)
-    longest = max(given, key=len, default=())
+    label_tuples = list(patterns)
+    codes = pattern_codes(label_tuples, labels, observed.history)
+    longest = max(label_tuples, key=len, default=())
     if len(longest) > max_order + 1:
         raise ValueError(f"pattern {short(longest)} has order {len(longest) - 1}, but max_order is {max_order}")
-    return given_patterns(codes_of_given, len(labels), observed.history)
+    return given_patterns(codes, len(labels), observed.history)
 
 
 def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> None:
