@@ -68,7 +68,7 @@ class ScoredPosterior:
         Returns
         -------
         labels : list of lists, or list of arrays of shape (n_tokens,)
-            Arrays if ``labels`` of :func:`posterior` is one.
+            Arrays if the ``labels`` passed to :func:`posterior` were an array.
         """
         return self._ask(known).labels()
 

@@ -168,8 +168,8 @@ class SequenceBatch:
         Parameters
         ----------
         matrix : sparse matrix of shape (N, n_features)
-            The features of the tokens of all sequences. Duplicate entries are added, because every stored entry counts
-            as an occurrence, and explicit zeros are dropped. If all values are 1, they are not stored.
+            The features of the tokens of all sequences. Duplicate entries are summed and explicit zeros dropped,
+            because every stored entry counts as an occurrence. If all values are 1, they are not stored.
         offsets : array-like of shape (n_sequences + 1,)
             Token range of each sequence; starts with 0, ends with N.
         feature_names : sequence of str or None, default=None

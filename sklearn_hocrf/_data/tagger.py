@@ -430,7 +430,7 @@ class _Pass:
     def centre(self):
         """Reduce the scores of all labels of a token by about its score in the best labelling.
 
-        No probability changes, but differences are then those of small numbers.
+        This changes no probability, but later differences are taken between small numbers.
         """
         terms = np.rint(self.terms(self.decode()))  # sums of integers are exact
         self.labels -= terms[:, None]
@@ -1466,7 +1466,7 @@ class Tagger:
         Raises
         ------
         TypeError, ValueError
-            As :meth:`predict`, and for n < 1.
+            As in :meth:`predict`, or if n < 1.
         """
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be an integer of at least 1, got {n!r:.30}")

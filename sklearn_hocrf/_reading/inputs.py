@@ -131,7 +131,7 @@ def read_training_sequences(reader, X, sample_weight=None, earlier=None) -> Trai
     ----------
     reader : Reader
     X : sequences
-        In one of the forms of the package's docstring.
+        In one of the forms that the package's docstring lists.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
     earlier : FeatureSpace, default=None

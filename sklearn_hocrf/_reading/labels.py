@@ -102,7 +102,7 @@ def sorted_labels(labels, offsets, at_least=2, positions=None, name="y") -> np.n
 
 
 def has_ignored(labels) -> bool:
-    """Return whether distinct labels have Hugging Face's mark of tokens without a label: no other one is negative."""
+    """Return whether labels contain Hugging Face's mark of tokens without a label, and no other negative number."""
     integers = {int(label) for label in labels if is_integer(label)}
     return IGNORED in integers and min(integers - {IGNORED}, default=0) >= 0
 

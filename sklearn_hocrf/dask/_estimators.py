@@ -185,7 +185,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         problem = ClusterProblem(partitions, setting, surveyed.n_sequences)
         penalty = steps.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None
-        start = np.zeros(layout.n_weights) if before is None else last_weights(FittedModel(before).state, layout, data)
+        start = np.zeros(layout.n_weights) if before is None else last_weights(vars(before), layout, data)
         stages = training.run([problem], penalty, start, is_warm=before is not None)
         return steps.state(data, problem, penalty, stages[-1]), stages
 

@@ -164,7 +164,7 @@ class WindowFeatures(  # type: ignore[call-arg]
 
 
 def _windows(rows, offsets, windows):
-    """Yield the columns of each function; a loop over places in the window, each for all tokens at once."""
+    """Yield the columns of each function, looping over places in the window and handling all tokens at once."""
     lengths = np.diff(offsets)
     first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
     lags = np.arange(-windows.before, windows.after + 1)

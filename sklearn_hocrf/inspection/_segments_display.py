@@ -126,7 +126,7 @@ class SegmentsDisplay(HtmlPage):
         Raises
         ------
         ValueError, TypeError
-            If X, ``y_true`` or ``known`` are not valid, if a token has no such field, or if labels are not tags of the
+            If X, ``y_true`` or ``known`` are not valid, if a token lacks ``field``, or if labels are not tags of the
             scheme.
 
         Examples

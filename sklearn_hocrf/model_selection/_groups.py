@@ -189,7 +189,8 @@ class _Origin(NamedTuple):
 
     def start(self, weights: np.ndarray, layout: Any) -> np.ndarray:
         """Return the weights of the fold under the layout of another order."""
-        return last_weights(self.steps.state_without_solver(self.data, self.layout, weights), layout, self.data)
+        state = self.steps.state_without_solver(self.data, self.layout, weights)
+        return last_weights(state.attributes(), layout, self.data)
 
 
 @unwarned()  # the same warnings were given for all data

@@ -131,8 +131,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         mean is that of the token's scores, or 0 if there is one column. T maximises the likelihood of the known labels
         under the softmax of ``score / T``, with the weights of their sequences. T > 1 if the classifier is too certain.
         Labels are smoothed by the weight of one token, so that T is not 0 if the classifier predicts all of them
-        rightly. Labels that a fitted classifier does not have do not count for T. If scores are no better than chance,
-        T is 1.
+        correctly. Labels that a prefitted classifier does not know are ignored when T is computed. If scores are no
+        better than chance, T is 1.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int

@@ -289,7 +289,7 @@ def spans_from_tags(
     y : list of label sequences
         The labels of each sequence, given or predicted; or segments, counted in tokens, in any form that
         :func:`~sklearn_hocrf.text.extract_segments` takes, such as the arrays that ``predict_segments(X,
-        with_probability=True)`` returns, and ``segments`` of a :class:`~sklearn_hocrf.tagger.Tagger` for each sequence.
+        with_probability=True)`` returns, and those of a :class:`~sklearn_hocrf.tagger.Tagger` for each sequence.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
         How labels encode segments, as in :func:`~sklearn_hocrf.text.extract_segments`. Segments of the label "O" are
         left out.

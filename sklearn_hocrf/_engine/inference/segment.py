@@ -94,7 +94,7 @@ class _SegmentBasePass(BasePass):
         self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
 
     def cells(self, tile: Tile) -> np.ndarray:
-        """Return the table of candidate segments: first scores, then probabilities."""
+        """Return the table of candidate segments, which holds scores at first and probabilities later."""
         return self._table("cells", tile, self.plan.n_cells)
 
     def _score(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:

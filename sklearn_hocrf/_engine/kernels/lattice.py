@@ -208,7 +208,7 @@ def _with_room(lists, n_nodes, n_steps):
 def list_steps(automaton, labels_of_source, forbidden, offsets, starts, labels, limits, nodes, steps):
     """Walk through the candidates from the left.
 
-    Returns candidate of nodes, source, target and arc of steps, and whether a limit has dropped a node.
+    Returns the candidate of each node; the source, target and arc of each step; whether a limit has dropped a node.
 
     automaton : ``PatternAutomaton``        labels_of_source : (A,) int32   labels of its ``source_arcs``
     forbidden : (A,) bool   by arc

@@ -194,7 +194,7 @@ class SegmentLayout(WeightLayout):
     def length_tables(self, longest_sequence: int) -> tuple[SegmentIndex, PartLinks | None, LengthEntries]:
         """Return the index of segment scores, the parts by scored pattern, and the entries of lengths; kept once made.
 
-        They differ only for sequences that are shorter than the longest segment.
+        They depend on ``longest_sequence`` only if it is shorter than the longest segment.
         """
         longest, kept = min(longest_sequence, int(self.longest.max())), self._length_tables
         if kept is None or kept[0] != longest:

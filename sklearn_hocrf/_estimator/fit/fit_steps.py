@@ -85,7 +85,7 @@ class FitSteps:
         problem = self.problem(data, layout)
         start = np.broadcast_to(0.0, problem.n_weights)
         if is_warm:
-            start = last_weights(estimator, layout, data)
+            start = last_weights(vars(estimator), layout, data)
         certain = [] if runs is None else [self.pose(layout, runs)]
         watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
         stages = training.run([*certain, problem], penalty, start, is_warm, watch)

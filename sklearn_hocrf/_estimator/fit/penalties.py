@@ -138,7 +138,7 @@ class Prior(NamedTuple):
         Raises
         ------
         ValueError
-            For a weight that no key of a mapping covers, and for prefixes where features have no names.
+            If no key of a mapping covers a weight, or if a mapping has prefixes although features have no names.
         """
 
         def of_weights(name: str) -> np.ndarray:

@@ -159,7 +159,7 @@ class Forecast:
 
 
 def lines_of(solver: Minimizer) -> ProgressLines:
-    """Return the progress lines of a solver; if it writes none, lines that are discarded."""
+    """Return the progress lines of a solver, or lines that are discarded if it writes none."""
     callback = solver.callback
     return callback if isinstance(callback, ProgressLines) else ProgressLines(None, 0)
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._data.arrays import joined_ranges
@@ -272,15 +271,12 @@ def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(pairs)), (rows, columns)), shape=(len(new), len(old)))
 
 
-def last_weights(old: BaseEstimator, layout: WeightLayout, data: TrainingStructure) -> np.ndarray:
-    """Return the weights of a fitted estimator under another layout, matched by pattern and feature; 0 for new ones.
-
-    They are its fitted attributes, which a user may have changed.
-    """
-    state, labels = old._state, data.targets.labels
-    rows = _matching(pattern_labels(layout.patterns, labels), old.patterns_)
+def last_weights(old: Mapping[str, Any], layout: WeightLayout, data: TrainingStructure) -> np.ndarray:
+    """Return the weights in fitted attributes under another layout, matched by pattern and feature; 0 for new ones."""
+    state, labels = old["_state"], data.targets.labels
+    rows = _matching(pattern_labels(layout.patterns, labels), old["patterns_"])
     columns = _matching(*_feature_keys(data.features, state.features))
-    parts = _matching(data.parts.names.tolist(), old.label_parts_.tolist())
-    coef = rows @ old.coef_ @ columns.T, parts @ old.part_coef_ @ columns.T
+    parts = _matching(data.parts.names.tolist(), old["label_parts_"].tolist())
+    coef = rows @ old["coef_"] @ columns.T, parts @ old["part_coef_"] @ columns.T
     token_coef = rows[: len(labels), : len(state.targets.labels)] @ state.layout.token_coef(state.weights)
-    return layout.weights(rows @ old.pattern_coef_, *coef, token_coef)
+    return layout.weights(rows @ old["pattern_coef_"], *coef, token_coef)
