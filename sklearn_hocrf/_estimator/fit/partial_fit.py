@@ -61,8 +61,8 @@ class PartialFitMixin:
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             The next sequences, as in :meth:`fit`. New attribute names are assigned the next free column indices. In any
-            other form, X must have the features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
-            ``SequenceFeatureExtractor(n_features=...)``.
+            other form, X must have the features of the first call. For raw tokens, a hashing extractor needs no
+            vocabulary: ``SequenceFeatureExtractor(n_features=...)``.
         y : list of label sequences, or array-like
             As in :meth:`fit`.
         classes : array-like of labels, default=None
