@@ -381,7 +381,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     @overload
     def predict_segments(
         self, X: Sized, *, threshold: None = None, known: Sized | None = None, with_probability: Literal[False] = False
-    ) -> list[list[tuple]]: ...
+    ) -> list[list[tuple[int, int, Any]]]: ...
     @overload
     def predict_segments(
         self, X: Sized, *, threshold: float, known: Sized | None = None, with_probability: bool = False

@@ -494,7 +494,7 @@ class TagSegmentsMixin:
         scheme: str = "auto",
         known: Sized | None = None,
         with_probability: Literal[False] = False,
-    ) -> list[list[tuple]]: ...
+    ) -> list[list[tuple[int, int, Any]]]: ...
     @overload
     def predict_segments(
         self,
