@@ -19,7 +19,7 @@ they are plain text. The method ``to_html`` of each makes a page of its own. Pic
 ... )
 >>> weights_table(HighOrderCRF().fit(X, y), label="DET", top=2)
 pattern  order  feature  template  weight
-DET          0  the      the        0.744
+DET          0  the      the        0.743
 DET          0                      0.106
 
 User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/answers.html.

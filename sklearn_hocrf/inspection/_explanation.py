@@ -209,9 +209,9 @@ def explain(
     >>> explain(crf, X, 1, 1, against="ADJ")
     man: NOUN rather than ADJ: log-odds 0.99
     position  pattern   feature   value  weight  contribution
-           1  NOUN      man       1.000   0.744         0.744
-           1  DET ADJ            -1.000   0.431        -0.431
-           1  DET NOUN            1.000   0.364         0.364
+           1  NOUN      man       1.000   0.743         0.743
+           1  DET ADJ            -1.000   0.432        -0.432
+           1  DET NOUN            1.000   0.365         0.365
            1  ADJ                -1.000  -0.212         0.212
            1  NOUN                1.000   0.106         0.106
     >>> explanation = explain(crf, X, 1, 1)

@@ -104,7 +104,7 @@ def weights_table(
     pattern       order  feature   template  weight
     NOUN              0  w[0]=man  w[0]       0.687
     DET ADJ NOUN      2                       0.635
-    ADJ NOUN          1                       0.411
+    ADJ NOUN          1                       0.412
     >>> weights_table(pipe, order=1, top=1)[0].pattern  # neighbouring labels
     ('ADJ', 'NOUN')
     """

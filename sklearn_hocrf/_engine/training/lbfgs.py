@@ -41,7 +41,6 @@ from .solvers import (
 
 _C2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values
 _MOST_STEPS = 30  # the very first step may be far too long
-_FLATTEST = 1e-8  # least square of a change for some weights, as a share of that for all; 0 is no scale of a matrix
 _ROUNDING = 1e-9  # relative difference below which values are not trusted
 
 
@@ -160,6 +159,7 @@ class LBFGSMinimizer(Minimizer):
         point = evaluate(np.array(w0, dtype=np.float64))
         if curvature is None:
             curvature = LBFGSMemory.of_size(len(w0))
+            curvature.expect_from(point.gradient)
         del w0  # which frees its memory if the caller does not keep it
         history, message, stopped = [point.value], "the maximum number of iterations was reached", False
         while True:
@@ -251,10 +251,13 @@ def _between(low, high, too_long, in_a_row):
     return short + min(max(share, 0.1), 0.9) * (long - short)
 
 
-class RestrictedHessian(NamedTuple):
-    """The matrix r (I - F' M^-1 F) r, of a number r.   K weights, P pairs."""
+_POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights: docs/develop/design.md
 
-    root: float  # r
+
+class RestrictedHessian(NamedTuple):
+    """The matrix R (I - F' M^-1 F) R, of a diagonal matrix R.   K weights, P pairs."""
+
+    root: np.ndarray  # (K,)   R
     factor: np.ndarray  # (2P, K)   F
     middle: np.ndarray  # (2P, 2P)   M
     inner: np.ndarray  # (2P, 2P)   M - F F'
@@ -354,7 +357,8 @@ class LBFGSMemory:
         self._steps: dict[int, Any] = {}  # by row, for rows that have been used
         self._changes: dict[int, Any] = {}
         self._products = np.empty(n_pairs)
-        self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with steps, and with earlier changes
+        self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with steps over scales, and earlier changes
+        self._scale = None  # (n_weights,) float32   of the inverse Hessian without steps, up to a factor; None: 1
         self.clear()
 
     @classmethod
@@ -369,6 +373,17 @@ class LBFGSMemory:
 
     def clear(self):
         self._rows, self._tabulated = [], set()  # rows of pairs, oldest first; those in the tables
+
+    def expect_from(self, gradient):
+        """Expect more curvature along weights with a large gradient, such as those of frequent features.
+
+        The scale of a weight is the gradient's size to the power of ``_POWER``, at least ``_FLOOR`` of the largest one.
+        """
+        self._tabulated = set()  # the tables depend on the scales
+        sizes = np.abs(gradient)
+        largest = sizes.max(initial=0.0)
+        if largest > 0:
+            self._scale = ((sizes / largest + _FLOOR) ** _POWER).astype(np.float32)
 
     def add(self, point, new) -> bool:
         """Add the step between two points if the function is convex along it; return whether it was added."""
@@ -394,13 +409,15 @@ class LBFGSMemory:
         self._rows = [row for row in self._rows if self._compute_product(row)]
 
     def solve(self, gradient):
-        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the vector."""
+        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the scaled vector."""
         result, factors, rows = gradient.copy(), {}, self._rows
         for row in reversed(rows):
             factors[row] = self._steps[row].dot(result) / self._products[row]
             self._changes[row].add_to(result, -factors[row])
         if rows:
-            result *= self._products[rows[-1]] / self._square(rows[-1])
+            result *= self._products[rows[-1]] / self._scaled_square(self._changes[rows[-1]])
+        if self._scale is not None:
+            result *= self._scale
         for row in rows:
             factor = factors[row] - self._changes[row].dot(result) / self._products[row]
             self._steps[row].add_to(result, factor)
@@ -410,24 +427,26 @@ class LBFGSMemory:
         """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
 
         It is the compact form of Byrd, Nocedal and Schnabel, 1994. The matrix before any step is scaled by the newest
-        change of the gradient of these weights alone, because that of others may be large although they do not move. If
-        it does not change for these, the function is flat along them.
+        change of the gradient of these weights alone, because that of others may be large although they do not move; by
+        the change of all weights if it does not change for these.
         """
         rows, (steps, changes) = self._rows, self._tables
         for i, row in enumerate(rows):
             if row not in self._tabulated:
                 step = np.zeros(self.n_weights)
                 self._steps[row].add_to(step, 1.0)
+                scaled = step if self._scale is None else step / self._scale
                 for other in rows[: i + 1]:
-                    steps[[row, other], [other, row]] = self._steps[other].dot(step)
+                    steps[[row, other], [other, row]] = self._steps[other].dot(scaled)
                     changes[row, other] = self._changes[other].dot(step)
                 self._tabulated.add(row)
         rows = rows[-most_pairs:]
         n_rows = len(rows)
+        scale = np.ones(len(chosen)) if self._scale is None else self._scale[chosen].astype(np.float64)
         newest = self._changes[rows[-1]][chosen]
-        square, of_all = float(newest @ newest), self._square(rows[-1])
-        bottom = max(square, _FLATTEST * of_all) / self._products[rows[-1]]
-        root = float(np.sqrt(bottom))
+        square, of_all = float(newest @ (scale * newest)), self._scaled_square(self._changes[rows[-1]])
+        bottom = (square if square > 1e-12 * of_all else of_all) / self._products[rows[-1]]
+        root = np.sqrt(bottom / scale)
         factor = np.empty((2 * n_rows, len(chosen)))
         for i, row in enumerate(rows):
             np.multiply(self._steps[row][chosen], root, out=factor[i])
@@ -436,9 +455,15 @@ class LBFGSMemory:
         middle = np.block([[bottom * steps[np.ix_(rows, rows)], low], [low.T, -np.diag(self._products[rows])]])
         return RestrictedHessian(root, factor, middle, middle - factor @ factor.T)
 
-    def _square(self, row):
-        """Return the sum of the squares of a change."""
-        return self._changes[row].times(self._changes[row])
+    def _scaled_square(self, change):
+        """Return the sum of the squares of a change, each times the scale of its weight."""
+        if self._scale is None:
+            return change.times(change)
+        total = 0.0
+        for block in self._blocks:
+            part = change[block]
+            total += float(part @ (self._scale[block] * part))
+        return total
 
     def _compute_product(self, row):
         """Compute the product of a step and a change, and return whether the function is convex along the step."""

@@ -316,7 +316,7 @@ class PredictionsMixin:
         >>> y = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-PER"]]
         >>> crf = HighOrderSemiCRF(scheme="bio").fit(X, y)
         >>> crf.log_likelihood(X[:1] * 2, [y[0], ["B-PER", "I-PER", "I-PER", "O"]]).round(2)
-        array([-2.09,  -inf])
+        array([-2.1, -inf])
         """
         one = one_call(self, X) if unknown == "raise" else None
         if one is not None and (log_probabilities := one.log_likelihood(X, y)) is not None:

@@ -4,6 +4,7 @@ import tracemalloc
 import warnings
 import weakref
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -390,6 +391,7 @@ def test_16_bits_find_the_minima_of_drawn_functions(seed):
 
     objective, penalty, start = Quadratic(A.T @ A, centre), Penalty(precision), np.zeros(n_weights)
     few = LBFGSMemory(int(rng.integers(2, 40)), n_weights, is_rounded=True)
+    few.expect_from(objective.value_gradient(start)[1])
     report = LBFGSMinimizer(1e-7, 5000).solve(objective, penalty, start, few)
     expected = np.linalg.solve(A.T @ A + np.diag(precision), A.T @ A @ centre)
     assert report.converged
@@ -516,6 +518,50 @@ def test_curvature_forgets_the_oldest_step():
     np.testing.assert_allclose(curvature.solve(vector), few.solve(vector), rtol=1e-12)
 
 
+@pytest.mark.parametrize("is_rounded", [False, True])
+@pytest.mark.parametrize("n_weights", [3, 20_000])  # less than a block, and several
+def test_scales_are_those_of_the_inverse_before_any_step(n_weights, is_rounded):
+    rng = np.random.default_rng(0)
+    gradient, vector = rng.standard_normal((2, n_weights)) * np.logspace(0, 4, n_weights)
+    gradient[0] = 0.0
+    memory = LBFGSMemory(2, n_weights, is_rounded)
+    memory.expect_from(gradient)
+    scale = (np.abs(gradient) / np.abs(gradient).max() + 1e-4) ** -0.2
+    assert scale[0] == scale.max()
+    assert_allclose(memory.solve(vector), scale * vector, rtol=1e-6)
+    steps = rng.integers(1, 9999, size=(2, n_weights)).astype(float)
+    pairs = [(step, 3.0 * step + 5.0) for step in steps]
+    for numbers in chain.from_iterable(pairs):
+        numbers[:: rounded.BLOCK] = 32767.0  # the unit of each block is then 1, and nothing is rounded
+    for step, change in pairs:
+        memory.add(at(np.zeros(n_weights), np.zeros(n_weights)), at(step, change))
+    step, change = pairs[-1]
+
+    def inverse(x, n_pairs=2):
+        """The update of BFGS, as a function of a vector."""
+        if n_pairs == 0:
+            return step @ change / (change @ (scale * change)) * scale * x
+        s, c = pairs[n_pairs - 1]
+        inner = inverse(x - c * (s @ x) / (s @ c), n_pairs - 1)
+        return inner - s * (c @ inner) / (s @ c) + s * (s @ x) / (s @ c)
+
+    expected = inverse(vector)
+    assert_allclose(memory.solve(vector), expected, atol=1e-5 * np.abs(expected).max())
+    memory.clear()
+    assert_allclose(memory.solve(vector), scale * vector, rtol=1e-6)
+
+
+def test_scales_need_a_gradient_and_no_unit():
+    vector = np.array([3.0, -1.0, 0.5])
+    flat, one, other = (LBFGSMemory(2, 3) for _ in range(3))
+    flat.expect_from(np.zeros(3))
+    assert flat.solve(vector).tolist() == vector.tolist()
+    one.expect_from(vector)
+    other.expect_from(1e-200 * vector)
+    assert_allclose(one.solve(vector), other.solve(vector), rtol=1e-6)
+    LBFGSMemory(2, 0).expect_from(np.empty(0))
+
+
 def test_steps_into_steep_places_cost_few_passes():
     """Of exponential functions, the first step of a line search may end where they are a hundred times as steep."""
     passes = 0
@@ -532,6 +578,31 @@ def test_steps_into_steep_places_cost_few_passes():
         assert report.converged
         passes += report.n_passes
     assert passes < 700
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.3])
+def test_frequent_features_take_few_passes(strength, monkeypatch):
+    """Logistic regression on features of very different frequency, which overlap."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((2000, 200)) < np.logspace(0, -3, 200)).astype(float)
+    y = np.where(X @ rng.standard_normal(200) + rng.logistic(size=2000) > 0, 1.0, -1.0)
+
+    class Logistic(Objective):
+        def value_gradient(self, w):
+            margin = y * (X @ w)
+            return np.logaddexp(0, -margin).sum(), -X.T @ (y / (1 + np.exp(margin)))
+
+    def reports():
+        return LBFGSMinimizer(1e-6, 2000).solve(Logistic(), Penalty(1.0, strength), np.zeros(200))
+
+    scaled = reports()
+    monkeypatch.setattr(LBFGSMemory, "expect_from", lambda *_: None)
+    plain = reports()
+    assert scaled.converged
+    assert plain.converged
+    assert scaled.n_passes < plain.n_passes
+    assert_allclose(scaled.w, plain.w, atol=1e-3)
+    assert scaled.history[-1] == pytest.approx(plain.history[-1], rel=1e-9)
 
 
 # --- what searches for penalties are made of --------------------------------------------------------------------------

@@ -148,20 +148,23 @@ def updated(diagonal, pairs):
 
 
 @pytest.mark.parametrize("chosen", [np.array([0, 2, 3, 5]), np.arange(6)])
+@pytest.mark.parametrize("expected", [np.zeros(6), np.array([1e3, 1.0, -5.0, 0.1, 2.0, 0.0])])
 @pytest.mark.parametrize("n_pairs", [1, 3])
-def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, chosen):
+def test_curvature_of_some_weights_is_a_part_of_the_whole(n_pairs, expected, chosen):
     rng = np.random.default_rng(0)
     hessian = rng.normal(size=(6, 6))
     hessian = hessian @ hessian.T + np.eye(6)
     memory = LBFGSMemory(n_pairs, 6)
+    memory.expect_from(expected)
     points, pairs = [Point(w, 0.0, hessian @ w, hessian @ w) for w in rng.normal(size=(7, 6))], []
+    scale = np.ones(6) if memory._scale is None else memory._scale.astype(float)
     fixed = chosen == 2
     for start, end in itertools.pairwise(points):
         memory.add(start, end)
         step, change = end.w - start.w, end.gradient - start.gradient
         pairs.append((step, change))
-        bottom = change[chosen] @ change[chosen] / (step @ change)  # that of the weights that may move
-        whole = updated(np.full(6, bottom), pairs[-n_pairs:])
+        bottom = scale[chosen] @ change[chosen] ** 2 / (step @ change)  # that of the weights that may move
+        whole = updated(bottom / scale, pairs[-n_pairs:])
         part, vector = whole[np.ix_(chosen, chosen)], rng.normal(size=len(chosen))
         some = memory.restricted(chosen, 100)
         np.testing.assert_allclose(some.times(vector), part @ vector, rtol=1e-5, atol=1e-8)
