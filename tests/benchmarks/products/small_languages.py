@@ -1,20 +1,23 @@
 """Taggers of two small languages, Khmer parts of speech and Burmese names, beside the figures that others published.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/products/small_languages.py [--sets khpos myner]
+    OMP_NUM_THREADS=1 python tests/benchmarks/products/small_languages.py [--sets khpos myner joint]
 
 khPOS (12,000 sentences, 23 tags) and myNER 1.0 (22 tags like those of BIOES), in their own training and test files.
 Features are those that ``SequenceFeatureExtractor()`` makes of the words alone, for myNER also those of its authors'
 notebook. The order, 1 or 2 (myNER: up to 3), and ``sigma_reg`` are chosen inside the training file, on a fifth of its
 sentences, half of them held out, as protocol.py says; then one fit on the whole file, and one test. For myNER,
 python-crfsuite with the features and the settings of its authors' notebook is trained, too, for its time on this
-machine. Prints tokens right, weighted and macro F1 (a label that is predicted alone counts 0), F1 of exact names, and
-processor seconds of a fit from ready features. Where order 1 is chosen for khPOS, ``export_crfsuite`` writes the model,
-and python-crfsuite tags with it. Needs python-crfsuite.
+machine. "joint" has the same sentences, with one label for the part of speech and the name of each word; labels with
+the same part share weights, and each word keeps four labels (``label_parts``, ``pruning``); tokens right and F1 of
+names are those of the names' tags there. Prints tokens right, weighted and macro F1 (a label that is predicted alone
+counts 0), F1 of exact names, and processor seconds of a fit from ready features. Where order 1 is chosen for khPOS,
+``export_crfsuite`` writes the model, and python-crfsuite tags with it. Needs python-crfsuite.
 """
 
 import os
 import tempfile
 from itertools import chain
+from operator import methodcaller
 
 import numpy as np
 import protocol
@@ -35,6 +38,7 @@ PUBLISHED = {
     "khpos": ["tokens right: ripple-down rules 95.33 %, HMM of order 3 95.26 %, CRF++ 94.82 % (625 s)"],
     "myner": ["sklearn-crfsuite: tokens right 98.18 %, F1 .9812 (weighted), .7405 (macro), 51 s",
               "the same with fastText: .9818, .9811, .7429, 52 s"],
+    "joint": ["sklearn-crfsuite: 1,208 s"],
 }  # fmt: skip
 
 
@@ -43,10 +47,22 @@ def words_of(path):
     return [[token["word"] for token in sentence] for sentence in X], y
 
 
+def words_and_both_tags(path):
+    X, y = load_conll(path, ["word", "pos", "tag"], separator="\t")
+    labels = [
+        [f"{token['pos']}|{tag}" for token, tag in zip(sentence, tags, strict=True)]
+        for sentence, tags in zip(X, y, strict=True)
+    ]
+    return [[token["word"] for token in sentence] for sentence in X], labels
+
+
+BURMESE = ["train.conll.gz", "test.conll.gz"]
 SETS = {
-    "khpos": (["train.txt.gz", "test.txt.gz"], load_tagged_words, (1, 2)),
-    "myner": (["train.conll.gz", "test.conll.gz"], words_of, (1, 2, 3)),
+    "khpos": ("khpos", ["train.txt.gz", "test.txt.gz"], load_tagged_words, (1, 2)),
+    "myner": ("myner", BURMESE, words_of, (1, 2, 3)),
+    "joint": ("myner", BURMESE, words_and_both_tags, (1,)),
 }
+SETTINGS = {"joint": {"label_parts": methodcaller("split", "|"), "pruning": 4}}
 
 
 def of_authors(words):
@@ -66,7 +82,8 @@ def figures(results, y, name):
     true, found = part(y, results.tested), part(results.labels, results.tested)
     flat = [list(chain(*labels)) for labels in (true, found)]
     f1 = [f1_score(*flat, average=average, zero_division=0) for average in ("weighted", "macro")]
-    names = f"{segment_f1_score(true, found, scheme='bioes'):.4f}" if name == "myner" else ""
+    true, found = ([[tag.rpartition("|")[2] for tag in tags] for tags in labels] for labels in (true, found))
+    names = f"{segment_f1_score(true, found, scheme='bioes'):.4f}" if name != "khpos" else ""
     return [f"{100 * token_accuracy_score(true, found):.2f}", *(f"{value:.4f}" for value in f1), names]
 
 
@@ -95,15 +112,15 @@ def print_export(model, names, labels):
 def main(arguments=None):
     options = protocol.parse(__doc__, arguments, sets=list(SETS))
     for name in options.sets:
-        files, load, orders = SETS[name]
-        if protocol.skipped(protocol.absent(*((name, file) for file in files), modules=["pycrfsuite"])):
+        folder, files, load, orders = SETS[name]
+        if protocol.skipped(protocol.absent(*((folder, file) for file in files), modules=["pycrfsuite"])):
             continue
-        (words, y), (X_test, y_test) = (load(protocol.data_file(name, file)) for file in files)
+        (words, y), (X_test, y_test) = (load(protocol.data_file(folder, file)) for file in files)
         train, test = np.arange(len(y)), np.arange(len(y), len(y) + len(y_test))
         words, y, table = words + X_test, y + y_test, []
         names, batch = both_forms(words, SequenceFeatureExtractor())
         X = {"own": batch, "authors": [of_authors(sentence) for sentence in words]}
-        rows = {"ours": protocol.chains("own", orders)}
+        rows = {"ours": protocol.chains("own", orders, **SETTINGS.get(name, {}))}
         if name == "myner":
             rows["ours, the authors' features"] = protocol.chains("authors", orders)
             rows["python-crfsuite, as the authors train it"] = {"": [("authors", AUTHORS)]}
