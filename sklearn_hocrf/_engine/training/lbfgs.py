@@ -475,7 +475,6 @@ class LBFGSMemory:
 
 MOST_STEPS = 40  # of a line search
 ROUNDING = 1e-12  # relative error of values, which are sums: a value may rise by it if the gradient falls
-MOST_INNER, INNER_TOL = 10, 0.1  # iterations on the quadratic model, and the share of the subgradient that ends them
 
 
 def orthant_search(attempt, point, curvature, penalty):
@@ -502,7 +501,7 @@ def orthant_search(attempt, point, curvature, penalty):
 def _path(point, curvature, strength):
     """Return a function from the length of a step, up to 1, to where it ends.
 
-    The steps lead towards about the minimum of the quadratic model. Without one they follow the gradient within the
+    The steps lead towards a lower point of the quadratic model. Without one they follow the gradient within the
     orthant: weights may become 0 at any length, or they would only come closer to it.
     """
     w, _, gradient, steepest = point
@@ -513,33 +512,23 @@ def _path(point, curvature, strength):
     free = np.flatnonzero((w != 0) | (steepest != 0) | (strength == 0))
     n_pairs = max(curvature.pair_bytes // (32 * max(len(free), 1)), curvature.pairs[0])  # two copies of each
     end = w.copy()
-    end[free] = _minimum_of_model(curvature.restricted(free, n_pairs), w[free], gradient[free], strength[free])
+    end[free] = _lower_on_model(curvature.restricted(free, n_pairs), w[free], gradient[free], strength[free])
     return lambda step: w + step * (end - w)
 
 
-def _minimum_of_model(hessian, w, gradient, strength):
-    """Return about the minimum of a quadratic function, given at w, plus ``sum(strength * abs(w))``.
+def _lower_on_model(hessian, w, gradient, strength):
+    """Return a lower point of a quadratic function, given at w, plus ``sum(strength * abs(w))``.
 
-    These are steps of Newton's method within an orthant, which need no pass over the data.
+    This is a step of Newton's method within an orthant, which needs no pass over the data.
     """
-    end, slope, lowest, goal = w, gradient, 0.0, 0.0
-    for n_done in range(MOST_INNER):
-        steepest = shortest_subgradient(end, slope, strength)
-        norm = np.linalg.norm(steepest)
-        goal = goal if n_done else INNER_TOL * norm
-        if norm <= goal:
-            break
-        direction = -hessian.solve(steepest, (end == 0) & (steepest == 0) & (strength > 0))
-        for halvings in range(10):
-            new = _within_orthant(end, 0.5**halvings * direction, steepest, strength)
-            bent = hessian.times(new - w)
-            value = float((gradient + 0.5 * bent) @ (new - w) + strength @ (np.abs(new) - np.abs(w)))
-            if value < lowest:
-                break
-        else:
-            break
-        end, slope, lowest = new, gradient + bent, value
-    return end
+    steepest = shortest_subgradient(w, gradient, strength)
+    direction = -hessian.solve(steepest, (w == 0) & (steepest == 0) & (strength > 0))
+    for halvings in range(10):
+        new = _within_orthant(w, 0.5**halvings * direction, steepest, strength)
+        bent = hessian.times(new - w)
+        if (gradient + 0.5 * bent) @ (new - w) + strength @ (np.abs(new) - np.abs(w)) < 0:
+            return new
+    return w
 
 
 def _within_orthant(w, direction, steepest, strength):
