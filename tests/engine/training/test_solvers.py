@@ -325,7 +325,7 @@ class Steep(Objective):
 @pytest.mark.parametrize("strength", [0.0, 1e-9])
 def test_steps_that_overflow_are_shortened(strength):
     objective = Steep()
-    report = LBFGSMinimizer(tol=1e-6).solve(objective, Penalty(0.0, strength), np.full(3, -1.0))
+    report = LBFGSMinimizer(tol=1e-6).solve(objective, Penalty(0.0, strength), np.full(3, -0.5))
     assert objective.n_overflows > 0
     assert report.converged
     np.testing.assert_allclose(report.w, -np.log(1e4) / 1e4, rtol=1e-6)
