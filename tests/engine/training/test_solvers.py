@@ -310,14 +310,14 @@ def test_lbfgs_finds_the_minimum_of_scipy(seed, precision):
 
 
 class Steep(Objective):
-    """Sum of ``exp(10000 w) - w``, which is flat below 0 and overflows from 0.071 on."""
+    """Sum of ``exp(10000 (w - 1)) - w``, which is flat below 1 and overflows from 1.071 on."""
 
     def __init__(self):
         self.n_overflows = 0
 
     def value_gradient(self, w):
         with np.errstate(over="ignore"):
-            steep = np.exp(1e4 * w)
+            steep = np.exp(1e4 * (w - 1))
         self.n_overflows += not np.isfinite(steep).all()
         return float((steep - w).sum()), 1e4 * steep - 1
 
@@ -325,10 +325,10 @@ class Steep(Objective):
 @pytest.mark.parametrize("strength", [0.0, 1e-9])
 def test_steps_that_overflow_are_shortened(strength):
     objective = Steep()
-    report = LBFGSMinimizer(tol=1e-6).solve(objective, Penalty(0.0, strength), np.full(3, -0.5))
+    report = LBFGSMinimizer(tol=1e-6).solve(objective, Penalty(0.0, strength), np.full(3, 0.5))
     assert objective.n_overflows > 0
     assert report.converged
-    np.testing.assert_allclose(report.w, -np.log(1e4) / 1e4, rtol=1e-6)
+    np.testing.assert_allclose(report.w - 1, -np.log(1e4) / 1e4, rtol=1e-6)
 
 
 class Scripted(Objective):
