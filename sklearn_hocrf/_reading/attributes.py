@@ -195,9 +195,12 @@ def _read_columns(tokens, tables, grow):
     """
     if len(tokens) < FEWEST_ALIKE or set(map(type, tokens)) != {dict} or list in map(type, tokens[0].values()):
         return None
-    rows_of = defaultdict(list)
-    for t, token in enumerate(tokens):
-        rows_of[tuple(token)].append(t)
+    rows_of, keys_of = defaultdict(list), [*map(tuple, tokens)]
+    if keys_of.count(keys_of[0]) == len(tokens):  # takes half of the time of grouping
+        rows_of[keys_of[0]] = range(len(tokens))
+    else:
+        for t, keys in enumerate(keys_of):
+            rows_of[keys].append(t)
     if FEWEST_ALIKE * len(rows_of) > len(tokens):
         return None
     widths = np.fromiter(map(len, tokens), np.int64, len(tokens))
