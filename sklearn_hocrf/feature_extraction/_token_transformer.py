@@ -146,7 +146,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
                 raise TypeError(f"{type(inner).__name__} takes no sample_weight: fit {name} without it{steps}")
             params["sample_weight"] = np.repeat(weight, np.diff(tokens.offsets))
         labels = _labels_of_tokens(y, tokens, name)
-        lack = _lack(y, labels, tokens.offsets)
+        lack = "" if tokens.form == "table" else _lack(y, labels, tokens.offsets)
         try:
             result = getattr(inner, method)(tokens.rows, None if lack else labels, **params)
         except (TypeError, ValueError) as error:  # only the transformer knows whether it needs labels

@@ -312,7 +312,7 @@ def test_y_without_one_label_per_token(form, lacking):
 
 
 def test_several_targets_of_a_table():
-    targets = ROWS[:, :2].tolist()
+    targets = [*map(tuple, ROWS[:, :2].tolist())]
     found = TokenTransformer(PLSRegression(1)).fit(ROWS, targets).transform(ROWS)
     np.testing.assert_array_equal(found, PLSRegression(1).fit(ROWS, targets).transform(ROWS))
 
