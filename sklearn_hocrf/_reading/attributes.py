@@ -193,11 +193,14 @@ def _read_columns(tokens, tables, grow):
 
     None where few tokens have the same keys, or where the values of a key are not all texts, or all finite numbers.
     """
-    if len(tokens) < FEWEST_ALIKE or set(map(type, tokens)) != {dict}:
+    if len(tokens) < FEWEST_ALIKE or set(map(type, tokens)) != {dict} or list in map(type, tokens[0].values()):
         return None
-    rows_of = defaultdict(list)
-    for t, token in enumerate(tokens):
-        rows_of[tuple(token)].append(t)
+    rows_of, keys_of = defaultdict(list), [*map(tuple, tokens)]
+    if keys_of.count(keys_of[0]) == len(tokens):  # takes half of the time of grouping
+        rows_of[keys_of[0]] = range(len(tokens))
+    else:
+        for t, keys in enumerate(keys_of):
+            rows_of[keys].append(t)
     if FEWEST_ALIKE * len(rows_of) > len(tokens):
         return None
     widths = np.fromiter(map(len, tokens), np.int64, len(tokens))
@@ -220,9 +223,9 @@ def _read_columns(tokens, tables, grow):
 def _read_alike(keys, cell_values, tables):
     """Return the ids and the amounts of what tokens have under the same keys, by token and key."""
     n_tokens, n_keys, is_amount = len(cell_values) // max(len(keys), 1), len(keys), ARE_AMOUNTS.__getitem__
-    if all(map(is_amount, map(type, cell_values[:n_keys]))) and all(map(is_amount, {*map(type, cell_values)})):
+    if all(map(is_amount, map(type, cell_values[:n_keys]))) and all(map(is_amount, kinds := {*map(type, cell_values)})):
         ids = np.array([tables.names[key] for key in keys], np.int32)
-        return ids, np.fromiter(cell_values, np.float64, len(cell_values)).reshape(n_tokens, n_keys)
+        return ids, _floats(cell_values, kinds).reshape(n_tokens, n_keys)
     ids, amounts = np.empty((n_tokens, n_keys), np.int32), np.ones((n_tokens, n_keys))
     for k, key in enumerate(keys):
         column = cell_values[k::n_keys]
@@ -230,10 +233,18 @@ def _read_alike(keys, cell_values, tables):
         if kinds == {str}:
             ids[:, k] = np.fromiter(map(tables.values[key].__getitem__, column), np.int32, n_tokens)
         elif all(map(is_amount, kinds)):
-            ids[:, k], amounts[:, k] = tables.names[key], np.fromiter(column, np.float64, n_tokens)
+            ids[:, k], amounts[:, k] = tables.names[key], _floats(column, kinds)
         else:
             raise TypeError
     return ids, amounts
+
+
+def _floats(numbers, kinds):
+    """Return a list of numbers of these types as floats; most numbers of one type are faster read as that type."""
+    kind = next(iter(kinds)) if len(kinds) == 1 else float
+    dtype = kind if issubclass(kind, (np.number, np.bool_, int)) else np.float64
+    with np.errstate(over="ignore"):  # infinite values are refused
+        return np.fromiter(numbers, dtype, len(numbers)).astype(np.float64, copy=False)
 
 
 def _read_each(sequences, first, tables, grow):

@@ -100,6 +100,16 @@ def _source(path: str) -> Any:
     return sys.stdin.buffer
 
 
+def _load(source: Any) -> tuple[list, list]:
+    """Return the sequences of a file and their labels, and warn of lines between documents."""
+    X, y = hocrf.datasets.load_conll(source)
+    n_lines = sum(str(next(iter(tokens[0].values()))).startswith("-DOCSTART-") for tokens in X)
+    if n_lines:
+        what = f"{n_lines} sequences begin with -DOCSTART-, a line between documents, which is read as a token"
+        warnings.warn(f"{what}: remove such lines, as grep -v '^-DOCSTART-' does", stacklevel=2)
+    return X, y
+
+
 def _fit(options) -> None:
     from .._data.folders import output_file
     from .._data.tagger import PREFIXES
@@ -108,7 +118,7 @@ def _fit(options) -> None:
     _check_scheme("--constraints", options.constraints, PREFIXES)
     output_file(options.output, "/dev/stdin" if options.file == "-" else options.file, options.templates)
 
-    X, y = hocrf.datasets.load_conll(source)
+    X, y = _load(source)
     _check_tags(options.file, y, options.constraints)
     features, order = hocrf.feature_extraction.SequenceFeatureExtractor(), 2
     feature_order: Any = 0
@@ -225,7 +235,7 @@ def _evaluate(options) -> None:
         names = ", ".join(sorted(tagger.labels))
         warnings.warn(f"{names} are not counted as tags, but as runs of equal labels: name the --scheme", stacklevel=2)
     n_needed, token_of = _form(tagger)
-    X, truth = hocrf.datasets.load_conll(source)
+    X, truth = _load(source)
     rows = [[list(token.values()) for token in tokens] for tokens in X]
     if (n_columns := len(rows[0][0])) < n_needed:
         what = f"{n_columns} columns and the label, but the model reads {n_needed} columns"

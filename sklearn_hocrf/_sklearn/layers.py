@@ -401,13 +401,18 @@ def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
     Raises
     ------
     ValueError
-        If the splitter refuses the data; for a stratified splitter, the message names alternatives. Also if there are
-        no splits, or if one contains anything but indices of sequences.
+        If the splitter refuses the data, such as fewer sequences than folds; for a stratified splitter, the message
+        names alternatives. Also if there are no splits, or if one contains anything but indices of sequences.
     """
-    name = type(splitter).__name__
+    name, n_sequences = type(splitter).__name__, X.shape[0] if hasattr(X, "shape") else len(X)
     try:
         splits = list(splitter.split(X, y, **params))
     except ValueError as error:
+        if name.endswith("KFold") and getattr(splitter, "n_splits", 0) > n_sequences:
+            raise ValueError(
+                f"cv has {splitter.n_splits} folds, but there are {n_sequences} sequences, and each fold needs one: "
+                f"set cv to a smaller number ({error})"
+            ) from error
         if "Stratified" not in name or all(isinstance(labels, str) or not hasattr(labels, "__len__") for labels in y):
             raise
         raise ValueError(
@@ -416,7 +421,6 @@ def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
         ) from error
     if not splits:
         raise ValueError("cv has no splits (left): pass a splitter or a list")
-    n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
     return [tuple(_part_indices(part, n, n_sequences) for part in split) for n, split in enumerate(splits)]
 
 

@@ -10,10 +10,12 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from .._data.checks import short
 from .._reading.inputs import check_sequence_weight, refuse_other_names
 from .._reading.known import read_labels, read_target_sequences
+from .._reading.labels import position_name
 from .._reading.schemes import looks_like_segments
-from .._reading.values import without_columns
+from .._reading.values import is_missing, without_columns
 from .._sklearn.layers import check_fit
 from .._sklearn.names import HasMethods, available_if, check_declared, fit_context
 from .._sklearn.versions import VersionMixin
@@ -92,7 +94,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
             the transformer takes as rows.
         y : list of label sequences, default=None
             One label per token, for transformers that learn from labels, such as `SelectKBest`. Segments are not passed
-            on.
+            on, nor labels of which some are unknown or have parts or alternatives.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, for all of its tokens.
 
@@ -140,9 +142,20 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         weight = check_sequence_weight(sample_weight, len(tokens.offsets) - 1)
         if weight is not None:
             if not has_fit_parameter(inner, "sample_weight"):
-                raise TypeError(f"{type(inner).__name__} takes no sample_weight: fit {name} without it")
+                steps = f", or put each of its steps into a {name} of its own" if hasattr(inner, "steps") else ""
+                raise TypeError(f"{type(inner).__name__} takes no sample_weight: fit {name} without it{steps}")
             params["sample_weight"] = np.repeat(weight, np.diff(tokens.offsets))
-        result = getattr(inner, method)(tokens.rows, _labels_of_tokens(y, tokens, name), **params)
+        labels = _labels_of_tokens(y, tokens, name)
+        lack = "" if tokens.form == "table" else _lack(y, labels, tokens.offsets)
+        try:
+            result = getattr(inner, method)(tokens.rows, None if lack else labels, **params)
+        except (TypeError, ValueError) as error:  # only the transformer knows whether it needs labels
+            if not lack:
+                raise
+            first_line = str(error).partition("\n")[0]
+            raise ValueError(
+                f"{type(inner).__name__} fails without labels ({first_line}), which it does not get: {lack}"
+            ) from error
         if method == "fit_transform":
             tokens.refuse_other_size(result, type(inner).__name__)
         self.transformer_, self._names = inner, tokens.names
@@ -243,3 +256,15 @@ def _labels_of_tokens(y, tokens, name):
     if looks_like_segments([sequence for sequence in sequences if sequence is not None]):
         return None
     return read_labels(y, lengths, tokens.form, name, "tokens")[0]
+
+
+def _lack(y, labels, offsets) -> str:
+    """Return what keeps a transformer from learning from y, and the cure; an empty text if nothing does."""
+    if y is not None and labels is None:
+        as_tags = "text.convert_tags(y, 'segments', 'bio', lengths=list(map(len, X)))"
+        return f"y has segments: pass tags, as {as_tags} returns"
+    for t, label in enumerate(labels if isinstance(labels, list) else ()):
+        if is_missing(label) or isinstance(label, (set, frozenset, tuple, dict)):
+            where = f"{position_name(offsets, t)} of y has {short(label)}, not one label"
+            return f"{where}: leave such sequences out, or pass a FrozenEstimator, fitted to tokens with labels"
+    return ""

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.feature_extraction import DictVectorizer
@@ -69,7 +70,7 @@ def cut(rows):
 
 
 def dense(part):
-    part = part.toarray() if sparse.issparse(part) else np.asarray(part)
+    part = part.toarray() if hasattr(part, "toarray") else np.asarray(part)
     return part.astype(float) if part.dtype.kind in "biuf" else part
 
 
@@ -197,8 +198,8 @@ def test_polars_frames():
     frames = [polars.DataFrame(rows, schema=SENSORS, orient="row") for rows in cut(ROWS)]
     inner = StandardScaler().set_output(transform="polars")
     found = TokenTransformer(inner).fit_transform(frames)
-    assert found[3].columns == SENSORS
-    stacked = StandardScaler().fit_transform(polars.DataFrame(ROWS, schema=SENSORS, orient="row"))
+    stacked = inner.fit_transform(polars.DataFrame(ROWS, schema=SENSORS, orient="row"))
+    assert found[3].columns == stacked.columns  # scikit-learn 1.6 does not see the names of polars 2
     np.testing.assert_array_equal(np.concatenate(found), stacked)
 
 
@@ -260,6 +261,62 @@ def test_labels():
     assert len(semi.fit(cut(ROWS), two).predict(cut(ROWS))) == 8
 
 
+SEGMENTS = [[(0, length, "P")] if length else [] for length in LENGTHS]
+LACKING = {  # y that a transformer of rows cannot learn from, and the words of the message
+    "segments": (SEGMENTS, r"y has segments: pass tags, as text.convert_tags\("),
+    "no sequence": ([*Y[:3], None, *Y[4:]], "sequence 3, position 0 of y has None, not one label: leave"),
+    "some": ([*Y[:2], [None], *Y[3:]], "sequence 2, position 0 of y has None, not one label: leave such sequences out"),
+    "nan": ([*Y[:2], [np.nan], *Y[3:]], "sequence 2, position 0 of y has nan, not one label"),
+    "none": ([[None] * length for length in LENGTHS], "sequence 1, position 0 of y has None, not one label"),
+    "sets": ([*Y[:2], [{"up"}], *Y[3:]], r"sequence 2, position 0 of y has \{'up'\}, not one label.*FrozenEstimator"),
+    "parts": (
+        [[(label, "a") for label in labels] for labels in Y],
+        "sequence 1, position 0 of y has .*, not one label",
+    ),
+}
+LEARNING = {
+    **{type(inner).__name__: inner for inner in SUPERVISED},
+    "pipeline": plain_pipeline(StandardScaler(), SelectKBest(k=1)),
+    "union": make_union(StandardScaler(), SelectKBest(k=1)),
+    "search": SelectFromModel(GridSearchCV(LogisticRegression(), {}, cv=2), importance_getter="best_estimator_.coef_"),
+}
+ALONE = {
+    "scaler": StandardScaler(),
+    "pipeline": plain_pipeline(StandardScaler(), PCA(2)),
+    "union": make_union(StandardScaler(), PCA(1)),
+}
+SEQUENCES = {
+    "arrays": cut(ROWS),
+    "lists": [rows.tolist() for rows in cut(ROWS)],
+    "frames": cut(FRAME[SENSORS]),
+    "batch": SequenceBatch.from_table(ROWS, OFFSETS, SENSORS),
+}
+
+
+@pytest.mark.parametrize("lacking", LACKING)
+@pytest.mark.parametrize("form", SEQUENCES)
+def test_y_without_one_label_per_token(form, lacking):
+    y, message = LACKING[lacking]
+    for inner in ALONE.values():
+        expected = TokenTransformer(inner).fit_transform(SEQUENCES[form])
+        found = TokenTransformer(inner).fit_transform(SEQUENCES[form], y)
+        for part, of_none in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(dense(part), dense(of_none))
+    for inner in LEARNING.values():
+        step = TokenTransformer(inner)
+        for fit in (step.fit, step.fit_transform):
+            with pytest.raises(ValueError, match=rf"^{type(inner).__name__} fails without labels \(.*: {message}"):
+                fit(SEQUENCES[form], y)
+        assert not hasattr(step, "transformer_")
+        step.fit(SEQUENCES[form], Y)
+
+
+def test_several_targets_of_a_table():
+    targets = [*map(tuple, ROWS[:, :2].tolist())]
+    found = TokenTransformer(PLSRegression(1)).fit(ROWS, targets).transform(ROWS)
+    np.testing.assert_array_equal(found, PLSRegression(1).fit(ROWS, targets).transform(ROWS))
+
+
 def test_weights():
     weight = np.arange(8.0)
     fitted = TokenTransformer(StandardScaler()).fit(cut(ROWS), sample_weight=weight)
@@ -274,6 +331,15 @@ def test_weights():
     np.testing.assert_array_equal(routed.transformer_.mean_, expected.mean_)
     with pytest.raises(TypeError, match="^PCA takes no sample_weight: fit TokenTransformer without it"):
         TokenTransformer(PCA()).fit(cut(ROWS), sample_weight=weight)
+    of_steps = (
+        "^Pipeline takes no sample_weight: fit TokenTransformer without it, or put each of its steps into a Token"
+    )
+    with pytest.raises(TypeError, match=of_steps):
+        TokenTransformer(plain_pipeline(StandardScaler(), PCA(2))).fit(cut(ROWS), sample_weight=weight)
+    apart = make_pipeline(TokenTransformer(StandardScaler()), TokenTransformer(PCA(2)), HighOrderCRF())
+    options = {"tokentransformer-1__sample_weight": weight, "highordercrf__sample_weight": weight}
+    scaler = apart.fit(cut(ROWS), Y, **options)[0].transformer_  # as the message advises
+    np.testing.assert_array_equal(scaler.mean_, expected.mean_)
     with pytest.raises(ValueError, match=r"sample_weight.shape == \(7,\), but there are 8 sequences"):
         TokenTransformer(StandardScaler()).fit(cut(ROWS), sample_weight=weight[1:])
 

@@ -1,10 +1,12 @@
 """The folds of a search for penalties, by default and by a number."""
 
 import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold
 
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.model_selection import PenaltySearchCV
+from sklearn_hocrf import HighOrderCRF, StackedSequenceLabeler
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV, cross_val_predict
 
 RNG = np.random.default_rng(0)
 SUBJECTS = [[f"{subject}{RNG.integers(30)}" for _ in range(6)] for subject in "abcde" for _ in range(12)]
@@ -41,3 +43,24 @@ def test_numbers_and_none_are_not_shuffled():
     X = features(SUBJECTS)
     of_order = split_scores(search(KFold(5)).fit(X, LABELS))
     assert split_scores(search(None).fit(X, LABELS)) == split_scores(search(5).fit(X, LABELS)) == of_order
+
+
+CRF = HighOrderCRF(max_order=0)
+FITS = {
+    "penalties": lambda cv, X, y: search(cv).fit(X, y),
+    "calibrated": lambda cv, X, y: CalibratedSequenceLabeler(CRF, cv=cv).fit(X, y),
+    "stacked": lambda cv, X, y: StackedSequenceLabeler(LogisticRegression(), CRF, cv=cv).fit(X, y),
+    "predictions": lambda cv, X, y: cross_val_predict(CRF, X, y, cv=cv),
+}
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("name", FITS)
+def test_fewer_sequences_than_folds(name, n, monkeypatch):
+    """The error names the parameter and both numbers, before anything is fitted."""
+    for model in (HighOrderCRF, LogisticRegression):
+        monkeypatch.setattr(model, "fit", lambda *_, **__: pytest.fail("fitted before the check"))
+    X, y = [RNG.normal(size=(4, 2)) for _ in range(n)], [list("abab")] * n
+    for cv in (5, KFold(5)):
+        with pytest.raises(ValueError, match=f"^cv has 5 folds, but there are {n} sequences, and .* smaller number"):
+            FITS[name](cv, X, y)

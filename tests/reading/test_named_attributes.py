@@ -5,6 +5,7 @@ import re
 import warnings
 from array import array
 from decimal import Decimal
+from enum import IntEnum
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
@@ -379,6 +380,35 @@ def test_tables_read_lists_and_numbers_of_all_types(token):
     vocabulary, amounts = Vocabulary({"a": 0, "b:x": 1}), array("d")
     assert vocabulary.tables.add([token], [], amounts) == [len(token)]
     assert amounts.tolist() == [float(value) for value in token.values() if not isinstance(value, (str, list))]
+
+
+class Grade(IntEnum):
+    LOW, HIGH = 1, 2
+
+
+OF_NUMPY = [np.bool_, np.int8, np.uint64, np.float16, np.float32, np.float64, np.longdouble]
+NUMBERS = {kind.__name__: [kind(k) for k in (3, 0, 1, 7)] for kind in [bool, int, float, Fraction, Decimal, *OF_NUMPY]}
+NUMBERS |= {"enums": [Grade.HIGH, Grade.LOW] * 2, "large": [2**53 + 1, -(2**62) - 1, 2**63, 10**300]}
+NUMBERS |= {"tenths": [np.float32(0.1)] * 4, "mixed": [np.float32(0.1), 2, 0.1, True]}
+
+
+@pytest.mark.parametrize("grow", [True, False])
+@pytest.mark.parametrize("numbers", NUMBERS.values(), ids=NUMBERS)
+def test_numbers_of_one_type(numbers, grow, monkeypatch):
+    """Keys with numbers of one type, alone and beside texts, become the floats that Python makes of them."""
+    monkeypatch.setattr("sklearn_hocrf._reading.attributes.FEWEST_ALIKE", 1)
+    for other in {}, {"w": "x"}:
+        X = [[{"a": number, "b": number, **other} for number in numbers]]
+        batch = read_attributes(X, Vocabulary({} if grow else {"a": 0, "b": 1, "w:x": 2}), grow=grow)
+        found = batch.tocsr().toarray()[:, :2]
+        assert found.tolist() == [[float(number)] * 2 for number in numbers]
+
+
+def test_infinite_numbers_of_one_type(monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf._reading.attributes.FEWEST_ALIKE", 1)
+    for number in np.longdouble("1e4000"), np.float32(np.inf), np.float16(np.nan), Decimal("1e4000"), 10**400:
+        with pytest.raises(ValueError, match="sequence 0, position 1"):
+            read_attributes([[{"a": type(number)(1)}, {"a": number}]], Vocabulary(), grow=True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusals
@@ -24,6 +25,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_union
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import resample
+from sklearn.utils.fixes import parse_version
 
 from sklearn_hocrf import HighOrderCRF, make_pipeline, metrics
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -99,6 +101,8 @@ def test_weights_of_sequences_in_a_search(pipe):
         crf.set_score_request(sample_weight=True)
         alone = GridSearchCV(clone(crf), {"sigma_reg": [0.3, 1.0]}, **options).fit(DICTS, Y, sample_weight=weights)
         assert len(alone.cv_results_["mean_test_score"]) == 2
+        if parse_version(sklearn.__version__) < parse_version("1.7"):  # asks pipelines, not their last steps, for score
+            options["scoring"] = metrics.token_accuracy_scorer
         search = GridSearchCV(make_pipeline(pipe[0], crf), {"highordercrf__sigma_reg": [0.3]}, **options)
         found.append(search.fit(X, Y, sample_weight=weights).best_estimator_)
     for model in found:

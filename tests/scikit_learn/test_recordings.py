@@ -5,6 +5,8 @@ from datetime import datetime
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline as plain_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -12,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline, metrics
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, TokenTransformer, WindowFeatures
 from sklearn_hocrf.inspection import SegmentsDisplay, SequenceDisplay
-from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
+from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 
 RNG = np.random.default_rng(0)
 STATES = np.array(["lie", "run", "walk"])
@@ -215,6 +217,60 @@ def test_given_predictions(pyplot):
             SequenceDisplay.from_predictions(["a", "b", "b"], **options)
     with pytest.raises(ValueError, match="^a segment ends at 5, but the sequence has 3 tokens"):
         SequenceDisplay.from_predictions([(0, 5, "a")], probabilities=table, classes=["a", "b"])
+
+
+SHORT = [list("aabb"), list("abab"), list("aab"), list("bba")]
+NUMBERS = [(np.array(y) == "a")[:, None] + RNG.normal(size=(len(y), 2)) for y in SHORT]
+FORMS = {
+    "arrays": lambda x: x,
+    "rows": lambda x: x.tolist(),
+    "tuples": lambda x: tuple(map(tuple, x.tolist())),
+    "sparse": sparse.csr_array,
+    "pandas": lambda x: pytest.importorskip("pandas", reason="pandas is absent").DataFrame(x, columns=["s", "t"]),
+    "polars": lambda x: pytest.importorskip("polars", reason="polars is absent").DataFrame(x, schema=["s", "t"]),
+    "dicts": lambda x: [{"s": s, "t": t} for s, t in x.tolist()],
+    "names": lambda x: [["low" if s < 0 else "high", "token"] for s in x[:, 0]],
+    "words": lambda x: ["low" if s < 0 else "high" for s in x[:, 0]],
+    "arrays of words": lambda x: np.where(x[:, 0] < 0, "low", "high"),
+}
+ESTIMATORS = {
+    "pipeline": lambda model: model,
+    "grid": lambda model: GridSearchCV(model, {}, cv=2),
+    "penalties": lambda model: PenaltySearchCV(model, cv=2, max_steps=1),
+    "nested": lambda model: plain_pipeline(*model[:-1], GridSearchCV(plain_pipeline(model[-1]), {}, cv=2)),
+    "calibrated": lambda model: CalibratedSequenceLabeler(model, cv=2),
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_list_of_sequences_is_refused_with_the_cure(form, estimator, pyplot):
+    sequences = list(map(FORMS[form], NUMBERS))
+    texts = [SequenceFeatureExtractor()] if "words" in form else []
+    model = ESTIMATORS[estimator](make_pipeline(*texts, HighOrderCRF(max_iter=3, tol=1.0))).fit(sequences, SHORT)
+    assert SequenceDisplay.from_estimator(model, sequences[0], SHORT[0]).true_segments == runs_of(np.array(SHORT[0]))
+    for x in (sequences, sequences[:1], tuple(sequences)):
+        for y, cure in ((SHORT, r"x\[0\] and y\[0\]"), (SHORT[0], r"x\[0\]"), (None, r"x\[0\]")):
+            with pytest.raises(ValueError, match=rf"^x may be a list of sequences, but a .* one: pass {cure} \("):
+                SequenceDisplay.from_estimator(model, x, y)
+    name = "x" if form == "names" else "y"  # such tokens, too, may be sequences
+    with pytest.raises(ValueError, match=rf"^{name} may be a list of sequences, but .* pass .*y\[0\] \("):
+        SequenceDisplay.from_estimator(model, sequences[0], SHORT)
+    with pytest.raises(ValueError, match=r"4 .* 3"):  # the usual error, if x is no list
+        SequenceDisplay.from_estimator(model, sequences[0], SHORT[2])
+
+
+def test_lists_of_labels_are_refused_with_the_cure(pyplot):
+    segments = [(0, 2, "a"), (2, 3, "b")]
+    for nested in (SHORT, [np.array(SHORT[0])], [segments]):
+        with pytest.raises(ValueError, match=r"one: pass y_pred\[0\] \("):
+            SequenceDisplay.from_predictions(nested)
+        with pytest.raises(ValueError, match=r"one: pass y_pred\[0\] and y_true\[0\] \("):
+            SequenceDisplay.from_predictions(nested, nested)
+    with pytest.raises(ValueError, match="^y_pred has the segment"):
+        SequenceDisplay.from_predictions([(2, 2, "a")])
+    with pytest.raises(NotFittedError):
+        SequenceDisplay.from_estimator(GridSearchCV(HighOrderCRF(), {}), NUMBERS, SHORT)
 
 
 @pytest.mark.parametrize("style", ["default", "dark_background"])

@@ -111,6 +111,18 @@ def test_evaluation_reports_by_label(files, capsys):
     assert all(name in out for name in ("PER", "LOC", "ORG", "token accuracy", "sequence accuracy"))
 
 
+def test_lines_between_documents_are_told(files, tmp_path, capsys):
+    _, test, model = files
+    path, content = tmp_path / "documents.conll", test.read_text(encoding="utf-8")
+    path.write_text("-DOCSTART-\t10\tO\n\n" + content + "\n-DOCSTART-\t10\tO\n", encoding="utf-8")
+    for command in (["fit", str(path), "-o", str(tmp_path / "model"), "--max-iter", "1"], ["evaluate", model, path]):
+        assert main([*map(str, command)]) == 0
+        message = f"hocrf {command[0]}: 2 sequences begin with -DOCSTART-, .*: remove such lines, as grep -v"
+        assert re.search(message, capsys.readouterr().err)
+    assert main(["evaluate", str(model), str(test)]) == 0
+    assert "DOCSTART" not in capsys.readouterr().err
+
+
 def test_models_of_skops_are_exported(files, tmp_path, capsys):
     skops = pytest.importorskip("skops.io", reason="skops is absent")
     from sklearn_hocrf import HighOrderCRF
