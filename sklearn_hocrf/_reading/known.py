@@ -42,16 +42,15 @@ from .schemes import (
     MAX_STOP,
     OUTSIDE,
     PREFIXES,
+    TAG_SCHEMES,
     B,
     E,
     I,
     O,
-    TagTable,
-    goes_on,
     looks_like_segments,
-    marks_ends,
     read_segments,
     read_tag,
+    segments_of_tags,
 )
 from .values import IGNORED, is_missing, is_ordered_collection, no_label
 
@@ -451,19 +450,20 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
     possible : ndarray of shape (L, 2, 2), bool
         The shapes of the tokens of each label.
     """
-    reachable, wanted = possible.copy(), np.zeros_like(possible)
+    reachable, wanted, rules = possible.copy(), np.zeros_like(possible), TAG_SCHEMES[scheme]
     for others, shapes in ((before, reachable[:, 0]), (after, reachable[:, :, 0])):  # of what the neighbour goes on
         if others is not None:
             there = {code for _, code in others}
             shapes[[code for code in range(len(possible)) if code not in there]] = False
     for prefix, code in tags:
-        goes_on_from = before is None or (B, code) in before or (I, code) in before
+        open_tags = {(B, code), (I, code)}
+        goes_on_from = before is None or not open_tags.isdisjoint(before)
         goes_on_to = after is None or (I, code) in after or (E, code) in after
         begins = -1 if prefix in (I, E) and goes_on_from else 1
-        if scheme == "iob1" and begins < 0 and (before is None or any(other != code for _, other in before)):
+        if rules.begins_inside and begins < 0 and (before is None or not open_tags.issuperset(before)):
             begins = 0  # an I begins a segment after another label
         ends = -1 if prefix in (B, I) and goes_on_to else 1
-        wanted[code] |= _SHAPES[begins, ends if marks_ends(scheme) or prefix == O else 0]
+        wanted[code] |= _SHAPES[begins, ends if rules.marks_ends or prefix == O else 0]
     wanted &= reachable
     is_possible = wanted.any(axis=(1, 2))
     wanted, reachable = wanted[is_possible], reachable[is_possible]
@@ -475,10 +475,9 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
 
 def _begins_of_tags(entries, codes) -> np.ndarray:
     """Return where segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
-    prefixes, labels = np.array([tags[0][0] for tags in entries.parts], np.int8)[entries.ids], codes[entries.ids]
-    begins = np.ones(len(prefixes), np.int8)
-    begins[1:][goes_on(TagTable(prefixes[:-1], labels[:-1]), TagTable(prefixes[1:], labels[1:]))] = -1
-    begins[entries.offsets[:-1][np.diff(entries.offsets) > 0]] = 1
+    prefixes = np.array([tags[0][0] for tags in entries.parts], np.int8)[entries.ids]
+    begins = np.full(len(prefixes), -1, np.int8)
+    begins[segments_of_tags(prefixes, codes[entries.ids], entries.offsets).start] = 1
     return begins
 
 

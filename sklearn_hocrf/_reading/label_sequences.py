@@ -15,20 +15,17 @@ from .schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
+    TAG_SCHEMES,
     B,
-    E,
+    I,
     O,
-    S,
-    TagTable,
     hold_segments,
     looks_like_segments,
-    marks_ends,
     read_segments,
     scheme_of_labels,
     segments_of_labels,
     segments_of_tags,
     segments_of_tokens,
-    separators_only,
     tag_table,
 )
 from .values import IGNORED, is_missing, no_label
@@ -190,20 +187,21 @@ def _coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -
 
     tags, labels = tag_table(tokens.labels, scheme, name, where, may_be_outside=True)
     prefix, label = tags.prefix[tokens.codes], tags.label[tokens.codes]
-    is_wrong = np.zeros(len(prefix) + 1, dtype=bool)  # B of "iob1" that separates nothing; False after the last token
-    if strict and scheme == "iob1":
-        is_wrong[:-1] = (prefix == B) & (separators_only(TagTable(prefix, label), tokens.offsets).prefix != B)
+    is_wrong = np.zeros(len(prefix) + 1, dtype=bool)  # B that separates nothing; False after the last token
+    at = TAG_SCHEMES[scheme]
+    if strict and at.has_separators:
+        begins = segments_of_tags(np.where(prefix == B, I, prefix), label, tokens.offsets).start
+        is_wrong[begins] = prefix[begins] == B
         prefix[is_wrong[:-1]] = O
     segments = segments_of_tags(prefix, label, tokens.offsets)
     first, last = prefix[segments.start], prefix[segments.stop - 1]
     kept = first != O
-    if strict and scheme == "iob1":
+    if strict and at.has_separators:
         is_wrong[tokens.offsets] = False
         kept &= ~((last == B) & is_wrong[segments.stop])
-    elif strict and marks_ends(scheme):
-        kept = (first == B) & (last == E) | (first == S)
     elif strict:
-        kept = first == B
+        is_one = segments.lengths == 1
+        kept = (first == np.where(is_one, at.only, at.first)) & (last == np.where(is_one, at.only, at.last))
     return _report_table(segments, tokens.offsets, labels, kept)
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
-from .._data.segments import Segments
 from .._reading.label_sequences import (
     LabelSequences,
     SegmentTable,
@@ -26,11 +25,9 @@ from .._reading.schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
-    TagTable,
+    TAG_SCHEMES,
     join_tag,
     read_segment,
-    separators_only,
-    tags_of_segments,
 )
 from .._reading.values import finite_numbers, is_missing
 from ._tokens import TokenizedText, check_tokenized, is_mark
@@ -241,7 +238,7 @@ def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: s
         return tiles
     if scheme == "runs":
         return [[label for start, stop, label in tile for _ in range(stop - start)] for tile in tiles]
-    return _tags(tiles, lengths, scheme)
+    return [_tags(tile, scheme) for tile in tiles]
 
 
 def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
@@ -255,23 +252,18 @@ def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
     return tile
 
 
-def _tags(tiles: list[list[Span]], lengths: list[int], scheme: str) -> list[list[str]]:
-    """Return the tags of sequences that segments tile."""
-    labels = sorted({label for tile in tiles for *_, label in tile} | {OUTSIDE})
-    code_of = {label: code for code, label in enumerate(labels)}
-    offsets = offsets_of(lengths)
-    rows = [
-        (origin + start, origin + stop, code_of[label])
-        for origin, tile in zip(offsets.tolist(), tiles, strict=False)
-        for start, stop, label in tile
-    ]
-    start, stop, codes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    segments = Segments(offsets_of([len(tile) for tile in tiles]), start, stop, codes.astype(np.int32))
-    tags: TagTable = tags_of_segments(segments, scheme, code_of[OUTSIDE])
-    if scheme == "iob1":
-        tags = separators_only(tags, offsets)
-    names = [join_tag(p, labels[c], scheme=scheme) for p, c in zip(*(x.tolist() for x in tags), strict=True)]
-    return [names[first:end] for first, end in pairwise(offsets.tolist())]
+def _tags(tile: list[Span], scheme: str) -> list[str]:
+    """Return the tags of a sequence that segments tile."""
+    rules, before = TAG_SCHEMES[scheme], OUTSIDE
+    tags: list[str] = []
+    for start, stop, label in tile:
+        prefixes = [rules.first, *[rules.inner] * (stop - start - 2), rules.last]
+        prefixes = [rules.only] if stop - start == 1 else prefixes
+        if rules.has_separators and label != before:
+            prefixes[0] = rules.inner
+        tags += [OUTSIDE] if label == OUTSIDE else [join_tag(prefix, label, scheme=scheme) for prefix in prefixes]
+        before = label
+    return tags
 
 
 # --- from tags to spans -----------------------------------------------------------------------------------------------

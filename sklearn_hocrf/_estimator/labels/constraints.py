@@ -17,7 +17,7 @@ from ..._engine.structure.pairs import LabelParts
 from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
 from ..._engine.structure.weighted_arcs import arcs_of_labels, compile_patterns
 from ..._reading.labels import label_codes
-from ..._reading.schemes import PREFIXES, E, I, guessed_scheme, legal_tags, marks_ends, split_tag
+from ..._reading.schemes import TAG_SCHEMES, E, I, guessed_scheme, legal_tags, split_tag
 from ..._reading.values import is_missing
 from .patterns import history_of_labels, read_tags, refuse_equal_neighbours
 
@@ -143,7 +143,7 @@ def check_constraints(constraints: str | Constraints | None, history: str = TOKE
     if isinstance(constraints, Constraints):
         constraints.check()
     elif constraints is not None:
-        check_choice("constraints", constraints, tuple(PREFIXES))
+        check_choice("constraints", constraints, tuple(TAG_SCHEMES))
 
 
 def compile_rules(
@@ -272,13 +272,14 @@ def _reading(constraints: str | Constraints | None, labels: np.ndarray, tag: Has
     """Return the part of a message that names what accepts an invalid tag."""
     if not isinstance(constraints, str):
         return ""
-    if marks_ends(constraints) and guessed_scheme(labels.tolist()) == "bio":
+    rules = TAG_SCHEMES[constraints]
+    if rules.marks_ends and guessed_scheme(labels.tolist()) == "bio":
         return (
             f'; no label marks the end of a segment, so the tags may be those of constraints="bio"; '
             f'text.convert_tags(y, "bio", "{constraints}") makes "{constraints}" of them'
         )
     prefix = split_tag(tag, constraints)
-    begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and constraints != "iob1"
+    begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and not rules.begins_inside
     reading = "reads it as a begin" if begins else "also reads such tags"
     return (
         f'; text.convert_tags(y, "{constraints}", "{constraints}") repairs such tags, and HighOrderSemiCRF(scheme='

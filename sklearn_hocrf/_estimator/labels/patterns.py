@@ -28,15 +28,11 @@ from ..._reading.schemes import (
     NO_LABEL,
     OUTSIDE,
     PREFIXES,
-    B,
-    E,
     I,
-    O,
-    S,
+    TagRules,
     TagTable,
     goes_on,
     guessed_scheme,
-    marks_ends,
     mixed_tags,
     tag_table,
 )
@@ -203,11 +199,9 @@ def history_of_labels(history: str, constraints: str | BaseEstimator | None, lab
     both = sorted({*labels.tolist()} & {*names} - {OUTSIDE})
     if both:
         raise ValueError(f"history='segments': {short(both[0])} is a tag, and the label of segments as well")
-    order, is_outside, is_iob1 = np.argsort(np.argsort(names)), prefix == O, constraints == "iob1"
-    after_others = is_outside | np.isin(prefix, (I,) if is_iob1 else (B, S))
-    roles = Role.AFTER_OTHERS * after_others + Role.AFTER_EQUALS * np.isin(prefix, (B, S))
-    roles = roles + Role.INSIDE * (is_outside | np.isin(prefix, (I, E))) + Role.OPEN * np.isin(prefix, (B, I, O))
-    roles = roles + Role.LAST * (np.isin(prefix, (O, E, S)) | (not marks_ends(constraints)))
+    order = np.argsort(np.argsort(names))
+    roles_of_rules = Role.AFTER_OTHERS, Role.AFTER_EQUALS, Role.INSIDE, Role.OPEN, Role.LAST
+    roles = np.transpose(TagRules.of(prefix, constraints)) @ roles_of_rules
     return TagHistory(tuple((len(labels) + order[label]).tolist()), tuple(roles.tolist()))
 
 
@@ -241,8 +235,7 @@ def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags
         names = np.array(sorted(name for name in every if name != OUTSIDE))
         index_of = {name: code for code, name in enumerate(names.tolist())} | {OUTSIDE: -1}
         table = TagTable(table.prefix, np.array([index_of[name] for name in every], dtype=np.int32)[table.label])
-    before, after = (TagTable(*(column.reshape(shape) for column in table)) for shape in ((-1, 1), (1, -1)))
-    tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
+    tags = Tags(np.ascontiguousarray(goes_on(table.at(np.s_[:, None]), table)), table.label)
     return SegmentTags(table, names, tags)
 
 
