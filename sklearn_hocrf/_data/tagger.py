@@ -46,8 +46,8 @@ ARRAYS = {  # kind of numbers, dimensions
     "score": ("f", 1), "weight": ("f", 1), "borders": ("u", 2), "always": ("f", 2),
 }  # fmt: skip
 ONE_SEQUENCE = "a tagger reads one sequence; for a list X of sequences: [tagger.predict(x) for x in X]"
-# letters of begin, inside, outside, end and single, or "-" in place of one that a scheme does not have; bilou is spaCy's
-# name, bmes and iob1 are AllenNLP's
+# letters of begin, inside, outside, end and single, or "-" in place of one that a scheme does not have; the names are
+# those of spaCy (bilou) and AllenNLP (bmes, iob1)
 PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
 
 

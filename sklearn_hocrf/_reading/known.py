@@ -177,6 +177,11 @@ def _parts(entry, i, entries, may_be_open) -> list | None:
     return [read_tag(member, entries.scheme, what, lambda: entries.where(i)) for member in members]
 
 
+def least_labels(scheme) -> int:
+    """Return the number of labels that training data must have: 1 if labels of segments may repeat."""
+    return 2 if scheme in ("tokens", "auto", "runs") else 1
+
+
 def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
     """Return the distinct labels of tokens or segments in y, sorted.
 
@@ -184,7 +189,7 @@ def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
     ----------
     entries : Given
     at_least : int or None
-        Required number of distinct labels; None means 2, or 1 if labels of segments may repeat.
+        Required number of distinct labels; None means that of :func:`least_labels`.
     """
     pairs = [(label, i) for i, parts in enumerate(entries.parts) for _, label in parts or ()]
     if not pairs:
@@ -192,8 +197,7 @@ def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
     labels: Any = [label for label, _ in pairs]
     if entries.dtype is not None and entries.scheme not in PREFIXES:
         labels = np.array(labels, entries.dtype)
-    if at_least is None:
-        at_least = 2 if entries.scheme in ("tokens", "runs") else 1
+    at_least = least_labels(entries.scheme) if at_least is None else at_least
     first = np.empty(len(entries.distinct), np.int64)
     first[entries.ids[::-1]] = np.arange(len(entries.ids))[::-1]  # the last value stays
     return sorted_labels(labels, entries.starts, at_least, first[[i for _, i in pairs]], entries.what)
@@ -279,7 +283,7 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
         return pieces, label, lengths
     label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
     is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
-    segments = Segments(offsets_of(is_known)[pieces.offsets], start[is_known], stop[is_known], label[is_known])
+    segments = pieces._replace(codes=label).where(is_known)
     allowed = _counted(known)
     is_open: Any = ~allowed.any(axis=1)
     labels = np.logical_and.reduceat((allowed | is_open[:, None])[known.ids], start)
@@ -356,7 +360,8 @@ def _listed_segments(y, lengths, form, name, what) -> tuple[list, np.ndarray]:
     """
     sequences = read_target_sequences(y, len(lengths), name, what)
     listed = [() if segments is None else segments for segments in sequences]
-    rows = sorted((row[:4] for row in read_segments(listed, what)), key=lambda row: row[:2])
+    read = read_segments(listed, what)
+    rows = sorted(((n, *row[:3]) for n, segments in enumerate(read) for row in segments), key=lambda row: row[:2])
     bounds = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
     sequence, start, stop = bounds.T
     overlaps = np.append(False, (sequence[1:] == sequence[:-1]) & (start[1:] < stop[:-1]))[: len(rows)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
-from .._data.segments import Segments
+from .._data.segments import Segments, cut_segments
 from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name
 from .schemes import (
     OUTSIDE,
@@ -23,9 +23,9 @@ from .schemes import (
     looks_like_segments,
     read_segments,
     scheme_of_labels,
+    segment_lists,
     segments_of_labels,
     segments_of_tags,
-    segments_of_tokens,
     tag_table,
 )
 from .values import IGNORED, is_missing, no_label
@@ -97,75 +97,64 @@ def sorted_union(*collections: Iterable[Hashable]) -> list:
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-class SegmentTable(NamedTuple):
-    """Segments of many sequences.   M segments, L distinct labels."""
+class Segmentation(NamedTuple):
+    """Segments of many sequences."""
 
-    sequence: np.ndarray  # (M,) int64   index of the sequence
-    start: np.ndarray  # (M,) int64   first token, counted from the beginning of the sequence
-    stop: np.ndarray  # (M,) int64   token after the last
-    label: np.ndarray  # (M,) integers   index into ``labels``
-    probability: np.ndarray  # (M,) float64   nan where it is not known
-    labels: list  # (L,)   those of the segments
-    n_sequences: int
+    segments: list[list[tuple]]  # (start, stop, label, probability) of those of each sequence; None where not known
     lengths: np.ndarray | None  # (n_sequences,) int64   numbers of tokens; None for lists of segments
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.segments)
+
+    def triples(self) -> list[list[tuple[int, int, Any]]]:
+        """Return (start, stop, label) of the segments of each sequence."""
+        return [[segment[:3] for segment in segments] for segments in self.segments]
 
     def rows(self) -> list[tuple[int, int, int, Any]]:
         """Return (sequence, start, stop, label) of each segment."""
-        labels = [self.labels[code] for code in self.label.tolist()]
-        return list(zip(*(column.tolist() for column in self[:3]), labels, strict=True))
+        return [(n, *segment[:3]) for n, segments in enumerate(self.segments) for segment in segments]
 
-    def taken(self, kept: np.ndarray | slice) -> SegmentTable:
-        """Return the table of some of the segments."""
-        used, label = np.unique(self.label[kept], return_inverse=True)
-        sequence, start, stop = (column[kept] for column in self[:3])
-        labels = [self.labels[code] for code in used.tolist()]
-        probability = self.probability[kept]
-        return SegmentTable(sequence, start, stop, label, probability, labels, self.n_sequences, self.lengths)
-
-    def position(self, i: int) -> str:
-        """Return the name of the place of a segment that was given in a list."""
-        n = self.sequence[i]
-        return f"sequence {n}, position {i - np.searchsorted(self.sequence, n)}"
-
-
-def check_scheme(scheme: str, strict: bool) -> None:
-    """Raise unless both parameters have valid values."""
-    check_choice("scheme", scheme, ("auto", *SCHEMES))
-    if not isinstance(strict, (bool, np.bool_)):
-        raise TypeError(f"strict must be True or False, got {strict!r}")
-
-
-def segment_lists(table: SegmentTable, with_probability: bool = False) -> list[list[tuple]]:
-    """Return (start, stop, label) of the segments of each sequence; then the probability, None where not known."""
-    segments: list[list[tuple]] = [[] for _ in range(table.n_sequences)]
-    for (n, *segment), p in zip(table.rows(), table.probability.tolist(), strict=True):
-        segments[n].append((*segment, None if p != p else p) if with_probability else tuple(segment))
-    return segments
+    def labels(self) -> set:
+        """Return the labels of the segments."""
+        return {segment[2] for segments in self.segments for segment in segments}
 
 
 def read_segmentations(
-    labellings: Mapping[str, LabelSequences], scheme: str, strict: bool = False, texts: Sequence | None = None
-) -> list[SegmentTable]:
-    """Read segmentations of the same sequences, those of the tokens X if ``texts`` has them.
+    labellings: Mapping[str, LabelSequences],
+    scheme: str,
+    strict: bool = False,
+    schemes: Sequence[str] = ("auto", *SCHEMES),
+    **texts: Sequence,
+) -> list[Segmentation]:
+    """Read segmentations of the same sequences, those of the tokens in ``texts`` if it is given.
 
     Each has its own form: labels of tokens, which are all in one scheme, or segments, which are read as such in any
     scheme. Sequences that are all empty are lists of no segments. The label "O" of segments means the same as the tag.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the scheme is not one of ``schemes``, or for invalid labels and segments.
     """
+    check_choice("scheme", scheme, schemes)
+    if not isinstance(strict, (bool, np.bool_)):
+        raise TypeError(f"strict must be True or False, got {strict!r}")
     sequences = {name: list_sequences(y, name, "labels or segments") for name, y in labellings.items()}
     listed = {name for name, y in sequences.items() if scheme == "segments" or hold_segments(y) or not any(map(len, y))}
     tokens = {name: code_tokens(y, name) for name, y in sequences.items() if name not in listed}
     if scheme == "auto" and tokens:
         scheme = scheme_of_labels([label for coded in tokens.values() for label in coded.labels])
-    tables = {
-        name: read_segment_table(y, name) if name in listed else _coded_segments(tokens[name], scheme, strict, name)
+    read = {
+        name: read_segment_lists(y, name) if name in listed else _segments_of_tokens(tokens[name], scheme, strict, name)
         for name, y in sequences.items()
     }
-    refuse_other_sizes(tables if texts is None else {"X": _tokens_of(texts), **tables})
+    refuse_other_sizes({name: tokens_of(sequences) for name, sequences in texts.items()} | read)
     if tokens and scheme in PREFIXES:
         for name in listed:
-            is_outside = np.array([label == OUTSIDE for label in tables[name].labels], dtype=bool)
-            tables[name] = tables[name].taken(~is_outside[tables[name].label])
-    return list(tables.values())
+            kept = [[one for one in segments if one[2] != OUTSIDE] for segments in read[name].segments]
+            read[name] = read[name]._replace(segments=kept)
+    return list(read.values())
 
 
 def hold_any_segments(**labellings: LabelSequences) -> bool:
@@ -176,11 +165,12 @@ def hold_any_segments(**labellings: LabelSequences) -> bool:
 # --- token labels -----------------------------------------------------------------------------------------------------
 
 
-def _coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> SegmentTable:
+def _segments_of_tokens(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> Segmentation:
     """Cut the sequences into segments and leave out segments of O tokens and, if strict, invalid segments."""
-    if scheme in ("runs", "tokens"):
-        cut = segments_of_labels if scheme == "runs" else segments_of_tokens
-        return _report_table(cut(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
+    if scheme == "runs":
+        return _of_segments(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
+    if scheme == "tokens":
+        return _of_segments(cut_segments(True, tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
 
     def where(code):
         return position_name(tokens.offsets, int(np.argmax(tokens.codes == code)))
@@ -202,45 +192,35 @@ def _coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -
     elif strict:
         is_one = segments.lengths == 1
         kept = (first == np.where(is_one, at.only, at.first)) & (last == np.where(is_one, at.only, at.last))
-    return _report_table(segments, tokens.offsets, labels, kept)
+    return _of_segments(segments.where(kept), tokens.offsets, labels)
 
 
-def _report_table(
-    segments: Segments, offsets: np.ndarray, labels: list, kept: np.ndarray | slice = slice(None)
-) -> SegmentTable:
-    sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(segments.offsets))
-    start, stop = segments.start - offsets[sequence], segments.stop - offsets[sequence]
-    unknown, lengths = np.full(len(start), np.nan), np.diff(offsets)
-    return SegmentTable(sequence, start, stop, segments.codes, unknown, labels, len(lengths), lengths).taken(kept)
+def _of_segments(segments: Segments, offsets: np.ndarray, labels: list) -> Segmentation:
+    listed = segment_lists(segments, offsets, labels)
+    return Segmentation([[(*segment, None) for segment in of_one] for of_one in listed], np.diff(offsets))
 
 
 # --- given segments ---------------------------------------------------------------------------------------------------
 
 
-def read_segment_table(y: Any, name: str, needs_probability: bool = False) -> SegmentTable:
+def read_segment_lists(y: Any, name: str, needs_probability: bool = False) -> Segmentation:
     """Read segments in any form, or only those with a probability."""
     sequences = list_sequences(y, name, "segments")
-    rows = read_segments(sequences, name, needs_probability)
-    offsets = offsets_of([len(segments) for segments in sequences])
-    label, labels = code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))
-    _refuse_repeated([row[:4] for row in rows], offsets, name)
-    sequence, start, stop = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
-    probability = np.array([row[4] for row in rows], dtype=np.float64)
-    return SegmentTable(sequence, start, stop, label, probability, labels, len(sequences), None)
-
-
-def _refuse_repeated(rows: list[tuple], offsets: np.ndarray, name: str) -> None:
+    read = Segmentation(read_segments(sequences, name, needs_probability), None)
+    offsets, rows = offsets_of([len(segments) for segments in sequences]), read.rows()
+    code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))  # refuses what is no label
     seen = set()
     for i, row in enumerate(rows):
         if row in seen:
             raise ValueError(f"{name} has the segment {row[1:]!r:.60} twice ({position_name(offsets, i)})")
         seen.add(row)
+    return read
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------
 
 
-def refuse_other_sizes(labellings: Mapping[str, CodedLabels | SegmentTable]) -> None:
+def refuse_other_sizes(labellings: Mapping[str, CodedLabels | Segmentation]) -> None:
     """Raise unless all can belong to the same sequences as the first."""
     (name, first), *others = labellings.items()
     for other, one in others:
@@ -256,24 +236,19 @@ def refuse_other_sizes(labellings: Mapping[str, CodedLabels | SegmentTable]) -> 
         _refuse_beyond(first, name, one.lengths, other)
 
 
-def refuse_other_texts(name: str, texts: Sequence, **tables: SegmentTable) -> None:
-    """Raise unless segmentations can belong to sequences of tokens."""
-    refuse_other_sizes({name: _tokens_of(texts), **tables})
+def tokens_of(texts: Sequence) -> Segmentation:
+    """Return the numbers of tokens of sequences, without segments."""
+    return Segmentation([[] for _ in texts], np.array([len(tokens) for tokens in texts], dtype=np.int64))
 
 
-def _tokens_of(texts: Sequence) -> CodedLabels:
-    """Return the numbers of tokens of sequences, in the form of labels."""
-    return CodedLabels(np.zeros(0, dtype=np.int64), [], offsets_of([len(tokens) for tokens in texts]))
-
-
-def _refuse_beyond(table: CodedLabels | SegmentTable, name: str, lengths: np.ndarray | None, other: str) -> None:
+def _refuse_beyond(table: CodedLabels | Segmentation, name: str, lengths: np.ndarray | None, other: str) -> None:
     """Raise if a segment ends after the last token of its sequence."""
     if lengths is None or isinstance(table, CodedLabels):
         return
-    beyond = np.flatnonzero(table.stop > lengths[table.sequence])
-    if len(beyond):
-        n, *segment = table.rows()[beyond[0]]
-        raise ValueError(
-            f"{name} has the segment {short(tuple(segment))} ({table.position(beyond[0])}), beyond the {lengths[n]} "
-            f"tokens of {other}"
-        )
+    for n, (segments, length) in enumerate(zip(table.segments, lengths.tolist(), strict=True)):
+        for i, segment in enumerate(segments):
+            if segment[1] > length:
+                raise ValueError(
+                    f"{name} has the segment {short(segment[:3])} (sequence {n}, position {i}), beyond the {length} "
+                    f"tokens of {other}"
+                )

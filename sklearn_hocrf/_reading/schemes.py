@@ -229,11 +229,6 @@ def segments_of_labels(codes, offsets) -> Segments:
     return cut_segments(codes[1:] != codes[:-1], codes, offsets)
 
 
-def segments_of_tokens(codes, offsets) -> Segments:
-    """Return segments of one token each."""
-    return cut_segments(True, codes, offsets)
-
-
 def segments_of_tags(prefixes, codes, offsets) -> Segments:
     """Return the segments of tagged tokens, including the segments of O tokens.
 
@@ -402,22 +397,21 @@ def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
-def read_segments(sequences, name, needs_probability=False) -> list[tuple]:
-    """Return (sequence, start, stop, label, probability) of each segment of lists or structured arrays, or raise.
+def read_segments(sequences, name, needs_probability=False) -> list[list[tuple]]:
+    """Return (start, stop, label, probability) of the segments of lists or structured arrays by sequence, or raise.
 
-    The probability is nan if there is none.
+    The probability is None if there is none.
     """
     return [
-        (n, *read_segment(segment, f"sequence {n}, position {i}", name, needs_probability))
-        for n, segments in enumerate(sequences)
-        for i, segment in enumerate(segments)
+        [read_segment(segment, f"sequence {n}, position {i}", name, needs_probability) for i, segment in enumerate(one)]
+        for n, one in enumerate(sequences)
     ]
 
 
 def read_segment(segment, where, name, needs_probability=False) -> tuple:
     """Return (start, stop, label, probability), or raise; ``where`` and ``name`` give its position in the message.
 
-    The probability is nan if there is none.
+    The probability is None if there is none.
     """
     if isinstance(segment, np.void):
         segment = dict(zip(segment.dtype.names or (), segment.tolist(), strict=False))
@@ -434,9 +428,8 @@ def read_segment(segment, where, name, needs_probability=False) -> tuple:
         raise ValueError(f"{name} has the segment {short(segment)} ({where}), but 0 <= start < stop must hold")
     if stop > MAX_STOP:
         raise ValueError(f"{name} has the segment {short(segment)} ({where}), but no sequence has that many tokens")
-    if probability is None:
-        return int(start), int(stop), label, np.nan
-    return int(start), int(stop), label, finite_number(probability, where, f"probability of {name}")
+    p = None if probability is None else finite_number(probability, where, f"probability of {name}")
+    return int(start), int(stop), label, p
 
 
 def _values_of(segment, where, name) -> tuple:

@@ -14,12 +14,9 @@ from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
 from .._reading.label_sequences import (
     LabelSequences,
-    SegmentTable,
-    check_scheme,
+    Segmentation,
     hold_any_segments,
     read_segmentations,
-    refuse_other_texts,
-    segment_lists,
 )
 from .._reading.schemes import (
     OUTSIDE,
@@ -313,12 +310,10 @@ def spans_from_tags(
     ... )
     [[(0, 7, 'PER', 0.5), (9, 13, 'LOC', 0.25)]]
     """
-    check_choice("scheme", scheme, ("auto", *SCHEMES))
     tokenized, y = check_tokenized(tokenized), list(y)
-    (table,) = read_segmentations({"y": y}, scheme)
-    refuse_other_texts("tokenized", tokenized, y=table)
-    segments = segment_lists(table)
-    numbers = _known_probability(table) if probability is None else _segment_probability(probability, segments)
+    (read,) = read_segmentations({"y": y}, scheme, tokenized=tokenized)
+    segments = read.triples()
+    numbers = _known_probability(read) if probability is None else _segment_probability(probability, segments)
     spans = [
         [
             (
@@ -335,11 +330,10 @@ def spans_from_tags(
     return [[span for n in text.sequences for span in spans[n]] for text in _token_texts(tokenized)]
 
 
-def _known_probability(table: SegmentTable) -> list[list[float]] | None:
+def _known_probability(read: Segmentation) -> list[list[float]] | None:
     """Return the probabilities of the segments of each sequence if all segments have one."""
-    if not len(table.probability) or np.isnan(table.probability).any():
-        return None
-    return [[segment[3] for segment in segments] for segments in segment_lists(table, with_probability=True)]
+    numbers = [[p for *_, p in segments] for segments in read.segments]
+    return numbers if any(numbers) and not any(None in row for row in numbers) else None
 
 
 def _segment_probability(probability: Any, segments: list[list]) -> list[list[float]]:
@@ -408,9 +402,9 @@ def convert_tags(
     y = [*y]
     if source != "segments" and hold_any_segments(y=y):
         raise ValueError(f'y contains segments (start, stop, label), but source={source!r}: pass source="segments"')
-    (table,) = read_segmentations({"y": y}, source)
-    lists = segment_lists(table)
-    n_tokens = _n_tokens(lists, lengths) if table.lengths is None else table.lengths.tolist()
+    (read,) = read_segmentations({"y": y}, source)
+    lists = read.triples()
+    n_tokens = _n_tokens(lists, lengths) if read.lengths is None else read.lengths.tolist()
     segments = [[segment for segment in of_sequence if segment[2] != OUTSIDE] for of_sequence in lists]
     for n, of_sequence in enumerate(segments):
         for segment in of_sequence:
@@ -513,5 +507,4 @@ def extract_segments(
     >>> extract_segments(tags, strict=True)
     [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
     """
-    check_scheme(scheme, strict)
-    return segment_lists(read_segmentations({"y": y}, scheme, strict)[0])
+    return read_segmentations({"y": y}, scheme, strict)[0].triples()

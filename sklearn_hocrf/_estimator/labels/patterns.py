@@ -225,20 +225,6 @@ class SegmentTags(NamedTuple):
     tags: Tags  # the same information for kernels
 
 
-def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags:
-    """Return labels as tags of segments; arguments as in :func:`read_tags`, or "runs" for runs of equal labels."""
-    if scheme == "runs":
-        names, codes = labels, np.arange(len(labels), dtype=np.int32)
-        table = TagTable(np.full(len(labels), I, np.int8), codes)
-    else:
-        table, every = read_tags(labels, scheme, what)
-        names = np.array(sorted(name for name in every if name != OUTSIDE))
-        index_of = {name: code for code, name in enumerate(names.tolist())} | {OUTSIDE: -1}
-        table = TagTable(table.prefix, np.array([index_of[name] for name in every], dtype=np.int32)[table.label])
-    tags = Tags(np.ascontiguousarray(goes_on(table.at(np.s_[:, None]), table)), table.label)
-    return SegmentTags(table, names, tags)
-
-
 def segment_tables(
     offsets: np.ndarray, segments: Segments, probability: np.ndarray, labels: np.ndarray
 ) -> list[np.ndarray]:
@@ -264,4 +250,12 @@ def tags_of_labels(labels: np.ndarray, scheme: str, constraints: str | BaseEstim
         scheme = scheme_of(constraints, labels)
         if scheme == "runs" and (fault := mixed_tags(labels.tolist())):
             raise ValueError(f'scheme="auto": {fault}: name the scheme, or "runs" of equal labels')
-    return read_segment_tags(labels, scheme, "scheme")
+    if scheme == "runs":
+        names, table = labels, TagTable(np.full(len(labels), I, np.int8), np.arange(len(labels), dtype=np.int32))
+    else:
+        table, every = read_tags(labels, scheme, "scheme")
+        names = np.array([name for name in every if name != OUTSIDE])
+        index_of = {name: code for code, name in enumerate(names.tolist())} | {OUTSIDE: -1}
+        table = table._replace(label=np.array([index_of[name] for name in every], dtype=np.int32)[table.label])
+    tags = Tags(np.ascontiguousarray(goes_on(table.at(np.s_[:, None]), table)), table.label)
+    return SegmentTags(table, names, tags)
