@@ -548,9 +548,8 @@ def read_labels(y, lengths, form, name, scheme, what="y") -> tuple[np.ndarray | 
     what : str
         Name of y in messages.
     """
-    y = read_collection(y, name, what)
     if form == "table":
-        return _read_plain_labels(y, len(lengths), what)
+        return _read_plain_labels(read_collection(y, name, what), len(lengths), what)
     sequences = read_target_sequences(y, len(lengths), name, what)
     if scheme != "tokens" and looks_like_segments([sequence for sequence in sequences if sequence is not None]):
         raise ValueError(

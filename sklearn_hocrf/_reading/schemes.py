@@ -533,7 +533,7 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
     return [rows[first:last] for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
-def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
+def scheme_of_labels(labels: Iterable[Any]) -> str:
     """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
 
     Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. Labels that are all
@@ -543,8 +543,6 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
     ----------
     labels : iterable
         The distinct labels.
-    name : str, default="scheme"
-        Name of the parameter, for the warning.
 
     Returns
     -------
@@ -563,13 +561,13 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
     scheme = guessed_scheme(labels)
     if scheme == "runs":
         if fault := mixed_tags(labels):
-            warn_user(f'{name}="auto": {fault}, so segments are runs of equal labels; name the {name} to be sure')
+            warn_user(f'scheme="auto": {fault}, so segments are runs of equal labels; name the scheme to be sure')
         return "bio" if labels and all(isinstance(label, str) and label == OUTSIDE for label in labels) else "runs"
     bare = [label for label in labels if label != OUTSIDE and "-" not in label]
     if bare:
         warn_user(
-            f'{name}="auto": {short(sorted(set(bare)), 60)} are read as tags of "{scheme}"; pass {name}="runs" if they '
-            f'are ordinary labels, or {name}="{scheme}" to be sure'
+            f'scheme="auto": {short(sorted(set(bare)), 60)} are read as tags of "{scheme}"; pass scheme="runs" if they '
+            f'are ordinary labels, or scheme="{scheme}" to be sure'
         )
     has_begin = any(label.startswith("B") for label in labels)
     return "iob1" if scheme == "bio" and not has_begin else scheme

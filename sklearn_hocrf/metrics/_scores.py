@@ -776,7 +776,6 @@ def _labels(estimator: BaseEstimator, X: Sized, y: Sized) -> tuple[Any, Any]:
 def _as_sequences(y: Any) -> Any:
     """Return label sequences unchanged; plain labels as sequences of one."""
     labels = unmasked(y) if hasattr(y, "__array__") else y
-    if not is_ordered_collection(labels) or not len(labels):
+    if not is_ordered_collection(labels) or any(map(is_ordered_collection, labels)):
         return y
-    is_plain = all(isinstance(label, str) or not hasattr(label, "__len__") for label in labels)
-    return [[label] for label in labels] if is_plain else y
+    return [[label] for label in labels]
