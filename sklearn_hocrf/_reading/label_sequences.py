@@ -10,7 +10,7 @@ import numpy as np
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
 from .._data.segments import Segments, cut_segments
-from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name
+from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name, sorted_together
 from .schemes import (
     OUTSIDE,
     PREFIXES,
@@ -84,14 +84,7 @@ def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[
 
 def sorted_union(*collections: Iterable[Hashable]) -> list:
     """Return the distinct labels of all collections, sorted."""
-    union: set = set().union(*collections)
-    try:
-        return sorted(union)
-    except TypeError as error:
-        by_type = {type(label): label for label in union}  # or all of one type, such as Enum
-        examples = list(dict.fromkeys([*by_type.values(), *sorted(union, key=repr)]))[:2]
-        some = " and ".join(f"{label!r:.60} ({type(label).__name__})" for label in examples)
-        raise TypeError(f"the labels of y_true and y_pred must be sortable together, but {some} are not") from error
+    return sorted_together("the labels of y_true and y_pred", set().union(*collections))
 
 
 # --- segments ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ..._data.segments import Mask
 from ..._engine.structure.pairs import LabelParts
 from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
 from ..._engine.structure.weighted_arcs import arcs_of_labels, compile_patterns
-from ..._reading.labels import label_codes
+from ..._reading.labels import as_array, label_codes, sorted_together
 from ..._reading.schemes import TAG_SCHEMES, E, I, guessed_scheme, legal_tags, split_tag
 from ..._reading.values import is_missing
 from .patterns import history_of_labels, read_tags, refuse_equal_neighbours
@@ -369,11 +369,11 @@ def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarr
             f"label_parts contains none of the labels {short(labels.tolist())}; its keys are {short(list(label_parts))}"
         )
     n_labels_with = Counter(part for parts in of_label for part in parts)
-    names = _sorted([part for part, count in n_labels_with.items() if count > 1])
+    names = sorted_together("label_parts: parts", [part for part, count in n_labels_with.items() if count > 1])
     index_of = {part: i for i, part in enumerate(names)}
     codes = [sorted(index_of[part] for part in parts if part in index_of) for parts in of_label]
     flat = np.array([part for parts in codes for part in parts], dtype=np.int32)
-    return NamedParts(named_array(names), LabelParts(offsets_of(list(map(len, codes))), flat, len(names)))
+    return NamedParts(as_array(names, "U"), LabelParts(offsets_of(list(map(len, codes))), flat, len(names)))
 
 
 def _parts_of(label_parts: Mapping | Callable | None, label: Hashable) -> dict:
@@ -403,24 +403,3 @@ def _check_parts(label: Hashable, parts: Iterable) -> None:
             f"label_parts must give an iterable of parts for each label, got {short(parts)} for the label "
             f"{short(label)}"
         )
-
-
-def _sorted(names: list) -> list:
-    try:
-        return sorted(names)
-    except TypeError as error:
-        other = next((name for name in names if type(name) is not type(names[0])), names[-1])
-        raise TypeError(
-            f"label_parts: parts must be sortable together, but {short(names[0])} and {short(other)} are not: {error}"
-        ) from error
-
-
-def named_array(names: list) -> np.ndarray:
-    """Return names as an array: of strings if it represents them unchanged, else of objects."""
-    if names and all(type(name) is str for name in names):
-        array = np.array(names)
-        if array.tolist() == names:  # numpy strips trailing NULs
-            return array
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array
