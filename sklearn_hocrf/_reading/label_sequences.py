@@ -23,7 +23,6 @@ from .schemes import (
     looks_like_segments,
     read_segments,
     scheme_of_labels,
-    segment_lists,
     segments_of_labels,
     segments_of_tags,
     tag_table,
@@ -91,26 +90,33 @@ def sorted_union(*collections: Iterable[Hashable]) -> list:
 
 
 class Segmentation(NamedTuple):
-    """Segments of many sequences."""
+    """Segments of many sequences.   M segments."""
 
-    segments: list[list[tuple]]  # (start, stop, label, probability) of those of each sequence; None where not known
+    rows: list[tuple[int, int, int, Any]]  # (M,)   (sequence, start, stop, label) of each, by sequence
+    probability: list[float | None]  # (M,)   None where it is not known
+    n_sequences: int
     lengths: np.ndarray | None  # (n_sequences,) int64   numbers of tokens; None for lists of segments
 
-    @property
-    def n_sequences(self) -> int:
-        return len(self.segments)
+    def lists(self, with_probability: bool = False) -> list[list[tuple]]:
+        """Return (start, stop, label) of the segments of each sequence; then the probability, if asked for."""
+        lists: list[list[tuple]] = [[] for _ in range(self.n_sequences)]
+        for (n, *segment), p in zip(self.rows, self.probability, strict=True):
+            lists[n].append((*segment, p) if with_probability else tuple(segment))
+        return lists
 
-    def triples(self) -> list[list[tuple[int, int, Any]]]:
-        """Return (start, stop, label) of the segments of each sequence."""
-        return [[segment[:3] for segment in segments] for segments in self.segments]
-
-    def rows(self) -> list[tuple[int, int, int, Any]]:
-        """Return (sequence, start, stop, label) of each segment."""
-        return [(n, *segment[:3]) for n, segments in enumerate(self.segments) for segment in segments]
+    def without(self, label: Hashable) -> Segmentation:
+        """Return the segments except those with a label."""
+        kept = [i for i, row in enumerate(self.rows) if row[3] != label]
+        return self._replace(rows=[self.rows[i] for i in kept], probability=[self.probability[i] for i in kept])
 
     def labels(self) -> set:
         """Return the labels of the segments."""
-        return {segment[2] for segments in self.segments for segment in segments}
+        return {row[3] for row in self.rows}
+
+    def position(self, i: int) -> str:
+        """Return the name of the place of a segment that was given in a list."""
+        n = self.rows[i][0]
+        return f"sequence {n}, position {sum(row[0] == n for row in self.rows[:i])}"
 
 
 def read_segmentations(
@@ -144,9 +150,7 @@ def read_segmentations(
     }
     refuse_other_sizes({name: tokens_of(sequences) for name, sequences in texts.items()} | read)
     if tokens and scheme in PREFIXES:
-        for name in listed:
-            kept = [[one for one in segments if one[2] != OUTSIDE] for segments in read[name].segments]
-            read[name] = read[name]._replace(segments=kept)
+        read |= {name: read[name].without(OUTSIDE) for name in listed}
     return list(read.values())
 
 
@@ -189,8 +193,10 @@ def _segments_of_tokens(tokens: CodedLabels, scheme: str, strict: bool, name: st
 
 
 def _of_segments(segments: Segments, offsets: np.ndarray, labels: list) -> Segmentation:
-    listed = segment_lists(segments, offsets, labels)
-    return Segmentation([[(*segment, None) for segment in of_one] for of_one in listed], np.diff(offsets))
+    sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(segments.offsets))
+    places = (column.tolist() for column in (sequence, *(segments.start, segments.stop) - offsets[sequence]))
+    rows = list(zip(*places, [labels[code] for code in segments.codes.tolist()], strict=True))
+    return Segmentation(rows, [None] * len(rows), len(offsets) - 1, np.diff(offsets))
 
 
 # --- given segments ---------------------------------------------------------------------------------------------------
@@ -199,15 +205,15 @@ def _of_segments(segments: Segments, offsets: np.ndarray, labels: list) -> Segme
 def read_segment_lists(y: Any, name: str, needs_probability: bool = False) -> Segmentation:
     """Read segments in any form, or only those with a probability."""
     sequences = list_sequences(y, name, "segments")
-    read = Segmentation(read_segments(sequences, name, needs_probability), None)
-    offsets, rows = offsets_of([len(segments) for segments in sequences]), read.rows()
+    numbered = [(n, *one) for n, some in enumerate(read_segments(sequences, name, needs_probability)) for one in some]
+    offsets, rows = offsets_of([len(segments) for segments in sequences]), [row[:4] for row in numbered]
     code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))  # refuses what is no label
     seen = set()
     for i, row in enumerate(rows):
         if row in seen:
             raise ValueError(f"{name} has the segment {row[1:]!r:.60} twice ({position_name(offsets, i)})")
         seen.add(row)
-    return read
+    return Segmentation(rows, [row[4] for row in numbered], len(sequences), None)
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------
@@ -231,17 +237,16 @@ def refuse_other_sizes(labellings: Mapping[str, CodedLabels | Segmentation]) -> 
 
 def tokens_of(texts: Sequence) -> Segmentation:
     """Return the numbers of tokens of sequences, without segments."""
-    return Segmentation([[] for _ in texts], np.array([len(tokens) for tokens in texts], dtype=np.int64))
+    return Segmentation([], [], len(texts), np.array([len(tokens) for tokens in texts], dtype=np.int64))
 
 
-def _refuse_beyond(table: CodedLabels | Segmentation, name: str, lengths: np.ndarray | None, other: str) -> None:
-    """Raise if a segment ends after the last token of its sequence."""
-    if lengths is None or isinstance(table, CodedLabels):
+def _refuse_beyond(read: CodedLabels | Segmentation, name: str, lengths: np.ndarray | None, other: str) -> None:
+    """Raise if a listed segment ends after the last token of its sequence."""
+    if isinstance(read, CodedLabels) or read.lengths is not None or lengths is None:
         return
-    for n, (segments, length) in enumerate(zip(table.segments, lengths.tolist(), strict=True)):
-        for i, segment in enumerate(segments):
-            if segment[1] > length:
-                raise ValueError(
-                    f"{name} has the segment {short(segment[:3])} (sequence {n}, position {i}), beyond the {length} "
-                    f"tokens of {other}"
-                )
+    for i, (n, *segment) in enumerate(read.rows):
+        if segment[1] > lengths[n]:
+            raise ValueError(
+                f"{name} has the segment {short(tuple(segment))} ({read.position(i)}), beyond the {lengths[n]} "
+                f"tokens of {other}"
+            )

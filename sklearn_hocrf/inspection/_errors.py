@@ -97,10 +97,9 @@ def error_table(
     """
     texts, schemes = texts_of(listed(X), field), ("auto", "tokens", *SCHEMES)
     true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, schemes=schemes, X=texts)
-    known = {(n, *one[:3]): one[3] for n, segments in enumerate(predicted.segments) for one in segments}
-    known = {row: p for row, p in known.items() if p is not None}
+    known = {row: p for row, p in zip(predicted.rows, predicted.probability, strict=True) if p is not None}
     rows = []
-    for n, segments in enumerate(zip(true.triples(), predicted.triples(), strict=True)):
+    for n, segments in enumerate(zip(true.lists(), predicted.lists(), strict=True)):
         for error, there, here in _paired(*segments):
             right, wrong = (separator.join(texts[n][one[0] : one[1]]) if one else "" for one in (there, here))
             p = None if here is None else known.get((n, *here))

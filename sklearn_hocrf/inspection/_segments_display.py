@@ -208,7 +208,8 @@ class SegmentsDisplay(HtmlPage):
         X = listed(X)
         texts = texts_of(X, field)
         labellings = {"y_pred": listed(y_pred)} | ({} if y_true is None else {"y_true": listed(y_true)})
-        segments, *true = (read.segments for read in read_segmentations(labellings, scheme, X=texts))
+        tables = read_segmentations(labellings, scheme, X=texts)
+        segments, *true = (read.lists(with_probability=True) for read in tables)
         labels = None if classes is None else _labels_in(classes, scheme)
         gaps = [_gaps_of(x, [separator] * len(tokens)) for x, tokens in zip(X, texts, strict=True)]
         return cls(texts, segments, true[0] if true else None, gaps, classes=labels)
@@ -335,7 +336,7 @@ def _checked_segments(segments: Any, texts: list[list[str]], name: str) -> list[
     """Return (start, stop, label, probability or None) of each segment, in order, or raise."""
     read = read_segment_lists(segments, name)
     refuse_other_sizes({"texts": tokens_of(texts), name: read})
-    ordered = [sorted(rows, key=lambda row: row[:2]) for rows in read.segments]
+    ordered = [sorted(rows, key=lambda row: row[:2]) for rows in read.lists(with_probability=True)]
     for n, rows in enumerate(ordered):
         for before, row in pairwise(rows):
             if row[0] < before[1]:

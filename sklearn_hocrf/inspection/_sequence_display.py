@@ -248,11 +248,11 @@ class SequenceDisplay:
         lengths = [int(table.lengths[0]) for table in tables if table.lengths is not None]
         # segments tell no length
         lengths += [np.shape(part)[0] for part in (probabilities, times) if part is not None]
-        n_tokens = lengths[0] if lengths else max((row[2] for table in tables for row in table.rows()), default=0)
+        n_tokens = lengths[0] if lengths else max((row[2] for table in tables for row in table.rows), default=0)
         options: dict[str, Any] = {"times": times, "signals": signals}
         if probabilities is not None and classes is not None:
             options |= _by_label(np.asarray(probabilities, dtype=np.float64), list(classes), scheme)
-        return cls(n_tokens, *(table.triples()[0] for table in tables), **options).plot(ax)
+        return cls(n_tokens, *(table.lists()[0] for table in tables), **options).plot(ax)
 
     def plot(self, ax: Any = None, *, start: int = 0, stop: int | None = None) -> Self:
         """Plot the sequence, or a part of it.

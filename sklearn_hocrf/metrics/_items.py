@@ -112,13 +112,13 @@ def _pair_segments(true: Segmentation, predicted: Segmentation, labels: list) ->
     Equal segments are pairs; then others of one place are, in their order: nearly always there is one of each.
     """
     code_of = {label: code for code, label in enumerate(labels)}
-    rows = [[(*row[:3], code_of[row[3]]) for row in one.rows() if row[3] in code_of] for one in (true, predicted)]
+    rows = [[row for row in one.rows if row[3] in code_of] for one in (true, predicted)]
     right = set(rows[0]).intersection(rows[1])
     others: defaultdict[tuple, tuple[list, list]] = defaultdict(lambda: ([], []))
     for side in (0, 1):
-        for n, start, stop, code in (row for row in rows[side] if row not in right):
-            others[n, start, stop][side].append(code)
-    pairs = [(n, code, code) for n, _, _, code in right]
+        for n, start, stop, label in (row for row in rows[side] if row not in right):
+            others[n, start, stop][side].append(code_of[label])
+    pairs = [(n, code_of[label], code_of[label]) for n, _, _, label in right]
     pairs += [(n, *pair) for (n, *_), codes in others.items() for pair in zip_longest(*codes, fillvalue=-1)]
     sequence, *codes = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
     return Items(sequence, codes[0], codes[1], labels, true.n_sequences)

@@ -500,13 +500,10 @@ def segment_outcomes(
     (true,) = read_segmentations({"y_true": y_true}, scheme, strict)
     predicted = read_segment_lists(y_pred, "y_pred", needs_probability=True)
     refuse_other_sizes({"y_true": true, "y_pred": predicted})
-    for n, segments in enumerate(predicted.segments):
-        for i, (*_, p) in enumerate(segments):
-            if not 0 <= p <= 1:
-                raise ValueError(f"the probability {p} of y_pred (sequence {n}, position {i}) is not in [0, 1]")
-    right = set(true.rows())
-    probability = np.array([p for segments in predicted.segments for *_, p in segments], dtype=np.float64)
-    return SegmentOutcomes(np.array([row in right for row in predicted.rows()], dtype=bool), probability)
+    probability, right = np.array(predicted.probability, dtype=np.float64), set(true.rows)
+    for i in np.flatnonzero(~((probability >= 0) & (probability <= 1)))[:1].tolist():
+        raise ValueError(f"the probability {probability[i]} of y_pred ({predicted.position(i)}) is not in [0, 1]")
+    return SegmentOutcomes(np.array([row in right for row in predicted.rows], dtype=bool), probability)
 
 
 def _scores(items: Items, average: str | None, zero_division: str | float, warn_of: Iterable[str] = LACKING) -> Any:

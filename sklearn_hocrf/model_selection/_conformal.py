@@ -358,7 +358,7 @@ def _misses_of_tokens(fitted, labelled, kinds) -> _Misses:
 
 
 def _misses_of_segments(fitted, batch, y) -> _Misses:
-    true = read_segmentations({"y": y}, fitted.scheme)[0].triples()
+    true = read_segmentations({"y": y}, fitted.scheme)[0].lists()
     marginals = fitted.estimator.predict_segments(batch, threshold=_LOWEST)
     sequence, score, share, kinds = [], [], [], []
     for index, (segments, candidates) in enumerate(zip(true, marginals, strict=True)):

@@ -312,7 +312,7 @@ def spans_from_tags(
     """
     tokenized, y = check_tokenized(tokenized), list(y)
     (read,) = read_segmentations({"y": y}, scheme, tokenized=tokenized)
-    segments = read.triples()
+    segments = read.lists()
     numbers = _known_probability(read) if probability is None else _segment_probability(probability, segments)
     spans = [
         [
@@ -332,8 +332,9 @@ def spans_from_tags(
 
 def _known_probability(read: Segmentation) -> list[list[float]] | None:
     """Return the probabilities of the segments of each sequence if all segments have one."""
-    numbers = [[p for *_, p in segments] for segments in read.segments]
-    return numbers if any(numbers) and not any(None in row for row in numbers) else None
+    if not read.rows or None in read.probability:
+        return None
+    return [[segment[3] for segment in segments] for segments in read.lists(with_probability=True)]
 
 
 def _segment_probability(probability: Any, segments: list[list]) -> list[list[float]]:
@@ -403,7 +404,7 @@ def convert_tags(
     if source != "segments" and hold_any_segments(y=y):
         raise ValueError(f'y contains segments (start, stop, label), but source={source!r}: pass source="segments"')
     (read,) = read_segmentations({"y": y}, source)
-    lists = read.triples()
+    lists = read.lists()
     n_tokens = _n_tokens(lists, lengths) if read.lengths is None else read.lengths.tolist()
     segments = [[segment for segment in of_sequence if segment[2] != OUTSIDE] for of_sequence in lists]
     for n, of_sequence in enumerate(segments):
@@ -507,4 +508,4 @@ def extract_segments(
     >>> extract_segments(tags, strict=True)
     [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
     """
-    return read_segmentations({"y": y}, scheme, strict)[0].triples()
+    return read_segmentations({"y": y}, scheme, strict)[0].lists()
