@@ -360,8 +360,7 @@ def _listed_segments(y, lengths, form, name, what) -> tuple[list, np.ndarray]:
     """
     sequences = read_target_sequences(y, len(lengths), name, what)
     listed = [() if segments is None else segments for segments in sequences]
-    read = read_segments(listed, what)
-    rows = sorted(((n, *row[:3]) for n, segments in enumerate(read) for row in segments), key=lambda row: row[:2])
+    rows = sorted((row[:4] for row in read_segments(listed, what)), key=lambda row: row[:2])
     bounds = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3)
     sequence, start, stop = bounds.T
     overlaps = np.append(False, (sequence[1:] == sequence[:-1]) & (start[1:] < stop[:-1]))[: len(rows)]

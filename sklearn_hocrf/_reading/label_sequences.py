@@ -205,15 +205,15 @@ def _of_segments(segments: Segments, offsets: np.ndarray, labels: list) -> Segme
 def read_segment_lists(y: Any, name: str, needs_probability: bool = False) -> Segmentation:
     """Read segments in any form, or only those with a probability."""
     sequences = list_sequences(y, name, "segments")
-    numbered = [(n, *one) for n, some in enumerate(read_segments(sequences, name, needs_probability)) for one in some]
-    offsets, rows = offsets_of([len(segments) for segments in sequences]), [row[:4] for row in numbered]
+    read = read_segments(sequences, name, needs_probability)
+    offsets, rows = offsets_of([len(segments) for segments in sequences]), [row[:4] for row in read]
     code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))  # refuses what is no label
     seen = set()
     for i, row in enumerate(rows):
         if row in seen:
             raise ValueError(f"{name} has the segment {row[1:]!r:.60} twice ({position_name(offsets, i)})")
         seen.add(row)
-    return Segmentation(rows, [row[4] for row in numbered], len(sequences), None)
+    return Segmentation(rows, [row[4] for row in read], len(sequences), None)
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------

@@ -397,14 +397,15 @@ def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
 # --- lists of segments ------------------------------------------------------------------------------------------------
 
 
-def read_segments(sequences, name, needs_probability=False) -> list[list[tuple]]:
-    """Return (start, stop, label, probability) of the segments of lists or structured arrays by sequence, or raise.
+def read_segments(sequences, name, needs_probability=False) -> list[tuple]:
+    """Return (sequence, start, stop, label, probability) of each segment of lists or structured arrays, or raise.
 
     The probability is None if there is none.
     """
     return [
-        [read_segment(segment, f"sequence {n}, position {i}", name, needs_probability) for i, segment in enumerate(one)]
-        for n, one in enumerate(sequences)
+        (n, *read_segment(segment, f"sequence {n}, position {i}", name, needs_probability))
+        for n, segments in enumerate(sequences)
+        for i, segment in enumerate(segments)
     ]
 
 
