@@ -64,7 +64,10 @@ class Segments(NamedTuple):
 
     def without(self, code) -> Segments:
         """Return the segments except those with a label."""
-        kept = self.codes != code
+        return self.where(self.codes != code)
+
+    def where(self, kept) -> Segments:
+        """Return some of the segments, given as bool of shape (M,)."""
         return Segments(offsets_of(kept)[self.offsets], self.start[kept], self.stop[kept], self.codes[kept])
 
     def of_sequences(self, sequences, token_offsets) -> Segments:

@@ -46,6 +46,8 @@ ARRAYS = {  # kind of numbers, dimensions
     "score": ("f", 1), "weight": ("f", 1), "borders": ("u", 2), "always": ("f", 2),
 }  # fmt: skip
 ONE_SEQUENCE = "a tagger reads one sequence; for a list X of sequences: [tagger.predict(x) for x in X]"
+# letters of begin, inside, outside, end and single, or "-" in place of one that a scheme does not have; the names are
+# those of spaCy (bilou) and AllenNLP (bmes, iob1)
 PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
 
 
@@ -488,7 +490,7 @@ class _Segments:
             self.dtype = _dtype_of(self.names)
             return
         letters = PREFIXES[scheme]
-        tags = [re.fullmatch(rf"([{letters}])(?:-(.+))?", str(label), re.DOTALL) for label in labels]
+        tags = [re.fullmatch(rf"([{letters.replace('-', '')}])(?:-(.+))?", str(label), re.DOTALL) for label in labels]
         good = [tag is not None and (tag[1] != "O" or tag[2] is None) for tag in tags]
         _require(all(good), f"a label is no tag of {scheme}")
         kind = np.array([letters.index(tag[1]) for tag in tags if tag])  # begin, inside, outside, end, single

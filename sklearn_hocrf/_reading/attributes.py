@@ -442,10 +442,8 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
     names = sorted(name for name, index in vocabulary.items() if used[index])
     rank = np.full(len(vocabulary), -1, dtype=np.int32)
     rank[[vocabulary[name] for name in names]] = np.arange(len(names))
-    as_array = np.empty(len(names), dtype=object)
-    as_array[:] = names
     ranks = rank[batch.indices]
-    batch = _canonical(batch.offsets, batch.indptr, ranks, batch.values, len(names), as_array)
+    batch = _canonical(batch.offsets, batch.indptr, ranks, batch.values, len(names), np.array(names, dtype=object))
     return batch, vocabulary.like(zip(names, range(len(names)), strict=True))
 
 

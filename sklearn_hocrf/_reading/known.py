@@ -42,16 +42,15 @@ from .schemes import (
     MAX_STOP,
     OUTSIDE,
     PREFIXES,
+    TAG_SCHEMES,
     B,
     E,
     I,
     O,
-    TagTable,
-    goes_on,
     looks_like_segments,
-    marks_ends,
     read_segments,
     read_tag,
+    segments_of_tags,
 )
 from .values import IGNORED, is_missing, is_ordered_collection, no_label
 
@@ -178,6 +177,11 @@ def _parts(entry, i, entries, may_be_open) -> list | None:
     return [read_tag(member, entries.scheme, what, lambda: entries.where(i)) for member in members]
 
 
+def least_labels(scheme) -> int:
+    """Return the number of labels that training data must have: 1 if labels of segments may repeat."""
+    return 2 if scheme in ("tokens", "auto", "runs") else 1
+
+
 def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
     """Return the distinct labels of tokens or segments in y, sorted.
 
@@ -185,7 +189,7 @@ def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
     ----------
     entries : Given
     at_least : int or None
-        Required number of distinct labels; None means 2, or 1 if labels of segments may repeat.
+        Required number of distinct labels; None means that of :func:`least_labels`.
     """
     pairs = [(label, i) for i, parts in enumerate(entries.parts) for _, label in parts or ()]
     if not pairs:
@@ -193,8 +197,7 @@ def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
     labels: Any = [label for label, _ in pairs]
     if entries.dtype is not None and entries.scheme not in PREFIXES:
         labels = np.array(labels, entries.dtype)
-    if at_least is None:
-        at_least = 2 if entries.scheme in ("tokens", "runs") else 1
+    at_least = least_labels(entries.scheme) if at_least is None else at_least
     first = np.empty(len(entries.distinct), np.int64)
     first[entries.ids[::-1]] = np.arange(len(entries.ids))[::-1]  # the last value stays
     return sorted_labels(labels, entries.starts, at_least, first[[i for _, i in pairs]], entries.what)
@@ -280,7 +283,7 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
         return pieces, label, lengths
     label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
     is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
-    segments = Segments(offsets_of(is_known)[pieces.offsets], start[is_known], stop[is_known], label[is_known])
+    segments = pieces._replace(codes=label).where(is_known)
     allowed = _counted(known)
     is_open: Any = ~allowed.any(axis=1)
     labels = np.logical_and.reduceat((allowed | is_open[:, None])[known.ids], start)
@@ -451,19 +454,20 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
     possible : ndarray of shape (L, 2, 2), bool
         The shapes of the tokens of each label.
     """
-    reachable, wanted = possible.copy(), np.zeros_like(possible)
+    reachable, wanted, rules = possible.copy(), np.zeros_like(possible), TAG_SCHEMES[scheme]
     for others, shapes in ((before, reachable[:, 0]), (after, reachable[:, :, 0])):  # of what the neighbour goes on
         if others is not None:
             there = {code for _, code in others}
             shapes[[code for code in range(len(possible)) if code not in there]] = False
     for prefix, code in tags:
-        goes_on_from = before is None or (B, code) in before or (I, code) in before
+        open_tags = {(B, code), (I, code)}
+        goes_on_from = before is None or not open_tags.isdisjoint(before)
         goes_on_to = after is None or (I, code) in after or (E, code) in after
         begins = -1 if prefix in (I, E) and goes_on_from else 1
-        if scheme == "iob1" and begins < 0 and (before is None or any(other != code for _, other in before)):
+        if rules.begins_inside and begins < 0 and (before is None or not open_tags.issuperset(before)):
             begins = 0  # an I begins a segment after another label
         ends = -1 if prefix in (B, I) and goes_on_to else 1
-        wanted[code] |= _SHAPES[begins, ends if marks_ends(scheme) or prefix == O else 0]
+        wanted[code] |= _SHAPES[begins, ends if rules.marks_ends or prefix == O else 0]
     wanted &= reachable
     is_possible = wanted.any(axis=(1, 2))
     wanted, reachable = wanted[is_possible], reachable[is_possible]
@@ -475,10 +479,9 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
 
 def _begins_of_tags(entries, codes) -> np.ndarray:
     """Return where segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
-    prefixes, labels = np.array([tags[0][0] for tags in entries.parts], np.int8)[entries.ids], codes[entries.ids]
-    begins = np.ones(len(prefixes), np.int8)
-    begins[1:][goes_on(TagTable(prefixes[:-1], labels[:-1]), TagTable(prefixes[1:], labels[1:]))] = -1
-    begins[entries.offsets[:-1][np.diff(entries.offsets) > 0]] = 1
+    prefixes = np.array([tags[0][0] for tags in entries.parts], np.int8)[entries.ids]
+    begins = np.full(len(prefixes), -1, np.int8)
+    begins[segments_of_tags(prefixes, codes[entries.ids], entries.offsets).start] = 1
     return begins
 
 
@@ -544,9 +547,8 @@ def read_labels(y, lengths, form, name, scheme, what="y") -> tuple[np.ndarray | 
     what : str
         Name of y in messages.
     """
-    y = read_collection(y, name, what)
     if form == "table":
-        return _read_plain_labels(y, len(lengths), what)
+        return _read_plain_labels(read_collection(y, name, what), len(lengths), what)
     sequences = read_target_sequences(y, len(lengths), name, what)
     if scheme != "tokens" and looks_like_segments([sequence for sequence in sequences if sequence is not None]):
         raise ValueError(

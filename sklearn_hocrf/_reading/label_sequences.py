@@ -9,26 +9,22 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
-from .._data.segments import Segments
-from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name
+from .._data.segments import Segments, cut_segments
+from .labels import distinct_values, flatten_labels, has_ignored, list_sequences, position_name, sorted_together
 from .schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
+    TAG_SCHEMES,
     B,
-    E,
+    I,
     O,
-    S,
-    TagTable,
     hold_segments,
     looks_like_segments,
-    marks_ends,
     read_segments,
     scheme_of_labels,
     segments_of_labels,
     segments_of_tags,
-    segments_of_tokens,
-    separators_only,
     tag_table,
 )
 from .values import IGNORED, is_missing, no_label
@@ -87,88 +83,75 @@ def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[
 
 def sorted_union(*collections: Iterable[Hashable]) -> list:
     """Return the distinct labels of all collections, sorted."""
-    union: set = set().union(*collections)
-    try:
-        return sorted(union)
-    except TypeError as error:
-        by_type = {type(label): label for label in union}  # or all of one type, such as Enum
-        examples = list(dict.fromkeys([*by_type.values(), *sorted(union, key=repr)]))[:2]
-        some = " and ".join(f"{label!r:.60} ({type(label).__name__})" for label in examples)
-        raise TypeError(f"the labels of y_true and y_pred must be sortable together, but {some} are not") from error
+    return sorted_together("the labels of y_true and y_pred", set().union(*collections))
 
 
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
-class SegmentTable(NamedTuple):
-    """Segments of many sequences.   M segments, L distinct labels."""
+class Segmentation(NamedTuple):
+    """Segments of many sequences.   M segments."""
 
-    sequence: np.ndarray  # (M,) int64   index of the sequence
-    start: np.ndarray  # (M,) int64   first token, counted from the beginning of the sequence
-    stop: np.ndarray  # (M,) int64   token after the last
-    label: np.ndarray  # (M,) integers   index into ``labels``
-    probability: np.ndarray  # (M,) float64   nan where it is not known
-    labels: list  # (L,)   those of the segments
+    rows: list[tuple[int, int, int, Any]]  # (M,)   (sequence, start, stop, label) of each, by sequence
+    probability: list[float | None]  # (M,)   None where it is not known
     n_sequences: int
     lengths: np.ndarray | None  # (n_sequences,) int64   numbers of tokens; None for lists of segments
 
-    def rows(self) -> list[tuple[int, int, int, Any]]:
-        """Return (sequence, start, stop, label) of each segment."""
-        labels = [self.labels[code] for code in self.label.tolist()]
-        return list(zip(*(column.tolist() for column in self[:3]), labels, strict=True))
+    def lists(self, with_probability: bool = False) -> list[list[tuple]]:
+        """Return (start, stop, label) of the segments of each sequence; then the probability, if asked for."""
+        lists: list[list[tuple]] = [[] for _ in range(self.n_sequences)]
+        for (n, *segment), p in zip(self.rows, self.probability, strict=True):
+            lists[n].append((*segment, p) if with_probability else tuple(segment))
+        return lists
 
-    def taken(self, kept: np.ndarray | slice) -> SegmentTable:
-        """Return the table of some of the segments."""
-        used, label = np.unique(self.label[kept], return_inverse=True)
-        sequence, start, stop = (column[kept] for column in self[:3])
-        labels = [self.labels[code] for code in used.tolist()]
-        probability = self.probability[kept]
-        return SegmentTable(sequence, start, stop, label, probability, labels, self.n_sequences, self.lengths)
+    def without(self, label: Hashable) -> Segmentation:
+        """Return the segments except those with a label."""
+        kept = [i for i, row in enumerate(self.rows) if row[3] != label]
+        return self._replace(rows=[self.rows[i] for i in kept], probability=[self.probability[i] for i in kept])
+
+    def labels(self) -> set:
+        """Return the labels of the segments."""
+        return {row[3] for row in self.rows}
 
     def position(self, i: int) -> str:
         """Return the name of the place of a segment that was given in a list."""
-        n = self.sequence[i]
-        return f"sequence {n}, position {i - np.searchsorted(self.sequence, n)}"
-
-
-def check_scheme(scheme: str, strict: bool) -> None:
-    """Raise unless both parameters have valid values."""
-    check_choice("scheme", scheme, ("auto", *SCHEMES))
-    if not isinstance(strict, (bool, np.bool_)):
-        raise TypeError(f"strict must be True or False, got {strict!r}")
-
-
-def segment_lists(table: SegmentTable, with_probability: bool = False) -> list[list[tuple]]:
-    """Return (start, stop, label) of the segments of each sequence; then the probability, None where not known."""
-    segments: list[list[tuple]] = [[] for _ in range(table.n_sequences)]
-    for (n, *segment), p in zip(table.rows(), table.probability.tolist(), strict=True):
-        segments[n].append((*segment, None if p != p else p) if with_probability else tuple(segment))
-    return segments
+        n = self.rows[i][0]
+        return f"sequence {n}, position {sum(row[0] == n for row in self.rows[:i])}"
 
 
 def read_segmentations(
-    labellings: Mapping[str, LabelSequences], scheme: str, strict: bool = False, texts: Sequence | None = None
-) -> list[SegmentTable]:
-    """Read segmentations of the same sequences, those of the tokens X if ``texts`` has them.
+    labellings: Mapping[str, LabelSequences],
+    scheme: str,
+    strict: bool = False,
+    schemes: Sequence[str] = ("auto", *SCHEMES),
+    **texts: Sequence,
+) -> list[Segmentation]:
+    """Read segmentations of the same sequences, those of the tokens in ``texts`` if it is given.
 
     Each has its own form: labels of tokens, which are all in one scheme, or segments, which are read as such in any
     scheme. Sequences that are all empty are lists of no segments. The label "O" of segments means the same as the tag.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the scheme is not one of ``schemes``, or for invalid labels and segments.
     """
+    check_choice("scheme", scheme, schemes)
+    if not isinstance(strict, (bool, np.bool_)):
+        raise TypeError(f"strict must be True or False, got {strict!r}")
     sequences = {name: list_sequences(y, name, "labels or segments") for name, y in labellings.items()}
     listed = {name for name, y in sequences.items() if scheme == "segments" or hold_segments(y) or not any(map(len, y))}
     tokens = {name: code_tokens(y, name) for name, y in sequences.items() if name not in listed}
     if scheme == "auto" and tokens:
         scheme = scheme_of_labels([label for coded in tokens.values() for label in coded.labels])
-    tables = {
-        name: read_segment_table(y, name) if name in listed else _coded_segments(tokens[name], scheme, strict, name)
+    read = {
+        name: read_segment_lists(y, name) if name in listed else _segments_of_tokens(tokens[name], scheme, strict, name)
         for name, y in sequences.items()
     }
-    refuse_other_sizes(tables if texts is None else {"X": _tokens_of(texts), **tables})
+    refuse_other_sizes({name: tokens_of(sequences) for name, sequences in texts.items()} | read)
     if tokens and scheme in PREFIXES:
-        for name in listed:
-            is_outside = np.array([label == OUTSIDE for label in tables[name].labels], dtype=bool)
-            tables[name] = tables[name].taken(~is_outside[tables[name].label])
-    return list(tables.values())
+        read |= {name: read[name].without(OUTSIDE) for name in listed}
+    return list(read.values())
 
 
 def hold_any_segments(**labellings: LabelSequences) -> bool:
@@ -179,70 +162,64 @@ def hold_any_segments(**labellings: LabelSequences) -> bool:
 # --- token labels -----------------------------------------------------------------------------------------------------
 
 
-def _coded_segments(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> SegmentTable:
+def _segments_of_tokens(tokens: CodedLabels, scheme: str, strict: bool, name: str) -> Segmentation:
     """Cut the sequences into segments and leave out segments of O tokens and, if strict, invalid segments."""
-    if scheme in ("runs", "tokens"):
-        cut = segments_of_labels if scheme == "runs" else segments_of_tokens
-        return _report_table(cut(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
+    if scheme == "runs":
+        return _of_segments(segments_of_labels(tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
+    if scheme == "tokens":
+        return _of_segments(cut_segments(True, tokens.codes, tokens.offsets), tokens.offsets, tokens.labels)
 
     def where(code):
         return position_name(tokens.offsets, int(np.argmax(tokens.codes == code)))
 
     tags, labels = tag_table(tokens.labels, scheme, name, where, may_be_outside=True)
     prefix, label = tags.prefix[tokens.codes], tags.label[tokens.codes]
-    is_wrong = np.zeros(len(prefix) + 1, dtype=bool)  # B of "iob1" that separates nothing; False after the last token
-    if strict and scheme == "iob1":
-        is_wrong[:-1] = (prefix == B) & (separators_only(TagTable(prefix, label), tokens.offsets).prefix != B)
+    is_wrong = np.zeros(len(prefix) + 1, dtype=bool)  # B that separates nothing; False after the last token
+    at = TAG_SCHEMES[scheme]
+    if strict and at.has_separators:
+        begins = segments_of_tags(np.where(prefix == B, I, prefix), label, tokens.offsets).start
+        is_wrong[begins] = prefix[begins] == B
         prefix[is_wrong[:-1]] = O
     segments = segments_of_tags(prefix, label, tokens.offsets)
     first, last = prefix[segments.start], prefix[segments.stop - 1]
     kept = first != O
-    if strict and scheme == "iob1":
+    if strict and at.has_separators:
         is_wrong[tokens.offsets] = False
         kept &= ~((last == B) & is_wrong[segments.stop])
-    elif strict and marks_ends(scheme):
-        kept = (first == B) & (last == E) | (first == S)
     elif strict:
-        kept = first == B
-    return _report_table(segments, tokens.offsets, labels, kept)
+        is_one = segments.lengths == 1
+        kept = (first == np.where(is_one, at.only, at.first)) & (last == np.where(is_one, at.only, at.last))
+    return _of_segments(segments.where(kept), tokens.offsets, labels)
 
 
-def _report_table(
-    segments: Segments, offsets: np.ndarray, labels: list, kept: np.ndarray | slice = slice(None)
-) -> SegmentTable:
+def _of_segments(segments: Segments, offsets: np.ndarray, labels: list) -> Segmentation:
     sequence = np.repeat(np.arange(len(offsets) - 1), np.diff(segments.offsets))
-    start, stop = segments.start - offsets[sequence], segments.stop - offsets[sequence]
-    unknown, lengths = np.full(len(start), np.nan), np.diff(offsets)
-    return SegmentTable(sequence, start, stop, segments.codes, unknown, labels, len(lengths), lengths).taken(kept)
+    places = (column.tolist() for column in (sequence, *(segments.start, segments.stop) - offsets[sequence]))
+    rows = list(zip(*places, [labels[code] for code in segments.codes.tolist()], strict=True))
+    return Segmentation(rows, [None] * len(rows), len(offsets) - 1, np.diff(offsets))
 
 
 # --- given segments ---------------------------------------------------------------------------------------------------
 
 
-def read_segment_table(y: Any, name: str, needs_probability: bool = False) -> SegmentTable:
+def read_segment_lists(y: Any, name: str, needs_probability: bool = False) -> Segmentation:
     """Read segments in any form, or only those with a probability."""
     sequences = list_sequences(y, name, "segments")
-    rows = read_segments(sequences, name, needs_probability)
-    offsets = offsets_of([len(segments) for segments in sequences])
-    label, labels = code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))
-    _refuse_repeated([row[:4] for row in rows], offsets, name)
-    sequence, start, stop = np.array([row[:3] for row in rows], dtype=np.int64).reshape(-1, 3).T
-    probability = np.array([row[4] for row in rows], dtype=np.float64)
-    return SegmentTable(sequence, start, stop, label, probability, labels, len(sequences), None)
-
-
-def _refuse_repeated(rows: list[tuple], offsets: np.ndarray, name: str) -> None:
+    read = read_segments(sequences, name, needs_probability)
+    offsets, rows = offsets_of([len(segments) for segments in sequences]), [row[:4] for row in read]
+    code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))  # refuses what is no label
     seen = set()
     for i, row in enumerate(rows):
         if row in seen:
             raise ValueError(f"{name} has the segment {row[1:]!r:.60} twice ({position_name(offsets, i)})")
         seen.add(row)
+    return Segmentation(rows, [row[4] for row in read], len(sequences), None)
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------
 
 
-def refuse_other_sizes(labellings: Mapping[str, CodedLabels | SegmentTable]) -> None:
+def refuse_other_sizes(labellings: Mapping[str, CodedLabels | Segmentation]) -> None:
     """Raise unless all can belong to the same sequences as the first."""
     (name, first), *others = labellings.items()
     for other, one in others:
@@ -258,24 +235,18 @@ def refuse_other_sizes(labellings: Mapping[str, CodedLabels | SegmentTable]) -> 
         _refuse_beyond(first, name, one.lengths, other)
 
 
-def refuse_other_texts(name: str, texts: Sequence, **tables: SegmentTable) -> None:
-    """Raise unless segmentations can belong to sequences of tokens."""
-    refuse_other_sizes({name: _tokens_of(texts), **tables})
+def tokens_of(texts: Sequence) -> Segmentation:
+    """Return the numbers of tokens of sequences, without segments."""
+    return Segmentation([], [], len(texts), np.array([len(tokens) for tokens in texts], dtype=np.int64))
 
 
-def _tokens_of(texts: Sequence) -> CodedLabels:
-    """Return the numbers of tokens of sequences, in the form of labels."""
-    return CodedLabels(np.zeros(0, dtype=np.int64), [], offsets_of([len(tokens) for tokens in texts]))
-
-
-def _refuse_beyond(table: CodedLabels | SegmentTable, name: str, lengths: np.ndarray | None, other: str) -> None:
-    """Raise if a segment ends after the last token of its sequence."""
-    if lengths is None or isinstance(table, CodedLabels):
+def _refuse_beyond(read: CodedLabels | Segmentation, name: str, lengths: np.ndarray | None, other: str) -> None:
+    """Raise if a listed segment ends after the last token of its sequence."""
+    if isinstance(read, CodedLabels) or read.lengths is not None or lengths is None:
         return
-    beyond = np.flatnonzero(table.stop > lengths[table.sequence])
-    if len(beyond):
-        n, *segment = table.rows()[beyond[0]]
-        raise ValueError(
-            f"{name} has the segment {short(tuple(segment))} ({table.position(beyond[0])}), beyond the {lengths[n]} "
-            f"tokens of {other}"
-        )
+    for i, (n, *segment) in enumerate(read.rows):
+        if segment[1] > lengths[n]:
+            raise ValueError(
+                f"{name} has the segment {short(tuple(segment))} ({read.position(i)}), beyond the {lengths[n]} "
+                f"tokens of {other}"
+            )

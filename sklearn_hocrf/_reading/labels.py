@@ -119,17 +119,33 @@ def _sorted_objects(labels, distinct, where):
             f"labels must be sortable together, but {short(labels[other])} ({where(other)}) and "
             f"{short(first)} ({where(0)}) are not: {error}"
         ) from error
-    for kinds, (kind, scalar) in _NATIVE.items():
-        if all(type(label) is kind or isinstance(label, scalar) for label in classes):
-            if kinds == "U" and max(map(len, classes)) > LONGEST_TEXT:
+    return as_array(classes)
+
+
+def as_array(values, kinds="biufU") -> np.ndarray:
+    """Return a list as an array of one of some kinds, or of objects if numpy would change its values."""
+    for of_kind, (kind, scalar) in _NATIVE.items():
+        if of_kind in kinds and all(type(value) is kind or isinstance(value, scalar) for value in values):
+            if of_kind == "U" and max(map(len, values), default=0) > LONGEST_TEXT:
                 break
-            native = np.array(classes)
+            native = np.array(values)
             # numpy strips trailing NULs, and converts integers beyond int64 to floats, which may be equal
-            if native.dtype.kind in kinds and native.tolist() == classes:
+            if native.dtype.kind in of_kind and native.tolist() == values:
                 return native
-    native = np.empty(len(classes), dtype=object)
-    native[:] = classes
+    native = np.empty(len(values), dtype=object)
+    native[:] = values
     return native
+
+
+def sorted_together(what, values) -> list:
+    """Return hashable values, sorted, or raise a TypeError that names two of them; ``what`` they are."""
+    try:
+        return sorted(values)
+    except TypeError as error:
+        by_type = {type(value): value for value in values}  # or all of one type, such as Enum
+        examples = list(dict.fromkeys([*by_type.values(), *sorted(values, key=repr)]))[:2]
+        some = " and ".join(f"{short(value)} ({type(value).__name__})" for value in examples)
+        raise TypeError(f"{what} must be sortable together, but {some} are not") from error
 
 
 def _refuse_real_numbers(labels, classes, where):

@@ -12,8 +12,8 @@
 A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a label; a bare "B" or "I" has the label
 "_". Every O token is a segment of one token, whose label is "O". Invalid tags, such as an I after an O, are read as in
 conlleval: a segment begins at B and S, after E, S and O, and where the label changes. The same rules apply to tags of
-"iob1", where B only separates neighbouring segments of the same label. Estimators never write tags of "iob1", because
-each depends on the segment before; ``separators_only`` makes them from tags of "bio".
+"iob1", where B only separates neighbouring segments of the same label. Estimators write tags of "bio" in their place,
+because each tag of "iob1" depends on the segment before.
 
 Segments and labels are integers here; strings occur only in the names of tags.
 """
@@ -31,10 +31,9 @@ import numpy as np
 from .._data.checks import is_integer, short
 from .._data.messages import warn_user
 from .._data.segments import BEGIN, END_OF_SEGMENT, RANGE, Channel, Segments, cut_segments, token_labels
+from .._data.tagger import PREFIXES
 from .values import finite_number
 
-# letters of begin, inside, outside, end and single; the name bilou is from spaCy, bmes and iob1 from AllenNLP
-PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "iob1": "BIO"}
 SCHEMES = ("runs", *PREFIXES, "segments")
 B, I, O, E, S = range(5)  # noqa: E741  the usual letters; codes of prefixes: positions in PREFIXES
 OUTSIDE = "O"  # tag, and label, of the tokens outside all segments
@@ -45,11 +44,72 @@ _BY_NAME: Any = (Mapping, np.void)
 NO_LABEL = "_"  # label of the tags that have none
 
 
+class Scheme(NamedTuple):
+    """The rules of a scheme of tags: the prefix of the only token of a segment, and those of the tokens of longer ones.
+
+    One prefix may stand at several places; that of tokens outside all segments is always O.
+    """
+
+    only: int
+    first: int
+    inner: int
+    last: int
+    has_separators: bool = False  # B only begins a segment after one with the same label; I begins the others
+
+    @property
+    def marks_ends(self) -> bool:
+        """Whether the last token of a segment has a prefix of its own."""
+        return self.last != self.inner
+
+    @property
+    def begins_inside(self) -> bool:
+        """Whether a prefix of tokens inside segments may also begin one."""
+        return self.has_separators or self.first == self.inner
+
+    def borders(self, prefix) -> tuple[int, int]:
+        """Return whether a segment begins with a token of this prefix, and whether one ends, as in ``Mask.begins``."""
+        begins = int(prefix in (O, self.only, self.first)) - int(prefix in (self.inner, self.last))
+        return begins, int(prefix in (O, self.only, self.last)) - int(prefix in (self.first, self.inner))
+
+
+TAG_SCHEMES = {
+    "bio": Scheme(B, B, I, I),
+    "bioes": Scheme(S, B, I, E),
+    "bilou": Scheme(S, B, I, E),
+    "bmes": Scheme(S, B, I, E),
+    "iob1": Scheme(B, B, I, I, has_separators=True),
+}
+
+
 class TagTable(NamedTuple):
     """Token tags as pairs.   C tags."""
 
     prefix: np.ndarray  # (C,) int8   B, I, O, E or S
     label: np.ndarray  # (C,) int32   code of the segment's label
+
+    def at(self, index) -> TagTable:
+        """Return the tags at an index of numpy."""
+        return TagTable(self.prefix[index], self.label[index])
+
+
+class TagRules(NamedTuple):
+    """What tags may do.   C tags."""
+
+    after_others: np.ndarray  # (C,) bool   begin a sequence, or a segment after one with another label
+    after_equals: np.ndarray  # (C,) bool   begin a segment after one with the same label
+    inside: np.ndarray  # (C,) bool   continue a segment; that of a tag O is a run of tokens outside
+    open: np.ndarray  # (C,) bool   precede a tag in the same segment
+    last: np.ndarray  # (C,) bool   end a segment
+
+    @classmethod
+    def of(cls, prefix, scheme) -> TagRules:
+        """Return the rules for tags with the given prefixes; shape (C,)."""
+        at, is_outside = TAG_SCHEMES[scheme], prefix == O
+        begins = np.isin(prefix, (at.only, at.first))
+        after_others = prefix != B if at.has_separators else begins | is_outside
+        inside, is_open = np.isin(prefix, (at.inner, at.last)), np.isin(prefix, (at.first, at.inner))
+        last = np.isin(prefix, (at.only, at.last))
+        return cls(after_others, begins, inside | is_outside, is_open | is_outside, last | is_outside)
 
 
 # --- names of tags ----------------------------------------------------------------------------------------------------
@@ -84,7 +144,7 @@ def read_tag(tag, scheme, name, where, may_be_outside=False) -> tuple[int, str]:
     """
     part = split_tag(tag, scheme)
     if part is None:
-        expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix != OUTSIDE)
+        expected = ", ".join(f"'{prefix}-label'" for prefix in PREFIXES[scheme] if prefix not in "O-")
         what = f"{short(tag)} of {name} ({where()}) is not a tag of scheme={scheme!r}"
         raise ValueError(f"{what}, whose tags are 'O', {expected}")
     if part[1] == OUTSIDE and part[0] != O and not may_be_outside:
@@ -120,11 +180,6 @@ def join_tag(prefix, label, bare=True, scheme="bioes") -> str:
     return letter if prefix == O or (bare and label == NO_LABEL) else f"{letter}-{label}"
 
 
-def marks_ends(scheme) -> bool:
-    """Return whether the scheme has tags for the last token of a segment and for segments of one token."""
-    return len(PREFIXES[scheme]) > E
-
-
 def guessed_scheme(labels) -> str:
     """Return the scheme of labels if all of them look like tags, else "runs".
 
@@ -142,9 +197,10 @@ def guessed_scheme(labels) -> str:
     """
     _refuse_bytes(labels)
     tags = [label for label in labels if label != OUTSIDE]
-    for scheme, letters in PREFIXES.items():
+    for scheme, at in TAG_SCHEMES.items():
         are_tags = bool(tags) and all(split_tag(tag, scheme) is not None for tag in tags)
-        if are_tags and (all("-" in tag for tag in tags) or {letters[B], letters[I]} <= set(tags)):
+        begin_and_inside = {PREFIXES[scheme][at.first], PREFIXES[scheme][at.inner]}
+        if are_tags and (all("-" in tag for tag in tags) or begin_and_inside <= set(tags)):
             return scheme
     return "runs"
 
@@ -173,11 +229,6 @@ def segments_of_labels(codes, offsets) -> Segments:
     return cut_segments(codes[1:] != codes[:-1], codes, offsets)
 
 
-def segments_of_tokens(codes, offsets) -> Segments:
-    """Return segments of one token each."""
-    return cut_segments(True, codes, offsets)
-
-
 def segments_of_tags(prefixes, codes, offsets) -> Segments:
     """Return the segments of tagged tokens, including the segments of O tokens.
 
@@ -200,8 +251,8 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
     >>> segments.start, segments.stop, segments.codes
     (array([0, 2, 3, 4]), array([2, 3, 4, 5]), array([0, 1, 0, 2], dtype=int32))
     """
-    is_inside = goes_on(TagTable(prefixes[:-1], codes[:-1]), TagTable(prefixes[1:], codes[1:]))
-    return cut_segments(~is_inside, codes, offsets)
+    tags = TagTable(prefixes, codes)
+    return cut_segments(~goes_on(tags.at(np.s_[:-1]), tags.at(np.s_[1:])), codes, offsets)
 
 
 def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
@@ -250,14 +301,10 @@ def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     array([[1, 0, 1],
            [1, 1, 1]])
     """
-    before, after = (TagTable(*(column.reshape(shape) for column in tags)) for shape in ((-1, 1), (1, -1)))
-    continues = goes_on(before, after)
-    is_open, is_inside = np.isin(tags.prefix, (B, I)), np.isin(tags.prefix, (I, E))
-    if scheme == "iob1":  # B only begins a segment after one with the same label
-        after_equal = (before.label == after.label) & is_open[:, None]
-        return after_equal | (after.prefix != B), np.stack([tags.prefix != B, np.ones(len(is_open), dtype=bool)])
-    must_go_on = is_open & marks_ends(scheme)
-    return continues | ~(must_go_on[:, None] | is_inside), np.stack([~is_inside, ~must_go_on])
+    rules, is_same = TagRules.of(tags.prefix, scheme), tags.label[:, None] == tags.label
+    stays = is_same & rules.open[:, None] & rules.inside
+    begins = rules.last[:, None] & np.where(is_same, rules.after_equals, rules.after_others)
+    return stays | begins, np.stack([rules.after_others, rules.last])
 
 
 # --- from segments to tokens ------------------------------------------------------------------------------------------
@@ -283,36 +330,14 @@ def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
     >>> tags_of_segments(segments, "bioes", outside=2).prefix
     array([0, 1, 3, 2, 4], dtype=int8)
     """
-    prefix = np.full(int(segments.lengths.sum()), I, dtype=np.int8)
+    at = TAG_SCHEMES[scheme]
+    prefix = np.full(int(segments.lengths.sum()), at.inner, dtype=np.int8)
     first = np.cumsum(segments.lengths) - segments.lengths
-    if marks_ends(scheme):
-        prefix[first + segments.lengths - 1] = E
-    prefix[first] = B
-    if marks_ends(scheme):
-        prefix[first[segments.lengths == 1]] = S
+    prefix[first + segments.lengths - 1] = at.last
+    prefix[first] = at.first
+    prefix[first[segments.lengths == 1]] = at.only
     prefix[first[segments.codes == outside]] = O
     return TagTable(prefix, token_labels(segments))
-
-
-def separators_only(tags: TagTable, offsets) -> TagTable:
-    """Convert tags of "bio" to "iob1": B is kept only where I would continue the segment before.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn_hocrf._reading.schemes import B, I, O, TagTable, separators_only
-    >>> separators_only(
-    ...     TagTable(np.array([B, I, B, O, B]), np.array([0, 0, 0, 1, 0])), np.array([0, 5])
-    ... ).prefix
-    array([1, 1, 0, 2, 1])
-    """
-    prefix, label = tags.prefix.copy(), tags.label
-    needed = np.zeros(len(prefix), dtype=bool)
-    inside = TagTable(np.full(max(len(prefix) - 1, 0), I), label[1:])
-    needed[1:] = goes_on(TagTable(prefix[:-1], label[:-1]), inside)
-    needed[offsets[:-1][offsets[:-1] < len(prefix)]] = False
-    prefix[(prefix == B) & ~needed] = I
-    return TagTable(prefix, label)
 
 
 def token_features(segments: Segments, scheme, outside) -> np.ndarray:
@@ -343,12 +368,12 @@ def possible_tags(scheme, longest, outside) -> TagTable:
     >>> tags.prefix, tags.label
     (array([4, 0, 3, 4, 0, 1, 3, 4, 2], dtype=int8), array([0, 1, 1, 1, 2, 2, 2, 2, 3], dtype=int32))
     """
-    # lowest length of the segments in which a tag occurs
-    lengths = {B: 2, I: 3, E: 2, S: 1} if marks_ends(scheme) else {B: 1, I: 2}
+    at = TAG_SCHEMES[scheme]
+    lengths = {at.inner: 3, at.first: 2, at.last: 2, at.only: 1}  # lowest ones of segments with a prefix
     pairs = [
         (prefix, label)
         for label, most in enumerate(longest)
-        for prefix, least in ({O: 1} if label == outside else lengths).items()
+        for prefix, least in sorted(({O: 1} if label == outside else lengths).items())
         if least <= most
     ]
     prefix, label = np.array(pairs).reshape(-1, 2).T
@@ -357,13 +382,14 @@ def possible_tags(scheme, longest, outside) -> TagTable:
 
 def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
     """Return for each tag its label and its positions in a segment, as a channel."""
-    many = 2 if marks_ends(scheme) else 1
-    channels = {
-        B: BEGIN._replace(shortest=many),
-        I: Channel(RANGE, 1, many + 1),  # without the last token if it has a separate tag
+    at = TAG_SCHEMES[scheme]
+    offset, trim = int(at.first != at.inner), int(at.last != at.inner)
+    channels = {  # of a prefix at several places, the last entry
         O: BEGIN,
-        E: END_OF_SEGMENT._replace(shortest=2),
-        S: BEGIN._replace(longest=1),
+        at.only: BEGIN._replace(longest=1),
+        at.last: END_OF_SEGMENT._replace(shortest=1 if at.last == at.only else 2),
+        at.first: BEGIN._replace(shortest=1 if at.first == at.only else 2),
+        at.inner: Channel(RANGE, offset, offset + trim + 1),
     }
     return [(label, channels[prefix]) for prefix, label in zip(*(column.tolist() for column in tags), strict=True)]
 
@@ -374,7 +400,7 @@ def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
 def read_segments(sequences, name, needs_probability=False) -> list[tuple]:
     """Return (sequence, start, stop, label, probability) of each segment of lists or structured arrays, or raise.
 
-    The probability is nan if there is none.
+    The probability is None if there is none.
     """
     return [
         (n, *read_segment(segment, f"sequence {n}, position {i}", name, needs_probability))
@@ -386,7 +412,7 @@ def read_segments(sequences, name, needs_probability=False) -> list[tuple]:
 def read_segment(segment, where, name, needs_probability=False) -> tuple:
     """Return (start, stop, label, probability), or raise; ``where`` and ``name`` give its position in the message.
 
-    The probability is nan if there is none.
+    The probability is None if there is none.
     """
     if isinstance(segment, np.void):
         segment = dict(zip(segment.dtype.names or (), segment.tolist(), strict=False))
@@ -403,9 +429,8 @@ def read_segment(segment, where, name, needs_probability=False) -> tuple:
         raise ValueError(f"{name} has the segment {short(segment)} ({where}), but 0 <= start < stop must hold")
     if stop > MAX_STOP:
         raise ValueError(f"{name} has the segment {short(segment)} ({where}), but no sequence has that many tokens")
-    if probability is None:
-        return int(start), int(stop), label, np.nan
-    return int(start), int(stop), label, finite_number(probability, where, f"probability of {name}")
+    p = None if probability is None else finite_number(probability, where, f"probability of {name}")
+    return int(start), int(stop), label, p
 
 
 def _values_of(segment, where, name) -> tuple:
@@ -509,7 +534,7 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
     return [rows[first:last] for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
-def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
+def scheme_of_labels(labels: Iterable[Any]) -> str:
     """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
 
     Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. Labels that are all
@@ -519,8 +544,6 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
     ----------
     labels : iterable
         The distinct labels.
-    name : str, default="scheme"
-        Name of the parameter, for the warning.
 
     Returns
     -------
@@ -539,13 +562,13 @@ def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
     scheme = guessed_scheme(labels)
     if scheme == "runs":
         if fault := mixed_tags(labels):
-            warn_user(f'{name}="auto": {fault}, so segments are runs of equal labels; name the {name} to be sure')
+            warn_user(f'scheme="auto": {fault}, so segments are runs of equal labels; name the scheme to be sure')
         return "bio" if labels and all(isinstance(label, str) and label == OUTSIDE for label in labels) else "runs"
     bare = [label for label in labels if label != OUTSIDE and "-" not in label]
     if bare:
         warn_user(
-            f'{name}="auto": {short(sorted(set(bare)), 60)} are read as tags of "{scheme}"; pass {name}="runs" if they '
-            f'are ordinary labels, or {name}="{scheme}" to be sure'
+            f'scheme="auto": {short(sorted(set(bare)), 60)} are read as tags of "{scheme}"; pass scheme="runs" if they '
+            f'are ordinary labels, or scheme="{scheme}" to be sure'
         )
     has_begin = any(label.startswith("B") for label in labels)
     return "iob1" if scheme == "bio" and not has_begin else scheme

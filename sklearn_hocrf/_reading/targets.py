@@ -19,6 +19,7 @@ from .known import (
     check_known_labels,
     distinct_labels,
     known_of,
+    least_labels,
     possible_segments,
     read_given,
     read_target_sequences,
@@ -72,26 +73,14 @@ class SegmentTargets(NamedTuple):
         return read_segment_targets(*data, **limits, fixed=fixed, takes_missing_labels=True)
 
     @classmethod
-    def label_set(cls, reader, y, sequences) -> np.ndarray | None:
-        data, scheme = (y, sequences.batch.lengths, sequences.form, reader.name), reader.scheme
-        if scheme == "auto":
-            scheme = _scheme_of(*data, in_parts=True)
-        entries = read_given(*data, scheme, kept=sequences.is_used)
-        return distinct_labels(entries, at_least=1) if entries.is_complete else None
-
-    @classmethod
     def check_classes(cls, reader, classes) -> np.ndarray:
         scheme = reader.scheme
         if scheme in PREFIXES:
             return check_classes(classes, 1, scheme=scheme)
-        labels = check_classes(classes, cls.least_labels(reader) if scheme != "auto" else 1)
+        labels = check_classes(classes, 1 if scheme == "auto" else least_labels(scheme))
         if scheme == "auto":
             _refuse_tags_of_parts(labels.tolist())
         return labels
-
-    @classmethod
-    def least_labels(cls, reader) -> int:
-        return 2 if reader.scheme in ("auto", "runs") else 1
 
     @property
     def labelling(self) -> Segments:
@@ -215,7 +204,7 @@ def read_segment_targets(
     scheme,
     segment_length=None,
     fixed=None,
-    at_least=None,
+    in_parts=False,
     takes_missing_labels=False,
 ) -> SegmentTargets:
     """Return the training segmentations.
@@ -230,17 +219,17 @@ def read_segment_targets(
         labels or by label. None, also as the most, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
-    at_least : int or None
-        As for :func:`distinct_labels`.
+    in_parts : bool
+        Whether y is a part of the training data, which may have a single label.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
     if earlier is not None:
         scheme = earlier.scheme
     elif scheme == "auto":
-        scheme = _scheme_of(y, lengths, form, name, in_parts=labels is not None)
+        scheme = _scheme_of(y, lengths, form, name, in_parts or labels is not None)
     entries = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
-    labels = distinct_labels(entries, at_least) if labels is None else labels
+    labels = distinct_labels(entries, 1 if in_parts else None) if labels is None else labels
     known = known_of(entries, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
     segments, *pieces = segments_of(known, scheme)
     if scheme == "segments" and not entries.is_complete:
@@ -329,9 +318,7 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
     y, lengths, name, scheme
         As in :func:`read_segment_targets`.
     """
-    if scheme == "auto":
-        scheme = _scheme_of(y, lengths, "sequences", name, in_parts=True)
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, at_least=1)
+    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, in_parts=True)
 
 
 # --- lengths ----------------------------------------------------------------------------------------------------------
@@ -403,21 +390,9 @@ class TokenTargets(NamedTuple):
         return read_token_targets(*data, fixed, takes_missing_labels=True)
 
     @classmethod
-    def label_set(cls, reader, y, sequences) -> np.ndarray | None:
-        """Return the labels of a part of the training sequences, sorted, or None if some are missing."""
-        data = y, sequences.batch.lengths, sequences.form, reader.name
-        entries = read_given(*data, "tokens", kept=sequences.is_used)
-        return distinct_labels(entries, at_least=1) if entries.is_complete else None
-
-    @classmethod
     def check_classes(cls, reader, classes) -> np.ndarray:
         """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
         return check_classes(classes)
-
-    @classmethod
-    def least_labels(cls, reader) -> int:
-        """Return the number of labels that training data must have."""
-        return 2
 
     @property
     def labelling(self) -> np.ndarray:
@@ -529,6 +504,14 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_miss
 
 
 Targets: TypeAlias = TokenTargets | SegmentTargets
+
+
+def label_set(reader, y, sequences) -> np.ndarray | None:
+    """Return the labels of a part of the training sequences, sorted, or None if some are missing."""
+    data, scheme = (y, sequences.batch.lengths, sequences.form, reader.name), reader.scheme
+    scheme = _scheme_of(*data, in_parts=True) if scheme == "auto" else scheme
+    entries = read_given(*data, scheme, kept=sequences.is_used)
+    return distinct_labels(entries, at_least=1) if entries.is_complete else None
 
 
 def read_truth(targets, y, batch, form, name, unknown="raise"):

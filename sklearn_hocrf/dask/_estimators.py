@@ -23,6 +23,7 @@ from .._estimator.fit.training import Training, TrainingStructure, choose_traini
 from .._estimator.labels.constraints import compile_label_parts
 from .._estimator.labels.patterns import ObservedPatterns
 from .._reading.inputs import NO_TOKENS
+from .._reading.known import least_labels
 from .._reading.labels import sorted_labels
 from .._sklearn.versions import VersionMixin
 from . import _parts
@@ -170,8 +171,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         described: Description | None = partitions.total(_parts.describe, Description.merged)
         if described is None:
             raise ValueError(NO_TOKENS)
-        at_least = steps.kind.targets.least_labels(steps.reader)
-        labels = sorted_labels(described.labels, [0, len(described.labels)], at_least)
+        labels = sorted_labels(described.labels, [0, len(described.labels)], least_labels(steps.reader.scheme))
         features = described.features
         history, rules = steps.rules(labels)
         parts = compile_label_parts(local.label_parts, labels)

@@ -26,6 +26,7 @@ from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.training import TrainingData, sorted_features
 from .._reading.inputs import FeatureSpace, TrainingSequences, read_training_sequences
 from .._reading.labels import flatten_labels, sorted_labels
+from .._reading.targets import label_set
 from .._reading.values import number_weights
 
 _PARTIAL = (
@@ -69,7 +70,7 @@ def read_part(local: BaseSequenceLabeler, X: Sized, y: Sized, sample_weight: Any
     sequences = read_training_sequences(steps.reader, X, sample_weight)
     if sequences.is_used is not None and not sequences.is_used.any():
         return None
-    labels = steps.kind.targets.label_set(steps.reader, y, sequences)
+    labels = label_set(steps.reader, y, sequences)
     if labels is None:
         raise ValueError(_PARTIAL)
     return ReadPart(sequences, y, labels)

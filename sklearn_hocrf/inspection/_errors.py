@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Sized
 from typing import Any, NamedTuple
 
-from .._data.checks import check_choice
-from .._reading.label_sequences import LabelSequences, read_segmentations, segment_lists
+from .._reading.label_sequences import LabelSequences, read_segmentations
 from .._reading.schemes import SCHEMES
 from ._display import Table, listed, texts_of
 
@@ -96,12 +95,11 @@ def error_table(
            0  other boundary  0 2 PER  0 1 PER    Ann Lee    Ann                   0.600
            0  missing         5 6 LOC             Oslo
     """
-    check_choice("scheme", scheme, ("auto", "tokens", *SCHEMES))
-    texts = texts_of(listed(X), field)
-    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, texts=texts)
-    known = {row: p for row, p in zip(predicted.rows(), predicted.probability.tolist(), strict=True) if p == p}
+    texts, schemes = texts_of(listed(X), field), ("auto", "tokens", *SCHEMES)
+    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, schemes=schemes, X=texts)
+    known = {row: p for row, p in zip(predicted.rows, predicted.probability, strict=True) if p is not None}
     rows = []
-    for n, segments in enumerate(zip(segment_lists(true), segment_lists(predicted), strict=True)):
+    for n, segments in enumerate(zip(true.lists(), predicted.lists(), strict=True)):
         for error, there, here in _paired(*segments):
             right, wrong = (separator.join(texts[n][one[0] : one[1]]) if one else "" for one in (there, here))
             p = None if here is None else known.get((n, *here))

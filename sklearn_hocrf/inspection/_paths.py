@@ -12,7 +12,7 @@ from .._data.checks import is_integer, short
 from .._data.segments import Mask, Segments, both
 from .._estimator.answers.fitted import FittedModel
 from .._reading.labels import label_codes
-from .._reading.schemes import B, E, I, S, hold_segments, marks_ends, read_segment
+from .._reading.schemes import TAG_SCHEMES, hold_segments, read_segment
 
 _LABELS = 240  # characters of a list of labels in a message: about twenty of them
 
@@ -136,10 +136,8 @@ class Contest:
         mask.allowed[position] &= np.arange(mask.allowed.shape[1]) == label
         if tags is None:
             return mask
-        prefix, ends = tags.prefix[code], marks_ends(fitted.scheme)
-        begins = {B: 1, S: 1, I: -1, E: -1}.get(prefix, 0)
-        goes_on = 0 if not ends else {E: 1, S: 1, B: -1, I: -1}.get(prefix, 0)
-        return self._with_borders(mask, {position: begins, position + 1: goes_on})
+        begins, ends = TAG_SCHEMES[fitted.scheme].borders(tags.prefix[code])
+        return self._with_borders(mask, {position: begins, position + 1: ends})
 
     def _of_segment(self, position: int, start: int, stop: int, label: Any) -> Mask | None:
         """Return the mask of the labellings with a segment; None if this is impossible."""

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from .._data.checks import check_choice, short
 from .._data.messages import escaped, visible
 from .._estimator.answers.fitted import FittedModel
-from .._reading.label_sequences import read_segment_table, read_segmentations, refuse_other_texts, segment_lists
+from .._reading.label_sequences import read_segment_lists, read_segmentations, refuse_other_sizes, tokens_of
 from .._reading.schemes import NO_LABEL, OUTSIDE, PREFIXES, SCHEMES, guessed_scheme, split_tag
 from .._sklearn.layers import method_of_model, model_inside
 from ._display import HtmlPage, chip, color_map, listed, remaining, texts_of
@@ -205,13 +205,12 @@ class SegmentsDisplay(HtmlPage):
         ... )
         [the | word][cat | word]
         """
-        check_choice("scheme", scheme, ("auto", *SCHEMES))
         X = listed(X)
         texts = texts_of(X, field)
         labellings = {"y_pred": listed(y_pred)} | ({} if y_true is None else {"y_true": listed(y_true)})
-        tables = read_segmentations(labellings, scheme, texts=texts)
+        tables = read_segmentations(labellings, scheme, X=texts)
+        segments, *true = (read.lists(with_probability=True) for read in tables)
         labels = None if classes is None else _labels_in(classes, scheme)
-        segments, *true = (segment_lists(table, with_probability=True) for table in tables)
         gaps = [_gaps_of(x, [separator] * len(tokens)) for x, tokens in zip(X, texts, strict=True)]
         return cls(texts, segments, true[0] if true else None, gaps, classes=labels)
 
@@ -335,9 +334,9 @@ def labels_of_classes(classes: list, scheme: str) -> list:
 
 def _checked_segments(segments: Any, texts: list[list[str]], name: str) -> list[list[tuple]]:
     """Return (start, stop, label, probability or None) of each segment, in order, or raise."""
-    table = read_segment_table(segments, name)
-    refuse_other_texts("texts", texts, **{name: table})
-    ordered = [sorted(rows, key=lambda row: row[:2]) for rows in segment_lists(table, with_probability=True)]
+    read = read_segment_lists(segments, name)
+    refuse_other_sizes({"texts": tokens_of(texts), name: read})
+    ordered = [sorted(rows, key=lambda row: row[:2]) for rows in read.lists(with_probability=True)]
     for n, rows in enumerate(ordered):
         for before, row in pairwise(rows):
             if row[0] < before[1]:

@@ -14,11 +14,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from .._data.batch import SequenceBatch
-from .._data.checks import check_choice, short
+from .._data.checks import short
 from .._data.messages import visible
 from .._estimator.answers.fitted import FittedModel
-from .._reading.label_sequences import read_segmentations, segment_lists
-from .._reading.schemes import SCHEMES
+from .._reading.label_sequences import read_segmentations
 from .._reading.values import finite_numbers, is_ordered_collection, without_columns
 from .._sklearn.layers import method_of_model, model_inside
 from ._display import color_map
@@ -246,7 +245,6 @@ class SequenceDisplay:
         [(0, 1, 'walk'), (1, 3, 'run')]
         """
         _pyplot()
-        check_choice("scheme", scheme, ("auto", *SCHEMES))
         if probabilities is not None and (classes is None or np.ndim(probabilities) != 2):
             raise ValueError("probabilities need the shape (n_tokens, n_classes), and classes with their labels")
         labellings = {"y_pred": [y_pred]} | ({} if y_true is None else {"y_true": [y_true]})
@@ -255,11 +253,11 @@ class SequenceDisplay:
         lengths = [int(table.lengths[0]) for table in tables if table.lengths is not None]
         # segments tell no length
         lengths += [np.shape(part)[0] for part in (probabilities, times) if part is not None]
-        n_tokens = lengths[0] if lengths else max(int(table.stop.max(initial=0)) for table in tables)
+        n_tokens = lengths[0] if lengths else max((row[2] for table in tables for row in table.rows), default=0)
         options: dict[str, Any] = {"times": times, "signals": signals}
         if probabilities is not None and classes is not None:
             options |= _by_label(np.asarray(probabilities, dtype=np.float64), list(classes), scheme)
-        return cls(n_tokens, *(segment_lists(table)[0] for table in tables), **options).plot(ax)
+        return cls(n_tokens, *(table.lists()[0] for table in tables), **options).plot(ax)
 
     def plot(self, ax: Any = None, *, start: int = 0, stop: int | None = None) -> Self:
         """Plot the sequence, or a part of it.

@@ -18,9 +18,9 @@ from .._reading.inputs import check_sequence_weight
 from .._reading.label_sequences import (
     CodedLabels,
     LabelSequences,
-    SegmentTable,
-    check_scheme,
+    Segmentation,
     read_segmentations,
+    read_tokens,
     sorted_union,
 )
 
@@ -49,8 +49,13 @@ def check_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarra
     return np.ones(n_sequences) if weight is None else weight
 
 
-def pair_tokens(true: CodedLabels, predicted: CodedLabels) -> Items:
-    """Return the tokens of two labellings."""
+def items_of_tokens(**labellings: LabelSequences) -> list[Items]:
+    """Read true labels and those of one or more systems; return the tokens, with the labels of each system."""
+    true, *systems = read_tokens(**labellings)
+    return [_pair_tokens(true, system) for system in systems]
+
+
+def _pair_tokens(true: CodedLabels, predicted: CodedLabels) -> Items:
     labels = sorted_union(true.labels, predicted.labels)  # labels of different kinds, such as 1 and "1", are an error
     sequence = np.repeat(np.arange(true.n_sequences), true.lengths)
     return Items(sequence, _codes_in(labels, true), _codes_in(labels, predicted), labels, true.n_sequences)
@@ -66,21 +71,24 @@ def read_items(
     sample_weight: ArrayLike | None = None,
 ) -> Items:
     """Read two segmentations for a score of segments with these labels."""
-    check_scheme(scheme, strict)
-    true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, strict)
-    items = pair_segments(true, predicted, scored_labels(labels, ignore, [true, predicted]))
+    (items,) = items_of_segments({"y_true": y_true, "y_pred": y_pred}, scheme, strict, labels, ignore)
     if sample_weight is None:
         return items
     return items._replace(weight=check_weight(sample_weight, items.n_sequences)[items.sequence])
 
 
-def scored_labels(labels: Any, ignore: Iterable[Hashable], tables: Iterable[SegmentTable]) -> list:
-    """Return the labels to score: the given labels, else all labels in the data, without the ignored labels."""
+def items_of_segments(by_name: dict, scheme: str, strict: bool, labels: Any, ignore: Iterable[Hashable]) -> list[Items]:
+    """Read true segments and those of one or more systems; return the places with these labels for each system.
+
+    The labels are the given ones, else all in the data, without the ignored ones.
+    """
+    true, *systems = every = read_segmentations(by_name, scheme, strict)
     ignore = _check_labels("ignore", ignore)
-    union = sorted_union(*(table.labels for table in tables)) if labels is None else _check_labels("labels", labels)
+    union = sorted_union(*(one.labels() for one in every)) if labels is None else _check_labels("labels", labels)
     if labels is not None and not union:
         raise ValueError("labels must have at least one label")
-    return [label for label in union if label not in ignore]
+    scored = [label for label in union if label not in ignore]
+    return [_pair_segments(true, system, scored) for system in systems]
 
 
 def _check_labels(name: str, labels: Iterable[Hashable]) -> list:
@@ -92,28 +100,25 @@ def _check_labels(name: str, labels: Iterable[Hashable]) -> list:
     return labels
 
 
-def _codes_in(labels: list, labelling: CodedLabels | SegmentTable) -> np.ndarray:
-    """Return the codes of tokens or segments as indices into other labels, -1 where their label is not one of them."""
+def _codes_in(labels: list, tokens: CodedLabels) -> np.ndarray:
+    """Return the codes of tokens as indices into other labels, which include theirs."""
     code_of = {label: code for code, label in enumerate(labels)}
-    codes = np.array([code_of.get(label, -1) for label in labelling.labels], dtype=np.int64)
-    return codes[labelling.codes if isinstance(labelling, CodedLabels) else labelling.label]
+    return np.array([code_of[label] for label in tokens.labels], dtype=np.int64)[tokens.codes]
 
 
-def pair_segments(true: SegmentTable, predicted: SegmentTable, labels: list) -> Items:
+def _pair_segments(true: Segmentation, predicted: Segmentation, labels: list) -> Items:
     """Return the places of the segments of two tables that have one of the labels.
 
     Equal segments are pairs; then others of one place are, in their order: nearly always there is one of each.
     """
-    rows = []
-    for table in (true, predicted):
-        columns = [column.tolist() for column in (*table[:3], _codes_in(labels, table))]
-        rows.append([row for row in zip(*columns, strict=True) if row[3] >= 0])
+    code_of = {label: code for code, label in enumerate(labels)}
+    rows = [[row for row in one.rows if row[3] in code_of] for one in (true, predicted)]
     right = set(rows[0]).intersection(rows[1])
     others: defaultdict[tuple, tuple[list, list]] = defaultdict(lambda: ([], []))
     for side in (0, 1):
-        for n, start, stop, code in (row for row in rows[side] if row not in right):
-            others[n, start, stop][side].append(code)
-    pairs = [(n, code, code) for n, _, _, code in right]
+        for n, start, stop, label in (row for row in rows[side] if row not in right):
+            others[n, start, stop][side].append(code_of[label])
+    pairs = [(n, code_of[label], code_of[label]) for n, _, _, label in right]
     pairs += [(n, *pair) for (n, *_), codes in others.items() for pair in zip_longest(*codes, fillvalue=-1)]
     sequence, *codes = np.array(pairs, dtype=np.int64).reshape(-1, 3).T
     return Items(sequence, codes[0], codes[1], labels, true.n_sequences)

@@ -11,9 +11,9 @@ from scipy.stats import permutation_test
 from sklearn.utils import check_random_state
 
 from .._data.checks import check, check_choice, is_integer
-from .._reading.label_sequences import LabelSequences, check_scheme, hold_any_segments, read_segmentations, read_tokens
+from .._reading.label_sequences import LabelSequences, hold_any_segments
 from .._reading.labels import list_sequences
-from ._items import Items, pair_segments, pair_tokens, scored_labels
+from ._items import Items, items_of_segments, items_of_tokens
 from ._scores import AVERAGES, segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
 SWAPS_AT_A_TIME = 1 << 22  # swaps drawn at a time, to bound memory
@@ -170,13 +170,9 @@ def _items(metric: Callable, params: dict[str, Any], by_name: dict[str, LabelSeq
     """Yield the items of each system of which its score is the F1."""
     if metric is segment_f1_score or (metric is sequence_accuracy_score and hold_any_segments(**by_name)):
         params = _bound_params(segment_f1_score, params)
-        check_scheme(params["scheme"], params["strict"])
-        true, *segmented = read_segmentations(by_name, params["scheme"], params["strict"])
-        labels = scored_labels(params["labels"], params["ignore"], [true, *segmented])
-        pairs = [pair_segments(true, system, labels) for system in segmented]
+        pairs = items_of_segments(by_name, *(params[name] for name in ("scheme", "strict", "labels", "ignore")))
     else:
-        tokens, *labelled = read_tokens(**by_name)
-        pairs = [pair_tokens(tokens, system) for system in labelled]
+        pairs = items_of_tokens(**by_name)
     for items in pairs:
         if metric is sequence_accuracy_score:  # all sequences are said to be right, and predicted to be right or wrong
             right = items.right_sequences.astype(np.int64)

@@ -20,19 +20,17 @@ from sklearn.metrics import classification_report, f1_score, precision_recall_fs
 
 from .._data.checks import check_choice
 from .._data.messages import warn_user
+from .._reading.known import lengths_of_targets
 from .._reading.label_sequences import (
     LabelSequences,
-    check_scheme,
     hold_any_segments,
-    read_segment_table,
+    read_segment_lists,
     read_segmentations,
-    read_tokens,
     refuse_other_sizes,
 )
-from .._reading.schemes import looks_like_segments
-from .._reading.values import is_ordered_collection, unmasked
+from .._reading.values import is_ordered_collection, unmasked, without_columns
 from .._sklearn.layers import method_of_model, model_inside
-from ._items import Items, check_weight, pair_tokens, read_items
+from ._items import Items, check_weight, items_of_tokens, read_items
 
 AVERAGES = ("micro", "macro", "weighted")
 LACKING = {"Precision": "predicted", "Recall": "true", "F-score": "true nor predicted"}  # where they are 0 / 0
@@ -99,7 +97,7 @@ def token_accuracy_score(
     >>> token_accuracy_score([["N", "V"], ["N", "V", "N"]], [["N", "V"], ["N", "N", "N"]])
     0.8
     """
-    items = pair_tokens(*read_tokens(y_true=y_true, y_pred=y_pred))
+    (items,) = items_of_tokens(y_true=y_true, y_pred=y_pred)
     weight = check_weight(sample_weight, items.n_sequences)[items.sequence]
     return _share(items.true == items.predicted, weight, "tokens")
 
@@ -138,7 +136,7 @@ def sequence_accuracy_score(
     if hold_any_segments(y_true=y_true, y_pred=y_pred):
         items = read_items(y_true, y_pred, "auto")
     else:
-        items = pair_tokens(*read_tokens(y_true=y_true, y_pred=y_pred))
+        (items,) = items_of_tokens(y_true=y_true, y_pred=y_pred)
     return _share(items.right_sequences, check_weight(sample_weight, items.n_sequences), "sequences")
 
 
@@ -499,16 +497,13 @@ def segment_outcomes(
     >>> plot = CalibrationDisplay.from_predictions
     >>> display = plot(is_right, probability)  # pip install matplotlib
     """
-    check_scheme(scheme, strict)
     (true,) = read_segmentations({"y_true": y_true}, scheme, strict)
-    predicted = read_segment_table(y_pred, "y_pred", needs_probability=True)
+    predicted = read_segment_lists(y_pred, "y_pred", needs_probability=True)
     refuse_other_sizes({"y_true": true, "y_pred": predicted})
-    outside = np.flatnonzero(~((predicted.probability >= 0) & (predicted.probability <= 1)))
-    if len(outside):
-        p = predicted.probability[outside[0]]
-        raise ValueError(f"the probability {p} of y_pred ({predicted.position(outside[0])}) is not in [0, 1]")
-    right = set(true.rows())
-    return SegmentOutcomes(np.array([row in right for row in predicted.rows()], dtype=bool), predicted.probability)
+    probability, right = np.array(predicted.probability, dtype=np.float64), set(true.rows)
+    for i in np.flatnonzero(~((probability >= 0) & (probability <= 1)))[:1].tolist():
+        raise ValueError(f"the probability {probability[i]} of y_pred ({predicted.position(i)}) is not in [0, 1]")
+    return SegmentOutcomes(np.array([row in right for row in predicted.rows], dtype=bool), probability)
 
 
 def _scores(items: Items, average: str | None, zero_division: str | float, warn_of: Iterable[str] = LACKING) -> Any:
@@ -657,7 +652,7 @@ def token_f1_scorer(estimator: BaseEstimator, X: Sized, y: Sized, sample_weight:
     0.6666666666666666
     """
     y_true, y_pred = _labels(estimator, X, y)
-    items = pair_tokens(*read_tokens(y_true=y_true, y_pred=y_pred))
+    (items,) = items_of_tokens(y_true=y_true, y_pred=y_pred)
     weight = check_weight(sample_weight, items.n_sequences)[items.sequence]
     counts = weight > 0
     if not counts.any():
@@ -754,7 +749,9 @@ def log_likelihood_scorer(
     """
     log_p = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
     weight = check_weight(sample_weight, len(log_p))
-    lengths = _lengths(y)
+    # tuples of valid labels are sequences
+    y = [list(labels) if isinstance(labels, tuple) else labels for labels in without_columns(y)]
+    lengths: Any = lengths_of_targets(y, "log_likelihood_scorer", "auto")[0]
     counts = weight > 0
     log_p, weight, lengths = log_p[counts], weight[counts], lengths[counts]
     if lengths.sum() == 0:
@@ -776,20 +773,6 @@ def _labels(estimator: BaseEstimator, X: Sized, y: Sized) -> tuple[Any, Any]:
 def _as_sequences(y: Any) -> Any:
     """Return label sequences unchanged; plain labels as sequences of one."""
     labels = unmasked(y) if hasattr(y, "__array__") else y
-    if not is_ordered_collection(labels) or not len(labels):
+    if not is_ordered_collection(labels) or any(map(is_ordered_collection, labels)):
         return y
-    is_plain = all(isinstance(label, str) or not hasattr(label, "__len__") for label in labels)
-    return [[label] for label in labels] if is_plain else y
-
-
-def _lengths(y: Any) -> np.ndarray:
-    """Return the numbers of tokens of valid label sequences, 0 for None; a label of a plain table is one token."""
-    sequences = list(unmasked(y) if hasattr(y, "__array__") else y)
-    if all(isinstance(labels, str) or not hasattr(labels, "__len__") for labels in sequences):
-        return np.ones(len(sequences))
-    sequences = [() if labels is None else labels for labels in sequences]
-    if not looks_like_segments(sequences):
-        return np.array([len(labels) for labels in sequences], dtype=np.float64)
-    table, lengths = read_segment_table(sequences, "y"), np.zeros(len(sequences))
-    np.maximum.at(lengths, table.sequence, table.stop)
-    return lengths
+    return [[label] for label in labels]

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._data.checks import short
 from .._data.messages import warn_user
 from .._estimator.answers.fitted import FittedModel
-from .._reading.label_sequences import read_segmentations, segment_lists
+from .._reading.label_sequences import read_segmentations
 from .._sklearn.layers import MethodsOfModel
 from .._sklearn.names import HasMethods, Interval, StrOptions, fit_context
 from .._sklearn.versions import VersionMixin
@@ -358,7 +358,7 @@ def _misses_of_tokens(fitted, labelled, kinds) -> _Misses:
 
 
 def _misses_of_segments(fitted, batch, y) -> _Misses:
-    true = segment_lists(read_segmentations({"y": y}, fitted.scheme, False)[0])
+    true = read_segmentations({"y": y}, fitted.scheme)[0].lists()
     marginals = fitted.estimator.predict_segments(batch, threshold=_LOWEST)
     sequence, score, share, kinds = [], [], [], []
     for index, (segments, candidates) in enumerate(zip(true, marginals, strict=True)):

@@ -12,25 +12,19 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
-from .._data.segments import Segments
 from .._reading.label_sequences import (
     LabelSequences,
-    SegmentTable,
-    check_scheme,
+    Segmentation,
     hold_any_segments,
     read_segmentations,
-    refuse_other_texts,
-    segment_lists,
 )
 from .._reading.schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
-    TagTable,
+    TAG_SCHEMES,
     join_tag,
     read_segment,
-    separators_only,
-    tags_of_segments,
 )
 from .._reading.values import finite_numbers, is_missing
 from ._tokens import TokenizedText, check_tokenized, is_mark
@@ -241,7 +235,7 @@ def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: s
         return tiles
     if scheme == "runs":
         return [[label for start, stop, label in tile for _ in range(stop - start)] for tile in tiles]
-    return _tags(tiles, lengths, scheme)
+    return [_tags(tile, scheme) for tile in tiles]
 
 
 def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
@@ -255,23 +249,18 @@ def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
     return tile
 
 
-def _tags(tiles: list[list[Span]], lengths: list[int], scheme: str) -> list[list[str]]:
-    """Return the tags of sequences that segments tile."""
-    labels = sorted({label for tile in tiles for *_, label in tile} | {OUTSIDE})
-    code_of = {label: code for code, label in enumerate(labels)}
-    offsets = offsets_of(lengths)
-    rows = [
-        (origin + start, origin + stop, code_of[label])
-        for origin, tile in zip(offsets.tolist(), tiles, strict=False)
-        for start, stop, label in tile
-    ]
-    start, stop, codes = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    segments = Segments(offsets_of([len(tile) for tile in tiles]), start, stop, codes.astype(np.int32))
-    tags: TagTable = tags_of_segments(segments, scheme, code_of[OUTSIDE])
-    if scheme == "iob1":
-        tags = separators_only(tags, offsets)
-    names = [join_tag(p, labels[c], scheme=scheme) for p, c in zip(*(x.tolist() for x in tags), strict=True)]
-    return [names[first:end] for first, end in pairwise(offsets.tolist())]
+def _tags(tile: list[Span], scheme: str) -> list[str]:
+    """Return the tags of a sequence that segments tile."""
+    rules, before = TAG_SCHEMES[scheme], OUTSIDE
+    tags: list[str] = []
+    for start, stop, label in tile:
+        prefixes = [rules.first, *[rules.inner] * (stop - start - 2), rules.last]
+        prefixes = [rules.only] if stop - start == 1 else prefixes
+        if rules.has_separators and label != before:
+            prefixes[0] = rules.inner
+        tags += [OUTSIDE] if label == OUTSIDE else [join_tag(prefix, label, scheme=scheme) for prefix in prefixes]
+        before = label
+    return tags
 
 
 # --- from tags to spans -----------------------------------------------------------------------------------------------
@@ -321,12 +310,10 @@ def spans_from_tags(
     ... )
     [[(0, 7, 'PER', 0.5), (9, 13, 'LOC', 0.25)]]
     """
-    check_choice("scheme", scheme, ("auto", *SCHEMES))
     tokenized, y = check_tokenized(tokenized), list(y)
-    (table,) = read_segmentations({"y": y}, scheme)
-    refuse_other_texts("tokenized", tokenized, y=table)
-    segments = segment_lists(table)
-    numbers = _known_probability(table) if probability is None else _segment_probability(probability, segments)
+    (read,) = read_segmentations({"y": y}, scheme, tokenized=tokenized)
+    segments = read.lists()
+    numbers = _known_probability(read) if probability is None else _segment_probability(probability, segments)
     spans = [
         [
             (
@@ -343,11 +330,11 @@ def spans_from_tags(
     return [[span for n in text.sequences for span in spans[n]] for text in _token_texts(tokenized)]
 
 
-def _known_probability(table: SegmentTable) -> list[list[float]] | None:
+def _known_probability(read: Segmentation) -> list[list[float]] | None:
     """Return the probabilities of the segments of each sequence if all segments have one."""
-    if not len(table.probability) or np.isnan(table.probability).any():
+    if not read.rows or None in read.probability:
         return None
-    return [[segment[3] for segment in segments] for segments in segment_lists(table, with_probability=True)]
+    return [[segment[3] for segment in segments] for segments in read.lists(with_probability=True)]
 
 
 def _segment_probability(probability: Any, segments: list[list]) -> list[list[float]]:
@@ -416,9 +403,9 @@ def convert_tags(
     y = [*y]
     if source != "segments" and hold_any_segments(y=y):
         raise ValueError(f'y contains segments (start, stop, label), but source={source!r}: pass source="segments"')
-    (table,) = read_segmentations({"y": y}, source)
-    lists = segment_lists(table)
-    n_tokens = _n_tokens(lists, lengths) if table.lengths is None else table.lengths.tolist()
+    (read,) = read_segmentations({"y": y}, source)
+    lists = read.lists()
+    n_tokens = _n_tokens(lists, lengths) if read.lengths is None else read.lengths.tolist()
     segments = [[segment for segment in of_sequence if segment[2] != OUTSIDE] for of_sequence in lists]
     for n, of_sequence in enumerate(segments):
         for segment in of_sequence:
@@ -521,5 +508,4 @@ def extract_segments(
     >>> extract_segments(tags, strict=True)
     [[(2, 4, 'LOC'), (4, 5, 'LOC')]]
     """
-    check_scheme(scheme, strict)
-    return segment_lists(read_segmentations({"y": y}, scheme, strict)[0])
+    return read_segmentations({"y": y}, scheme, strict)[0].lists()

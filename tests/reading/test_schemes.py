@@ -120,6 +120,13 @@ def test_runs_are_maximal(sequences):
         assert runs == expected
 
 
+def test_each_scheme_has_a_letter_for_each_of_its_prefixes():
+    assert [*schemes.TAG_SCHEMES] == [*schemes.PREFIXES]
+    for name, rules in schemes.TAG_SCHEMES.items():
+        letters = {prefix for prefix, letter in enumerate(schemes.PREFIXES[name]) if letter != "-"}
+        assert letters == {schemes.O, rules.only, rules.first, rules.inner, rules.last}
+
+
 def test_segments_of_single_tokens():
     y = [[], ["b", "b"], ["a"]]
     segments = read_segment_targets(y, np.array([0, 2, 1]), "sequences", "", scheme="runs", segment_length=1).segments

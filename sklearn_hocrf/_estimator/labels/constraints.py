@@ -16,8 +16,8 @@ from ..._data.segments import Mask
 from ..._engine.structure.pairs import LabelParts
 from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
 from ..._engine.structure.weighted_arcs import arcs_of_labels, compile_patterns
-from ..._reading.labels import label_codes
-from ..._reading.schemes import PREFIXES, E, I, guessed_scheme, legal_tags, marks_ends, split_tag
+from ..._reading.labels import as_array, label_codes, sorted_together
+from ..._reading.schemes import TAG_SCHEMES, E, I, guessed_scheme, legal_tags, split_tag
 from ..._reading.values import is_missing
 from .patterns import history_of_labels, read_tags, refuse_equal_neighbours
 
@@ -143,7 +143,7 @@ def check_constraints(constraints: str | Constraints | None, history: str = TOKE
     if isinstance(constraints, Constraints):
         constraints.check()
     elif constraints is not None:
-        check_choice("constraints", constraints, tuple(PREFIXES))
+        check_choice("constraints", constraints, tuple(TAG_SCHEMES))
 
 
 def compile_rules(
@@ -272,13 +272,14 @@ def _reading(constraints: str | Constraints | None, labels: np.ndarray, tag: Has
     """Return the part of a message that names what accepts an invalid tag."""
     if not isinstance(constraints, str):
         return ""
-    if marks_ends(constraints) and guessed_scheme(labels.tolist()) == "bio":
+    rules = TAG_SCHEMES[constraints]
+    if rules.marks_ends and guessed_scheme(labels.tolist()) == "bio":
         return (
             f'; no label marks the end of a segment, so the tags may be those of constraints="bio"; '
             f'text.convert_tags(y, "bio", "{constraints}") makes "{constraints}" of them'
         )
     prefix = split_tag(tag, constraints)
-    begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and constraints != "iob1"
+    begins = where != _AT_END and prefix is not None and prefix[0] in (I, E) and not rules.begins_inside
     reading = "reads it as a begin" if begins else "also reads such tags"
     return (
         f'; text.convert_tags(y, "{constraints}", "{constraints}") repairs such tags, and HighOrderSemiCRF(scheme='
@@ -368,11 +369,11 @@ def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarr
             f"label_parts contains none of the labels {short(labels.tolist())}; its keys are {short(list(label_parts))}"
         )
     n_labels_with = Counter(part for parts in of_label for part in parts)
-    names = _sorted([part for part, count in n_labels_with.items() if count > 1])
+    names = sorted_together("label_parts: parts", [part for part, count in n_labels_with.items() if count > 1])
     index_of = {part: i for i, part in enumerate(names)}
     codes = [sorted(index_of[part] for part in parts if part in index_of) for parts in of_label]
     flat = np.array([part for parts in codes for part in parts], dtype=np.int32)
-    return NamedParts(named_array(names), LabelParts(offsets_of(list(map(len, codes))), flat, len(names)))
+    return NamedParts(as_array(names, "U"), LabelParts(offsets_of(list(map(len, codes))), flat, len(names)))
 
 
 def _parts_of(label_parts: Mapping | Callable | None, label: Hashable) -> dict:
@@ -402,24 +403,3 @@ def _check_parts(label: Hashable, parts: Iterable) -> None:
             f"label_parts must give an iterable of parts for each label, got {short(parts)} for the label "
             f"{short(label)}"
         )
-
-
-def _sorted(names: list) -> list:
-    try:
-        return sorted(names)
-    except TypeError as error:
-        other = next((name for name in names if type(name) is not type(names[0])), names[-1])
-        raise TypeError(
-            f"label_parts: parts must be sortable together, but {short(names[0])} and {short(other)} are not: {error}"
-        ) from error
-
-
-def named_array(names: list) -> np.ndarray:
-    """Return names as an array: of strings if it represents them unchanged, else of objects."""
-    if names and all(type(name) is str for name in names):
-        array = np.array(names)
-        if array.tolist() == names:  # numpy strips trailing NULs
-            return array
-    array = np.empty(len(names), dtype=object)
-    array[:] = names
-    return array

@@ -28,15 +28,11 @@ from ..._reading.schemes import (
     NO_LABEL,
     OUTSIDE,
     PREFIXES,
-    B,
-    E,
     I,
-    O,
-    S,
+    TagRules,
     TagTable,
     goes_on,
     guessed_scheme,
-    marks_ends,
     mixed_tags,
     tag_table,
 )
@@ -203,11 +199,9 @@ def history_of_labels(history: str, constraints: str | BaseEstimator | None, lab
     both = sorted({*labels.tolist()} & {*names} - {OUTSIDE})
     if both:
         raise ValueError(f"history='segments': {short(both[0])} is a tag, and the label of segments as well")
-    order, is_outside, is_iob1 = np.argsort(np.argsort(names)), prefix == O, constraints == "iob1"
-    after_others = is_outside | np.isin(prefix, (I,) if is_iob1 else (B, S))
-    roles = Role.AFTER_OTHERS * after_others + Role.AFTER_EQUALS * np.isin(prefix, (B, S))
-    roles = roles + Role.INSIDE * (is_outside | np.isin(prefix, (I, E))) + Role.OPEN * np.isin(prefix, (B, I, O))
-    roles = roles + Role.LAST * (np.isin(prefix, (O, E, S)) | (not marks_ends(constraints)))
+    order = np.argsort(np.argsort(names))
+    roles_of_rules = Role.AFTER_OTHERS, Role.AFTER_EQUALS, Role.INSIDE, Role.OPEN, Role.LAST
+    roles = np.transpose(TagRules.of(prefix, constraints)) @ roles_of_rules
     return TagHistory(tuple((len(labels) + order[label]).tolist()), tuple(roles.tolist()))
 
 
@@ -229,21 +223,6 @@ class SegmentTags(NamedTuple):
     table: TagTable  # prefix and segment label of each label; the segment label of O is -1
     names: np.ndarray  # (K,)   labels of segments, sorted
     tags: Tags  # the same information for kernels
-
-
-def read_segment_tags(labels: np.ndarray, scheme: str, what: str) -> SegmentTags:
-    """Return labels as tags of segments; arguments as in :func:`read_tags`, or "runs" for runs of equal labels."""
-    if scheme == "runs":
-        names, codes = labels, np.arange(len(labels), dtype=np.int32)
-        table = TagTable(np.full(len(labels), I, np.int8), codes)
-    else:
-        table, every = read_tags(labels, scheme, what)
-        names = np.array(sorted(name for name in every if name != OUTSIDE))
-        index_of = {name: code for code, name in enumerate(names.tolist())} | {OUTSIDE: -1}
-        table = TagTable(table.prefix, np.array([index_of[name] for name in every], dtype=np.int32)[table.label])
-    before, after = (TagTable(*(column.reshape(shape) for column in table)) for shape in ((-1, 1), (1, -1)))
-    tags = Tags(np.ascontiguousarray(goes_on(before, after)), table.label)
-    return SegmentTags(table, names, tags)
 
 
 def segment_tables(
@@ -271,4 +250,12 @@ def tags_of_labels(labels: np.ndarray, scheme: str, constraints: str | BaseEstim
         scheme = scheme_of(constraints, labels)
         if scheme == "runs" and (fault := mixed_tags(labels.tolist())):
             raise ValueError(f'scheme="auto": {fault}: name the scheme, or "runs" of equal labels')
-    return read_segment_tags(labels, scheme, "scheme")
+    if scheme == "runs":
+        names, table = labels, TagTable(np.full(len(labels), I, np.int8), np.arange(len(labels), dtype=np.int32))
+    else:
+        table, every = read_tags(labels, scheme, "scheme")
+        names = np.array([name for name in every if name != OUTSIDE])
+        index_of = {name: code for code, name in enumerate(names.tolist())} | {OUTSIDE: -1}
+        table = table._replace(label=np.array([index_of[name] for name in every], dtype=np.int32)[table.label])
+    tags = Tags(np.ascontiguousarray(goes_on(table.at(np.s_[:, None]), table)), table.label)
+    return SegmentTags(table, names, tags)

@@ -273,7 +273,7 @@ test_refusals = refusals(
        (TypeError, r"the part \['N\|Gen\|Pl'\] of the label 'N\|Gen\|Pl' is not hashable", lambda label: [[label]]),
        (r"the label 'N\|Gen\|Pl' has a part that is missing, None", lambda label: [None]),
        ("missing, nan", lambda label: [float("nan")]),
-       (TypeError, "sortable together, but 'a' and 1 are not", lambda label: ["a", 1]),
+       (TypeError, r"parts must be sortable together, but 'a' \(str\) and 1 \(int\) are not", lambda label: ["a", 1]),
        (r"contains none of the labels \['N.*its keys are \['y'\]", {"y": ["a"]}),
        (TypeError, "sortable together", lambda label: ["x" * 10 ** 6, 1]))
       for function in (HighOrderCRF, HighOrderSemiCRF)),
