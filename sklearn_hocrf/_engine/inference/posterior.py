@@ -140,8 +140,8 @@ class Posterior(metaclass=ABCMeta):
         large = np.isfinite(best) & (np.abs(best) > LARGE_SCORE)  # -inf: there is no labelling
         if self.shift is not None or not large.any():
             return self, labelling
-        scores, lengths = self.model.log_scores(self.batch, labelling)[0], getattr(labelling, "lengths", 1)
-        share = np.repeat(np.rint(scores / lengths), lengths)  # sums of integers are exact
+        scores, units = self.model.log_scores(self.batch, labelling)
+        share = np.repeat(np.rint(scores / units.lengths), units.lengths)  # sums of integers are exact
         posterior = copy.copy(self)
         posterior.shift = np.where(np.repeat(large, self.batch.lengths), share, 0.0)
         return posterior, posterior._best()[0]
@@ -242,13 +242,12 @@ class Posterior(metaclass=ABCMeta):
 
         It is -inf if the labelling is forbidden, or contains the code -1; over lattices also if it is not in them.
         """
-        scores, n_scores = self.model.log_scores(self.batch, labelling)
+        scores, units = self.model.log_scores(self.batch, labelling)
         if self.shift is not None:
-            lengths = np.broadcast_to(getattr(labelling, "lengths", 1), len(scores))
-            scores = scores - np.add.reduceat(self.shift, np.cumsum(lengths) - lengths)
-        of_token = np.repeat(np.arange(len(self.batch)), n_scores)
-        # of no tokens, numpy counts in integers, which cannot be -inf
-        return np.bincount(of_token, weights=scores, minlength=len(self.batch)).astype(np.float64, copy=False)
+            scores = scores - np.add.reduceat(self.shift, np.cumsum(units.lengths) - units.lengths)
+        of_unit = np.repeat(np.arange(len(self.batch)), np.diff(units.offsets))
+        # of no units, numpy counts in integers, which cannot be -inf
+        return np.bincount(of_unit, weights=scores, minlength=len(self.batch)).astype(np.float64, copy=False)
 
     # --- what is impossible -------------------------------------------------------------------------------------------
 

@@ -21,9 +21,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..._data.arrays import cached_property, freeze, offsets_of
-from ..._data.batch import SequenceBatch
-from ..._data.segments import END_OF_SEGMENT, NO_LIMIT, Channel, Mask, Segments, sorted_segments, token_labels
+from ..._data.arrays import cached_property, freeze
+from ..._data.segments import END_OF_SEGMENT, NO_LIMIT, Channel, Mask, Segments, sorted_segments
 from ..kernels import _vectors, choices, segment, segment_scores
 from ..kernels._vectors import LANES
 from ..kernels.tag_segments import Tags
@@ -292,26 +291,9 @@ class SegmentModel(Model):
     def for_layout(cls, layout: SegmentLayout) -> type[Model]:
         return AgedModel if (layout.longest == NO_LIMIT).any() and not what_needs_lengths(layout) else cls
 
-    @staticmethod
-    def part_of(labelling: Segments, batch: SequenceBatch, sequences: np.ndarray) -> Segments:
-        return labelling.of_sequences(sequences, batch.offsets)
-
-    @staticmethod
-    def are_complete(labelling: Segments, batch: SequenceBatch) -> np.ndarray:
-        return np.diff(offsets_of(labelling.lengths)[labelling.offsets]) == batch.lengths
-
-    def label_codes(self, labelling: Segments) -> np.ndarray:
-        return token_labels(labelling)
-
     def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Segments:
         start = np.flatnonzero(lengths)
         return Segments(np.searchsorted(start, offsets), start, start + lengths[start], codes[start])
-
-    def log_scores(self, batch: SequenceBatch, labelling: Segments) -> tuple[np.ndarray, np.ndarray]:
-        known = labelling._replace(codes=np.maximum(labelling.codes, 0))
-        scores = self.layout.segment_scores(batch, known, self.weights, self.weighted_arcs)
-        scores[labelling.codes < 0] = -np.inf
-        return scores, np.diff(labelling.offsets)
 
 
 class AgedPlan(SegmentPlan):

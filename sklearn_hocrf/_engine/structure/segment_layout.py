@@ -9,7 +9,7 @@ by parts of labels; their scores are added to the scores of the labels that have
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -36,7 +36,6 @@ from ..._data.segments import (
 from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .pairs import (
     DenseFeatures,
-    DenseProduct,
     Endings,
     FeatureMap,
     PairRule,
@@ -50,7 +49,7 @@ from .pairs import (
     values_at,
 )
 from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals
-from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_of_labels, arcs_with_suffix, compile_patterns
+from .weighted_arcs import CompiledPatterns, arcs_of_labels, arcs_with_suffix, compile_patterns
 
 _CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
 _CANDIDATE_DTYPES = np.int64, np.int32, np.int64, np.uint32, np.uint32, np.float64
@@ -310,73 +309,44 @@ class SegmentLayout(WeightLayout):
         attributes = self.features.attribute[feature[matrix.indices]]
         return last, length, np.diff(matrix.indptr), attributes, matrix.data
 
-    def empirical_counts(
-        self,
-        batch: SequenceBatch,
-        segments: Segments,
-        sequence_weight: np.ndarray,
-        token_rows: TokenFeatures | None = None,
-    ) -> np.ndarray:
-        """Return how often each weight's feature occurs in segmented data, weighted; shape (n_weights,).
-
-        ``token_rows`` is ignored.
-        """
-        arcs = arcs_of_labels(self.automaton, segments.offsets, segments.codes)
-        weight = np.repeat(sequence_weight, np.diff(segments.offsets))
-        counts, sparse_batch = np.zeros(self.n_pairs), without_dense(batch)
+    def _features_of(self, batch: SequenceBatch, segments: Segments) -> Iterator[tuple[slice, sparse.csr_array]]:
+        """Yield ranges of segments, and their features except those of dense columns."""
+        sparse_batch = without_dense(batch)
         for first, last in ranges_of_sequences(batch):
             chosen = slice(segments.offsets[first], segments.offsets[last])
-            matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
-            counts += self._pair_counts(matrix, arcs[chosen], weight[chosen])
-        product = self.dense_product(batch)
-        if product is not None:
-            occurrences = self.occurrences(product, arcs, self._channel_tokens(batch, segments, product))
-            product.label_counts(occurrences, weight, counts)
-        used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
-        tokens = np.bincount(segments.codes, weights=weight * segments.lengths, minlength=self.patterns.n_labels)
-        return np.concatenate([counts, tokens[self.token_labels], self.sum_over_suffixes(used)])
+            yield chosen, segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
 
-    def _pair_counts(self, matrix: sparse.csr_array, arcs: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return how often each pair occurs in segments with the given features, arcs and weights; shape (n_pairs,)."""
+    def _pair_counts(
+        self, batch: SequenceBatch, units: Segments, arcs: np.ndarray, weight: np.ndarray, token_rows: TokenFeatures
+    ) -> np.ndarray:
         counts = np.zeros(self.n_pairs)
         pair_order, pair_pattern = self.order_of_weight[: self.n_pairs], self.pair_pattern
-        for order in np.unique(pair_order):
-            pairs = np.flatnonzero(pair_order == order)
-            features = np.unique(self.pair_feature[pairs])
-            indicator = row_indicator(endings(self.compiled, self.parts, arcs, order), weight, self.n_rows)
-            sums = sparse.csr_array(indicator @ matrix[:, features])
-            columns = np.searchsorted(features, self.pair_feature[pairs])
-            counts[pairs] = values_at(sums, pair_pattern[pairs], columns)
+        for chosen, matrix in self._features_of(batch, units):
+            for order in np.unique(pair_order):
+                pairs = np.flatnonzero(pair_order == order)
+                features = np.unique(self.pair_feature[pairs])
+                at_units = endings(self.compiled, self.parts, arcs[chosen], order)
+                sums = sparse.csr_array(row_indicator(at_units, weight[chosen], self.n_rows) @ matrix[:, features])
+                columns = np.searchsorted(features, self.pair_feature[pairs])
+                counts[pairs] += values_at(sums, pair_pattern[pairs], columns)
         return counts
 
-    def _channel_tokens(
-        self, batch: SequenceBatch, segments: Segments, product: DenseProduct
-    ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Return the tokens that the channels of dense features select, in the form needed by :meth:`occurrences`."""
-        channels = np.unique(self.column_channel[product.columns]).tolist()
-        ends = segments.start, segments.stop
-        return {channel: channel_tokens(batch, self.channels[channel], *ends) for channel in channels}
-
-    def segment_scores(
-        self, batch: SequenceBatch, segments: Segments, weights: np.ndarray, weighted_arcs: WeightedArcs
+    def unit_scores(
+        self, batch: SequenceBatch, units: Segments, weights: np.ndarray, arc_score: np.ndarray
     ) -> np.ndarray:
-        """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
-        arcs = arcs_of_labels(self.automaton, segments.offsets, segments.codes)
-        scores = weighted_arcs.arc_score[arcs] + self.token_coef(weights)[segments.codes] * segments.lengths
-        coef, sparse_batch = sparse.csr_array(self.row_coef(weights).T), without_dense(batch)
-        for first, last in ranges_of_sequences(batch):
-            chosen = slice(segments.offsets[first], segments.offsets[last])
-            matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
+        arcs = arcs_of_labels(self.automaton, units.offsets, units.codes)
+        scores = arc_score[arcs] + self.token_coef(weights)[units.codes] * units.lengths
+        coef = sparse.csr_array(self.row_coef(weights).T)
+        for chosen, matrix in self._features_of(batch, units):
             products = sparse.csr_array(matrix @ coef)
             for order in range(int(self.patterns.lengths.max())):
                 owner, row = endings(self.compiled, self.parts, arcs[chosen], order).pairs()
                 np.add.at(scores[chosen], owner, values_at(products, owner, row))
         product = self.dense_product(batch)
         if product is not None:
-            occurrences = self.occurrences(product, arcs, self._channel_tokens(batch, segments, product))
-            scores += product.label_scores(occurrences, weights, len(arcs))
-        too_long = segments.lengths > self.longest[segments.codes]
-        too_short = False if self.shortest is None else are_short(segments, self.shortest, batch.offsets)
+            scores += product.label_scores(self.occurrences(batch, product, units, arcs), weights, len(arcs))
+        too_long = units.lengths > self.longest[units.codes]
+        too_short = False if self.shortest is None else are_short(units, self.shortest, batch.offsets)
         return np.where(too_long | too_short, -np.inf, scores)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from ..._data.arrays import cached_property, joined_ranges
+from ..._data.arrays import cached_property, joined_ranges, offsets_of
 from ..._data.batch import SequenceBatch, as_sparse, with_blocks
 from ..._data.segment_features import RowBlock, blocks_of, segment_features
 from ..._data.segments import WHOLE, Labelling, Mask, Segments, both
@@ -119,7 +119,9 @@ class Problem:
         """Whether labels of each sequence are missing; shape (n_sequences,)."""
         if self.known is None:
             return np.zeros(self.n_sequences, dtype=bool)
-        return ~self.model_class.are_complete(self.truth, self.batch)
+        units = self.layout.units(self.batch, self.truth)
+        n_labelled = offsets_of(np.where(units.codes < 0, 0, units.lengths))[units.offsets]
+        return np.diff(n_labelled) < self.batch.lengths
 
     @cached_property
     def partial(self) -> Problem | None:
@@ -183,11 +185,12 @@ class Problem:
 
     def part(self, sequences: np.ndarray) -> Problem:
         """Return the problem of some of the sequences."""
-        tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
+        tokens, truth = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1]), self.truth
+        is_of_segments = isinstance(truth, Segments)
         return replace(
             self,
             batch=self.batch[sequences],
-            truth=self.model_class.part_of(self.truth, self.batch, sequences),
+            truth=truth.of_sequences(sequences, self.batch.offsets) if is_of_segments else truth[tokens],
             sequence_weight=self.sequence_weight[sequences],
             support=self.support and self.support.part(tokens),
             known=self.known and self.known.part(tokens),
@@ -287,9 +290,7 @@ class Matching:
         self.model_class, self.batch, self.sequence_weight, self.n_lengths = model_class, batch, sequence_weight, 1
         if isinstance(truth, Segments):
             self.n_lengths = int(min(layout.longest.max(), batch.lengths.max(initial=1)))
-        else:
-            tokens = np.arange(batch.n_tokens + 1)
-            truth = Segments(batch.offsets, tokens[:-1], tokens[1:], truth)
+        truth = layout.units(batch, truth)
         self.rows = np.unique(layout.row_of_weight)  # the patterns that have weights
         most = max(_PLACES, layout.n_weights) // max(self.n_lengths * len(self.rows), 1) + 1  # tokens
         cuts = np.searchsorted(batch.offsets, np.arange(0, batch.n_tokens, most))

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from ..._data.arrays import offsets_of
 from ..._data.checks import check, is_integer, is_number
 from ..._data.messages import warn_user
-from ..._data.segments import Mask, Segments, both
+from ..._data.segments import Mask, Segments, both, token_labels
 from ..._data.tagger import Labelling
 from ..._engine.inference.model import LabelledBatch
 from ..._engine.inference.posterior import Evidence
@@ -61,7 +61,8 @@ class Query(NamedTuple):
         truth = self.targets.labelling_of(known)
         is_impossible = np.zeros(len(posterior.batch), dtype=bool)
         if support is not None:
-            is_impossible = ~_are_possible(support, posterior.batch.offsets, posterior.model.label_codes(truth))
+            codes = token_labels(posterior.model.layout.units(posterior.batch, truth))
+            is_impossible = ~_are_possible(support, posterior.batch.offsets, codes)
         return LabelledBatch(plan, truth, None, is_impossible)
 
     def labels(self) -> Any:
