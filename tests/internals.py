@@ -65,7 +65,6 @@ from sklearn_hocrf._engine.structure.segment_ages import aged, what_needs_length
 from sklearn_hocrf._engine.structure.segment_layout import (
     SegmentLayout,
     SegmentLayoutBuilder,
-    SegmentLimits,
     SegmentRules,
 )
 from sklearn_hocrf._engine.structure.sum_network import _pairs_with_arcs_below, build_sum_network

@@ -185,6 +185,11 @@ def _ranks(sizes: np.ndarray) -> np.ndarray:
     return np.arange(sizes.sum()) - np.repeat(offsets_of(sizes)[:-1], sizes)
 
 
+def longer_arcs(arc_length: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the arcs of 2, 3, ... labels."""
+    return tuple(np.flatnonzero(arc_length == n) for n in range(2, int(arc_length.max()) + 1))
+
+
 def automaton_with_arcs(
     patterns: PatternTable, runs: Sequence[tuple[int, ...]], n_labels: int
 ) -> tuple[PatternAutomaton, np.ndarray]:
@@ -197,8 +202,7 @@ def automaton_with_arcs(
     row = {pattern: index for index, pattern in enumerate(table.tuples())}
     automaton = build_automaton(table, n_labels)
     ends = np.isin(automaton.arc_pattern, [row[run] for run in runs])
-    for length in range(3, int(automaton.arc_length.max()) + 1):
-        arcs = np.flatnonzero(automaton.arc_length == length)
+    for arcs in longer_arcs(automaton.arc_length):
         ends[arcs] |= ends[automaton.arc_suffix[arcs]]
     original_row = np.full(len(row) + 1, -1)  # the last: of arcs that are only prefixes
     original_row[[row[pattern] for pattern in tuples]] = np.arange(len(tuples))

@@ -554,22 +554,9 @@ class LayoutFrame(NamedTuple):
     """The parts of a layout other than features."""
 
     patterns: PatternTable
-    forbidden: tuple  # of tuples of int: runs of label codes
-    parts: LabelParts
+    forbidden: Runs = ()  # of label codes
+    parts: LabelParts | None = None  # None: labels have none
     compiled: CompiledPatterns | None = None  # the compiled patterns, if available
-
-    @classmethod
-    def from_patterns(
-        cls, patterns: PatternTable, forbidden: Runs = (), parts: LabelParts | None = None
-    ) -> LayoutFrame:
-        """Return the frame of patterns; None means labels without parts."""
-        parts = LabelParts.none(patterns.n_labels) if parts is None else parts
-        return cls(patterns, tuple(forbidden), parts)
-
-    @classmethod
-    def like(cls, layout: WeightLayout) -> LayoutFrame:
-        """Return the frame of a layout."""
-        return cls(layout.patterns, layout.forbidden, layout.parts, layout.compiled)
 
 
 class LayoutBuilder:
@@ -587,7 +574,8 @@ class LayoutBuilder:
     """
 
     def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
-        self.patterns, self.forbidden, self.parts = frame.patterns, frame.forbidden, frame.parts
+        self.patterns, self.forbidden = frame.patterns, tuple(frame.forbidden)
+        self.parts = LabelParts.none(self.patterns.n_labels) if frame.parts is None else frame.parts
         self.compiled = self._compile() if frame.compiled is None else frame.compiled
         self.rule, self.fit_intercept = rule, fit_intercept
 

@@ -350,33 +350,26 @@ class SegmentLayout(WeightLayout):
         return np.where(too_long | too_short, -np.inf, scores)
 
 
-class SegmentLimits(NamedTuple):
-    """The possible segments; the fields are as in :class:`SegmentRules`."""
-
-    longest: np.ndarray  # (L,) int64
-    repeats: bool
-    shortest: np.ndarray | None = None  # (L,) int64
-
-
 class SegmentLayoutBuilder(LayoutBuilder):
     """Decide which weights a semi-Markov model has.
 
     Parameters
     ----------
-    limits : SegmentLimits, or its fields
+    limits : tuple
+        ``longest``, ``repeats`` and ``shortest``, as in :class:`SegmentRules`.
     frame, rule
-        As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``limits.repeats``.
+        As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``repeats``.
     fit_intercept : bool, "segment" or "token"
         Whether each segment counts a weight of its label ("segment"), each of its tokens does ("token"), or both
         (True).
     """
 
     def __init__(self, limits: tuple, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
-        self.limits = SegmentLimits(*limits)
+        self.longest, self.repeats, self.shortest = limits
         super().__init__(frame, rule, fit_intercept)
 
     def _compile(self) -> CompiledPatterns:
-        return compile_patterns(self.patterns, _all_forbidden(self.forbidden, self.limits.repeats, self.patterns))
+        return compile_patterns(self.patterns, _all_forbidden(self.forbidden, self.repeats, self.patterns))
 
     def count(
         self,
@@ -395,7 +388,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
 
     def build(self, counts: FeatureCounts) -> SegmentLayout:
         """Return the layout for the counts of all training data."""
-        rules = SegmentRules(counts.channels, counts.length_blocks, *self.limits)
+        rules = SegmentRules(counts.channels, counts.length_blocks, self.longest, self.repeats, self.shortest)
         arguments = self._arguments(counts)
         lengths = [first for first, block in counts.length_blocks if block.kind == "gamma"]
         counted = arguments[3][np.isin(arguments[2], lengths)]  # labels whose segments count the same by their length
@@ -404,10 +397,10 @@ class SegmentLayoutBuilder(LayoutBuilder):
 
     def _token_labels(self) -> ArrayLike:
         """Return the labels whose tokens have a weight, without labels whose segment weights are equivalent."""
-        n_labels, longest = self.patterns.n_labels, self.limits.longest
+        n_labels = self.patterns.n_labels
         if self.fit_intercept not in (True, "token") or n_labels == 1:  # the total number of tokens is constant
             return ()
-        return np.flatnonzero((longest > 1) | (self.fit_intercept == "token"))
+        return np.flatnonzero((self.longest > 1) | (self.fit_intercept == "token"))
 
 
 def _segment_units(

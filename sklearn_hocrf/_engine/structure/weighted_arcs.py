@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from ..._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from ..kernels import chain
-from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
+from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, longer_arcs, with_last_arcs
 from .patterns import PatternTable, Runs, TagHistory, checked_forbidden
 from .sum_network import SumNetwork, build_sum_network
 
@@ -63,10 +63,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     else:
         automaton, forbidden_arcs = build_automaton(patterns, n_labels), np.empty(0)
         network = build_sum_network(automaton)
-    order = np.argsort(automaton.arc_length, kind="stable")
-    lengths = automaton.arc_length[order]
-    by_length = np.split(order, np.searchsorted(lengths, np.arange(2, lengths[-1] + 1)))
-    return CompiledPatterns(patterns, automaton, network, freeze(forbidden_arcs, np.int32), tuple(by_length[1:]))
+    longer = longer_arcs(automaton.arc_length)
+    return CompiledPatterns(patterns, automaton, network, freeze(forbidden_arcs, np.int32), longer)
 
 
 def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
@@ -288,8 +286,7 @@ def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tupl
     suffix, or -1.
     """
     chosen = is_chosen.copy()
-    for length in range(2, int(automaton.arc_length.max()) + 1):
-        arcs = np.flatnonzero(automaton.arc_length == length)
+    for arcs in longer_arcs(automaton.arc_length):
         chosen[arcs] |= chosen[automaton.arc_suffix[arcs]]
     arcs = np.flatnonzero(chosen[: automaton.n_open])
     arcs = arcs[np.argsort(automaton.arc_length[arcs], kind="stable")]

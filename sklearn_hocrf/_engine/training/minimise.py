@@ -161,9 +161,7 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     >>> codes = np.array([0, 1, 1], dtype=np.int32)
     >>> # attributes 0 and 1 at the first token
     >>> batch = SequenceBatch([0, 3], [0, 3, 4, 5], [0, 1, 2, 3, 2], None, 4)
-    >>> frame = LayoutFrame.from_patterns(
-    ...     count_patterns(codes, batch.offsets, 2, 0).frequent(2)
-    ... )
+    >>> frame = LayoutFrame(count_patterns(codes, batch.offsets, 2, 0).frequent(2))
     >>> builder = LayoutBuilder(frame, PairRule(), fit_intercept=False)
     >>> layout = builder.build(builder.count(batch, codes))
     >>> ties = tie_weights(layout, batch)

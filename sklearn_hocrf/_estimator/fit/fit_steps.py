@@ -217,8 +217,8 @@ class FitSteps:
         estimator = self.estimator
         orders = resolve_feature_orders(estimator.feature_order, estimator.max_order, data.features.names)
         rule = PairRule(orders, estimator.min_count, estimator.all_pairs)
-        frame = LayoutFrame.from_patterns(patterns, data.rules.forbidden, data.parts.codes)
-        frame = frame if like is None else LayoutFrame.like(like)
+        compiled = None if like is None else like.compiled
+        frame = LayoutFrame(patterns, data.rules.forbidden, data.parts.codes, compiled)
         return self.kind.layout_builder(data.targets, frame, rule, estimator.fit_intercept)
 
     def layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Patterns = None) -> WeightLayout:
