@@ -213,11 +213,6 @@ class ChainPosterior(LanePosterior):
 
     pass_class, decode_pass_class = ChainPass, ChainDecodePass
 
-    def marginals(self) -> np.ndarray:
-        table = self.column_marginals(self.model.layout.automaton.n_labels)
-        np.clip(table, 0.0, None, out=table)
-        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
-
     def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
         return self._marginals_of([(tuple(pattern), BEGIN) for pattern in patterns])
 

@@ -125,11 +125,6 @@ class LatticePlan(SharedWork):
         )
         return np.concatenate([counts, self.layout.sum_over_suffixes(used)])
 
-    @cached_property
-    def candidate_mask(self) -> Mask:
-        """The mask that restricts the model of all labels to this lattice."""
-        return self.candidates.mask(self.layout.patterns.n_labels)
-
     def tables(self, workspace: Workspace) -> lattice.Tables:
         """Return the memory of a thread."""
         n_nodes = len(self.lattice.candidate)
@@ -417,7 +412,8 @@ class LatticePosterior(Posterior):
                 "this method needs all states that the candidates lead to, but pruning has dropped some: train with "
                 "a larger number in pruning, or with a lower max_order"
             )
-        exact = self.model.exact.posterior(self.batch, plan.candidate_mask, self.n_jobs)
+        mask = plan.candidates.mask(plan.layout.patterns.n_labels)
+        exact = self.model.exact.posterior(self.batch, mask, self.n_jobs)
         exact.shift = self.shift
         return exact.with_plan(exact.plan.masked(exact.mask, True)) if plan.may_be_impossible else exact
 

@@ -252,7 +252,7 @@ class MarginalPass(BasePass):
 
     def length_counts(self) -> np.ndarray:
         """Return the expected counts of the lengths of segments that have features."""
-        return np.zeros(0)
+        return self._total("lengths", self.plan.n_counted_lengths)
 
     def run(self, task: Task) -> None:
         alive, checkpoints = self.forward(task)

@@ -308,6 +308,12 @@ class LanePosterior(Posterior):
 
     pass_class: ClassVar[type[MarginalPass]]
     decode_pass_class: ClassVar[type[DecodePass]]
+    most_likely: ClassVar[float | None] = None  # what marginals are cut to before they are made to sum to 1
+
+    @property
+    def of_sums(self) -> LanePosterior:
+        """The posterior whose passes answer questions about sums over labellings."""
+        return self
 
     def _make_plan(self) -> Plan:
         plan = self.model.plan_class(self.model.layout, self.batch, self.model.schedule, self.n_jobs)
@@ -319,16 +325,18 @@ class LanePosterior(Posterior):
         return self.with_plan(self.plan.uncut())
 
     def log_z(self) -> np.ndarray:
-        return self.run(lambda: None)[0]
+        return self.of_sums.run(lambda: None)[0]
 
     def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slope = np.zeros(len(self.batch))
-        log_z = self.run(lambda: None, direction=self.model.moving(direction), slope=slope)[0]
+        posterior = self.of_sums
+        log_z = posterior.run(lambda: None, direction=posterior.model.moving(direction), slope=slope)[0]
         return log_z, slope
 
     def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
-        log_z, sums = self.run(lambda: ExpectedCounts(self), sequence_weight)
-        return Expectations(log_z, self.counts(sums))
+        posterior = self.of_sums
+        log_z, sums = posterior.run(lambda: ExpectedCounts(posterior), sequence_weight)
+        return Expectations(log_z, posterior.counts(sums))
 
     def add_expectations(
         self, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
@@ -360,9 +368,9 @@ class LanePosterior(Posterior):
             return counting.over(self.plan.cut(sequences))[2:]
 
     def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
-        moving = self.model.moving(direction)
-        sums = self.run(lambda: ExpectedCounts(self), sequence_weight, direction=moving)[1]
-        return self.counts(sums)
+        posterior = self.of_sums
+        moving = posterior.model.moving(direction)
+        return posterior.counts(posterior.run(lambda: ExpectedCounts(posterior), sequence_weight, direction=moving)[1])
 
     def counts(self, sums: tuple | None) -> np.ndarray:
         """Return the counts of all weights' features, given the sums of :class:`ExpectedCounts`, which are used up."""
@@ -371,11 +379,16 @@ class LanePosterior(Posterior):
             return np.zeros(layout.n_weights)
         counts, dense, arcs, lengths = sums
         pairs = counts[: layout.first_bias]
-        layout.add_dense(dense, pairs)
+        pairs[: len(layout.dense_slots)] += dense.reshape(-1)[layout.dense_slots]
         self.plan.memory.give_back([dense])
         self.plan.add_length_counts(lengths, pairs)
         counts[layout.first_bias :] = layout.sum_over_suffixes(arcs)
         return counts
+
+    def marginals(self) -> np.ndarray:
+        table = self.column_marginals(self.model.layout.automaton.n_labels)
+        np.clip(table, 0.0, self.most_likely, out=table)
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def column_marginals(self, n_columns: int) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""

@@ -275,10 +275,6 @@ class WeightLayout(ArcLayout):
         """Whether no two features count one dense attribute in the same way, which would share a slot."""
         return bool(np.all(np.diff(self.dense_slots) > 0))  # sorted
 
-    def add_dense(self, table: np.ndarray, gradient: np.ndarray) -> None:
-        """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
-        gradient[: len(self.dense_slots)] += table.reshape(-1)[self.dense_slots]
-
     def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the biases of the patterns, 0 for patterns without one; shape (Z,)."""
         coef = np.zeros(len(self.patterns.lengths))
