@@ -100,7 +100,7 @@ from sklearn_hocrf._estimator.fit import training as fitting
 from sklearn_hocrf._estimator.fit.fit_steps import FitSteps
 from sklearn_hocrf._estimator.fit.parameters import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
 from sklearn_hocrf._estimator.fit.penalties import match_prefixes, weight_groups
-from sklearn_hocrf._estimator.fit.progress import Forecast, duration, lines_of, write_line
+from sklearn_hocrf._estimator.fit.progress import Forecast, ProgressLines, duration, write_line
 from sklearn_hocrf._estimator.fit.training import with_targets
 from sklearn_hocrf._estimator.labels import patterns
 from sklearn_hocrf._estimator.labels.constraints import NamedParts, Rules

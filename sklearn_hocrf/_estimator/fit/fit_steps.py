@@ -39,7 +39,7 @@ from ..labels.kinds import Kind
 from ..labels.patterns import ObservedPatterns, history_of_labels, select_patterns
 from .parameters import check_parameters, refuse
 from .penalties import Prior, resolve_feature_orders
-from .progress import FitTasks, lines_of
+from .progress import FitTasks
 from .training import (
     Training,
     TrainingData,
@@ -91,7 +91,7 @@ class FitSteps:
         stages = training.run([*certain, problem], penalty, start, is_warm, watch)
         tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
         tasks.end(reconstruction_attributes={})
-        lines_of(training.solver).end(stages[-1])
+        training.lines.end(stages[-1])
         warn_not_converged(self.name, training.solver, stages)
 
     # --- parameters ---------------------------------------------------------------------------------------------------
