@@ -101,7 +101,8 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "training.penalties": "Penalty",
     "training.problem": "LARGE Problem",
     "training.solvers": (
-        "Minimizer Progress SearchEnd Solver SolverReport minimize_in_box one_blas_thread zero_of_slope"
+        "Minimizer Progress ROUNDING STOPPED SearchEnd Solver SolverReport minimize_in_box one_blas_thread "
+        "zero_of_slope"
     ),
     "training.stochastic": "SGD TrainingState",
 }

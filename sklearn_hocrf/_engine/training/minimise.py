@@ -24,7 +24,7 @@ from ..structure.layout import WeightLayout
 from .objectives import Objective
 from .penalties import Penalty
 from .problem import Problem
-from .solvers import Minimizer, Progress, SolverReport
+from .solvers import Minimizer, SolverReport
 
 _WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
 
@@ -51,7 +51,7 @@ def _minimise_tied(
 ) -> SolverReport | None:
     """Minimise over fewer variables if some weights must be equal; return None if none must, or if it is not worth it.
 
-    Attributes that always occur together get equal weights (see ``_engine.training.minimise``) if criterion and
+    Attributes that always occur together get equal weights if criterion and
     solver treat equal weights alike.
     """
     if not (objective.depends_on_scores_only and solver.keeps_equal_weights_equal):
@@ -63,25 +63,14 @@ def _minimise_tied(
     # without a penalty, weights that start unequal stay unequal
     if not tied.precisions(len(ties.root)).all() and not np.allclose(ties.widen(ties.narrow(start)), start):
         return None
-    narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
-    report = _widening(solver, ties).solve(narrow, tied, ties.narrow(start))
-    return report._replace(w=ties.widen(report.w))
 
+    def widened(report: SolverReport) -> SolverReport:
+        return report._replace(w=ties.widen(report.w))
 
-def _widening(solver: Minimizer, ties: Ties) -> Minimizer:
-    """Return the solver, with a callback whose reports contain all weights."""
-    callback = solver.callback
-    if callback is None:
-        return solver
-
-    def tell(progress: Progress) -> Any:
-        def widened() -> SolverReport:
-            narrow = progress.report()
-            return narrow._replace(w=ties.widen(narrow.w))
-
-        return callback(progress._replace(report=widened))
-
-    return replace(solver, callback=tell)
+    if (callback := solver.callback) is not None:
+        solver = replace(solver, callback=lambda progress: callback(progress.inside(widened)))
+    narrow = Tied(objective.bind(replace(problem, layout=ties.layout)), ties)
+    return widened(solver.solve(narrow, tied, ties.narrow(start)))
 
 
 def _lacks_optimum(objective: Objective, penalty: Penalty, problem: Problem, w: np.ndarray) -> bool:
