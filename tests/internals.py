@@ -69,14 +69,14 @@ from sklearn_hocrf._engine.structure.segment_layout import (
 )
 from sklearn_hocrf._engine.structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._engine.structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
-from sklearn_hocrf._engine.training import minimise
-from sklearn_hocrf._engine.training import problem as pruning
+from sklearn_hocrf._engine.training import minimise, pruning
 from sklearn_hocrf._engine.training.hypergradient import Fold, FoldStep
 from sklearn_hocrf._engine.training.lbfgs import LBFGS, LBFGSMemory, LBFGSMinimizer
 from sklearn_hocrf._engine.training.minimise import Tied, tie_weights
 from sklearn_hocrf._engine.training.objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective
 from sklearn_hocrf._engine.training.penalties import Penalty
 from sklearn_hocrf._engine.training.problem import Matching, Problem
+from sklearn_hocrf._engine.training.pruning import PrunedProblem
 from sklearn_hocrf._engine.training.solvers import (
     Minimizer,
     Point,

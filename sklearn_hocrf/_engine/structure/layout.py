@@ -423,7 +423,7 @@ class WeightLayout(ArcLayout):
         column_key = wider.column_channel.astype(np.int64) * n_rows + wider.column_pattern
         return wider, np.searchsorted(column_key, keys)
 
-    def pruned(self, weights: np.ndarray) -> tuple[Self, np.ndarray]:
+    def without_zeros(self, weights: np.ndarray) -> tuple[Self, np.ndarray]:
         """Return a layout without the weights that are 0, and the other weights in the order of the new layout.
 
         Patterns of two or more labels without any remaining weight are dropped.

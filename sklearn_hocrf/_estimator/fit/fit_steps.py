@@ -22,6 +22,7 @@ from ..._engine.structure.pairs import PairRule, SetSequences
 from ..._engine.structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
 from ..._engine.training.penalties import Penalty
 from ..._engine.training.problem import Problem
+from ..._engine.training.pruning import prune
 from ..._engine.training.solvers import SolverReport
 from ..._reading.inputs import TrainingSequences, read_training_sequences, refuse_no_tokens, sequences_like
 from ..._reading.targets import Targets
@@ -273,7 +274,7 @@ class FitSteps:
 
     def pruned(self, problem: Problem) -> Problem:
         """Return a problem over the labels that ``pruning`` leaves."""
-        return problem.pruned(self.parameters.get("pruning"), self.estimator.random_state)
+        return prune(problem, self.parameters.get("pruning"), self.estimator.random_state)
 
     def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingStructure) -> Penalty:
         """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
@@ -288,7 +289,7 @@ class FitSteps:
         """Return the state of the model that a solver reports."""
         layout, weights = problem.layout, report.w
         if penalty.is_sparse:
-            layout, weights = layout.pruned(weights)
+            layout, weights = layout.without_zeros(weights)
         return self.state_of(data, layout, weights, report, level_zero=problem.level_zero)
 
     def state_of(
