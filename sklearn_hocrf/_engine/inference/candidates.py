@@ -149,10 +149,9 @@ class LevelZero(NamedTuple):
         weights = numbers(self.weights, "weights of level 0", level_layout.n_weights)
         if not np.isfinite(weights).all():
             raise ValueError("the weights of level 0 are not all finite")
-        if not is_integer(self.n_candidates) or self.n_candidates < 1:
-            raise ValueError(f"level 0 keeps {self.n_candidates!r:.40} labels, not an integer >= 1")
-        if not is_integer(self.n_states) or self.n_states < 1:
-            raise ValueError(f"level 0 keeps {self.n_states!r:.40} states, not an integer >= 1")
+        for number, what in (self.n_candidates, "labels"), (self.n_states, "states"):
+            if not is_integer(number) or number < 1:
+                raise ValueError(f"level 0 keeps {number!r:.40} {what}, not an integer >= 1")
         if not isinstance(self.recall, float):
             raise ValueError(f"the recall of level 0 is {self.recall!r:.40}, not a float")
         return self._replace(weights=weights)

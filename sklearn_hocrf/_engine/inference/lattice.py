@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._data.arrays import cached_property, freeze, group_offsets, offsets_of
+from ..._data.arrays import cached_property, freeze, freeze_all, group_offsets, offsets_of
 from ..._data.batch import SequenceBatch, as_sparse
 from ..._data.segments import Mask, Segments
 from ..kernels import lattice
@@ -21,7 +21,7 @@ from ..structure.pairs import Endings
 from ..structure.weighted_arcs import arcs_of_labels
 from .candidates import CandidateFinder, Candidates
 from .chain import ChainModel, ChainPosterior
-from .model import TokenModel
+from .model import Model
 from .posterior import BestLabellings, Expectations, Posterior
 from .schedule import Schedule, SharedWork, Workspace
 
@@ -143,14 +143,9 @@ def build_lattice(
     forbidden = np.zeros(automaton.n_arcs, bool)
     forbidden[layout.compiled.forbidden_arcs] = True
     arcs = automaton, automaton.arc_label[automaton.source_arcs], forbidden
-    entries = lattice.Entries(
-        freeze(batch.indptr, np.int64),
-        freeze(batch.indices, np.int32),
-        freeze(np.empty(0) if batch.values is None else batch.values, np.float64),
-        layout.rank_of_attribute,
-        layout.pairs.starts,
-        layout.pairs.columns,
-    )
+    rows = batch.indptr, batch.indices, np.empty(0) if batch.values is None else batch.values
+    of_pairs = layout.rank_of_attribute, layout.pairs.starts, layout.pairs.columns
+    entries = lattice.Entries(*freeze_all(rows, np.int64, np.int32, np.float64), *of_pairs)
     columns, column_ids, links, column = _columns(layout, candidates)
     counts = np.zeros(len(column_ids), np.int64)
     lattice.list_entries(entries, columns, column_ids, counts, None, None)
@@ -163,25 +158,11 @@ def build_lattice(
     limits = lattice.Limits(freeze(most, np.int64), scores, codes)
     offsets = freeze(batch.offsets, np.int64)
     *lists, is_limited = lattice.list_steps(*arcs, offsets, starts, labels, limits, nodes, steps)
-    candidate, source, target, arc = (freeze(array, np.uint32) for array in lists)
-    whole = lattice.Lattice(
-        offsets,
-        starts,
-        labels,
-        columns,
-        links,
-        column,
-        freeze(ranges, np.int64),
-        freeze(pairs, np.uint32),
-        freeze(values, np.float64),
-        freeze(nodes, np.int64),
-        candidate,
-        freeze(steps, np.int64),
-        source,
-        target,
-        arc,
-    )
-    return whole, bool(is_limited)
+    candidate, *of_steps = freeze_all(lists, np.uint32)
+    ranges, pairs, values = freeze_all((ranges, pairs, values), np.int64, np.uint32, np.float64)
+    nodes, steps = freeze_all((nodes, steps), np.int64)
+    given = offsets, starts, labels, columns, links, column
+    return lattice.Lattice(*given, ranges, pairs, values, nodes, candidate, steps, *of_steps), bool(is_limited)
 
 
 def _has_labellings(lists: lattice.Lattice) -> np.ndarray:
@@ -433,7 +414,7 @@ class LatticePosterior(Posterior):
         return self.model.posterior(self.batch, self.exact.mask, self.n_jobs)
 
 
-class LatticeModel(TokenModel):
+class LatticeModel(Model):
     """A high-order CRF whose labellings are paths through lattices.
 
     Parameters

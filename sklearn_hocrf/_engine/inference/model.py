@@ -5,7 +5,6 @@ Labelled sequences, read once for all models of one layout.
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -23,8 +22,8 @@ from .schedule import Schedule
 MOST_WIDER = 1 << 20  # weights of models of which another one with more columns is kept
 
 
-class Model(metaclass=ABCMeta):
-    """A model with given weights.
+class Model:
+    """A model with given weights, whose labellings are label codes of the tokens, (N,) int32, unless it says otherwise.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ class Model(metaclass=ABCMeta):
     plan_class: ClassVar[Any]
     posterior_class: ClassVar[type[Posterior]]
     minibatches_class: ClassVar[type[Any] | None] = None  # a Minibatches; None: training uses all sequences at once
-    has_lengths: ClassVar[bool]  # whether labellings are made of segments
+    has_lengths: ClassVar[bool] = False  # whether labellings are made of segments
 
     def __init__(
         self, layout: Any, weights: np.ndarray, dense_table: np.ndarray | None = None, schedule: Schedule | None = None
@@ -117,9 +116,9 @@ class Model(metaclass=ABCMeta):
         """Return the class that answers for a layout: this one, or one that takes less time and memory."""
         return cls
 
-    @abstractmethod
-    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Any:
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Labelling:
         """Return a labelling of sequences, given the output of a :class:`DecodePass`."""
+        return codes
 
     def log_scores(self, batch: SequenceBatch, labelling: Labelling) -> tuple[np.ndarray, Segments]:
         """Return the scores of the units of a labelling, -inf for those without a label, and the units."""
@@ -128,15 +127,6 @@ class Model(metaclass=ABCMeta):
         scores = self.layout.unit_scores(batch, known, self.weights, self.weighted_arcs.arc_score)
         scores[units.codes < 0] = -np.inf
         return scores, units
-
-
-class TokenModel(Model):
-    """A model whose labellings are label codes of the tokens, of shape (N,), int32."""
-
-    has_lengths = False
-
-    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        return codes
 
 
 class LabelledBatch(NamedTuple):

@@ -216,17 +216,11 @@ def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternA
     order = np.argsort(is_last, kind="stable")
     new_index = np.empty(len(order), dtype=np.int64)
     new_index[order] = np.arange(len(order))
-    suffix = automaton.arc_suffix[order]
-    columns: dict[str, Any] = {
-        "arc_source": automaton.arc_source[order],
-        "arc_label": automaton.arc_label[order],
-        "arc_target": automaton.arc_target[order],
-        "arc_suffix": np.where(suffix < 0, -1, new_index[suffix]),
-        "arc_length": automaton.arc_length[order],
-        "arc_pattern": automaton.arc_pattern[order],
-        "pattern_arc": _first_arcs(automaton.arc_pattern[order], len(automaton.pattern_arc)),
-        "source_arcs": np.lexsort((automaton.arc_label[order], automaton.arc_source[order])),
-    }
+    of_arcs = [name for name in automaton._fields if name.startswith("arc_")]
+    columns: dict[str, Any] = {name: getattr(automaton, name)[order] for name in of_arcs}
+    columns["arc_suffix"] = np.where(columns["arc_suffix"] < 0, -1, new_index[columns["arc_suffix"]])
+    columns["pattern_arc"] = _first_arcs(columns["arc_pattern"], len(automaton.pattern_arc))
+    columns["source_arcs"] = np.lexsort((columns["arc_label"], columns["arc_source"]))
     kept = automaton.arc_target[~is_last]
     columns = dict(zip(columns, freeze_all(columns.values(), np.int32), strict=True))
     return automaton._replace(**columns, into=group_offsets(kept, automaton.n_states))

@@ -100,7 +100,7 @@ class WeightedArcs(NamedTuple):
     that layouts have is without scores, which come from one evaluation. Kernels read both from one flat tuple.
     """
 
-    n_labels: int
+    n_labels: int  # these eight as in PatternAutomaton
     fail: np.ndarray  # (P,) int32
     state_label: np.ndarray  # (P,) int32
     into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
@@ -163,18 +163,8 @@ class ArcColumns(NamedTuple):
 def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> WeightedArcs:
     """Return the structure for kernels; ``column_of_arc`` is the column of each arc's own pattern, or -1."""
     automaton = compiled.automaton
-    return WeightedArcs(
-        automaton.n_labels,
-        automaton.fail,
-        automaton.state_label,
-        automaton.into,
-        automaton.outgoing,
-        automaton.source_arcs,
-        automaton.arc_label,
-        automaton.arc_target,
-        *compiled.network,
-        *_varying_arcs(automaton, column_of_arc),
-    )
+    of_automaton = (getattr(automaton, name) for name in WeightedArcs._fields[:8])
+    return WeightedArcs(*of_automaton, *compiled.network, *_varying_arcs(automaton, column_of_arc))
 
 
 def arc_columns(

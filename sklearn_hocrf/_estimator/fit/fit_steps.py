@@ -87,7 +87,7 @@ class FitSteps:
         start = np.broadcast_to(0.0, problem.n_weights)
         if is_warm:
             start = last_weights(vars(estimator), layout, data)
-        certain = [] if runs is None else [self.pose(layout, runs)]
+        certain = [] if runs is None else [self.pose(runs, layout)]
         watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
         stages = training.run([*certain, problem], penalty, start, is_warm, watch)
         tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
@@ -123,7 +123,7 @@ class FitSteps:
             if X is not None:
                 layout = self.layout(data)
                 self.penalty(training.prior, layout, data)
-                self.check_possible(self.pose(layout, data), data.sequence_ids)
+                self.check_possible(self.pose(data, layout), data.sequence_ids)
             elif not isinstance(self.estimator.patterns, str):
                 self.select_patterns(data.labelled, self.observed(data.labelled))
 
@@ -240,11 +240,11 @@ class FitSteps:
         layout = self.layout(data) if layout is None else layout
         matching = ["objective='local_feature_matching'"] if self.matches_features else []
         self.kind.warn_of_unlimited_lengths(layout, data.batch, *matching)
-        problem = self.pose(layout, data)
+        problem = self.pose(data, layout)
         self.check_possible(problem, data.sequence_ids)
-        return self.pruned(problem)
+        return prune(problem, self.parameters.get("pruning"), self.estimator.random_state)
 
-    def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
+    def pose(self, data: TrainingData, layout: WeightLayout) -> Problem:
         """Return the data under a layout."""
         # runs of known labels may begin and end in the middle of sequences
         support = data.rules.mask(data.batch.offsets) if data.source is None else None
@@ -271,10 +271,6 @@ class FitSteps:
         what = "y, segment_length" if self.kind.labels_segments else "y"
         evidence = Evidence(problem.known, what, sequence_ids)
         model.posterior(problem.batch, problem.support, evidence=evidence).with_plan(problem.plan.masked(mask)).log_z()
-
-    def pruned(self, problem: Problem) -> Problem:
-        """Return a problem over the labels that ``pruning`` leaves."""
-        return prune(problem, self.parameters.get("pruning"), self.estimator.random_state)
 
     def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingStructure) -> Penalty:
         """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
