@@ -30,9 +30,8 @@ from sklearn_hocrf._data.segments import (
 )
 from sklearn_hocrf._engine import kernels as _kernels
 from sklearn_hocrf._engine.inference import schedule
-from sklearn_hocrf._engine.inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
+from sklearn_hocrf._engine.inference.candidates import CandidateFinder, Candidates, LatticeModel, LatticePlan
 from sklearn_hocrf._engine.inference.chain import ChainModel
-from sklearn_hocrf._engine.inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._engine.inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._engine.inference.passes import MarginalPass
 from sklearn_hocrf._engine.inference.posterior import ImpossibleSequence, LanePosterior
@@ -76,7 +75,7 @@ from sklearn_hocrf._engine.training.minimise import Tied, tie_weights
 from sklearn_hocrf._engine.training.objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective
 from sklearn_hocrf._engine.training.penalties import Penalty
 from sklearn_hocrf._engine.training.problem import Matching, Problem
-from sklearn_hocrf._engine.training.pruning import PrunedProblem
+from sklearn_hocrf._engine.training.pruning import PrunedProblem, _Descent, train_level_zero
 from sklearn_hocrf._engine.training.solvers import (
     Minimizer,
     Point,

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import sklearn_hocrf
+from sklearn_hocrf._engine.inference.candidates import LatticeModel
 from sklearn_hocrf._engine.inference.chain import ChainModel
-from sklearn_hocrf._engine.inference.lattice import LatticeModel
 from sklearn_hocrf._engine.inference.posterior import LanePosterior, Posterior
 from sklearn_hocrf._engine.inference.segment import SegmentModel
 
@@ -74,9 +74,8 @@ MAY_IMPORT = {
 
 DOOR = {  # module of _engine -> the names that other rooms may take from it
     "": "kernels",
-    "inference.candidates": "LevelZero",
+    "inference.candidates": "LatticeModel LevelZero",
     "inference.chain": "ChainModel OneSequence",
-    "inference.lattice": "LatticeModel",
     "inference.model": "LabelledBatch Model",
     "inference.posterior": "Evidence Posterior",
     "inference.segment": "SegmentModel",

@@ -119,11 +119,6 @@ def lanes_of(tile: Tile) -> int:
     return tile.length.shape[1]
 
 
-def lane_kind_of(tile: Tile) -> int | None:
-    """Return the argument that selects a kernel's version for vectors or for single numbers."""
-    return LANES if lanes_of(tile) > 1 else None
-
-
 class Workspace:
     """Arrays for one tile at a time, in memory that is reused."""
 

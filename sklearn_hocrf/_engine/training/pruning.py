@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..._data.arrays import cached_property, joined_ranges
-from ..inference.candidates import Candidates, LevelZero, train_level_zero
+from ..._data.arrays import cached_property, freeze, joined_ranges
+from ..._data.batch import SequenceBatch, TokenFeatures, as_sparse
+from ..inference.candidates import CandidateFinder, Candidates, LatticeModel, LatticePlan, LevelZero
 from ..inference.chain import ChainModel
-from ..inference.lattice import LatticeModel, LatticePlan
+from ..kernels import candidates as kernels
+from ..structure.layout import WeightLayout
 from .problem import Problem
 
 SHARE = 0.01  # of level 0 in the held-out likelihood
+_EPOCHS = 3  # in which the weights are found that measure the recall, and half as many on all sequences
+_LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # with few tokens, there are more epochs until this number of steps
 
 
 def most_states(n_candidates: int) -> int:
@@ -109,3 +113,111 @@ class PrunedLikelihood:
         expected = posterior.expectations(weight).counts
         gradient = expected - problem.plan.empirical_counts(self._codes, weight)
         return -float(problem.sequence_weight @ log_mixture), gradient
+
+
+def train_level_zero(
+    layout: WeightLayout,
+    batch: SequenceBatch,
+    codes: np.ndarray,
+    sequence_weight: np.ndarray,
+    settings: tuple[int, int, int],
+) -> LevelZero:
+    """Train a model of order 0, by a few epochs of stochastic gradient descent.
+
+    A tenth of the sequences takes part only in the last few epochs; before these, it is used to measure how often the
+    true label is among the candidates.
+
+    Parameters
+    ----------
+    layout : WeightLayout
+        Its patterns are the single labels.
+    batch : SequenceBatch
+    codes : ndarray of shape (N,), int32
+        Labels of the tokens.
+    sequence_weight : ndarray of shape (n_sequences,)
+    settings : tuple of int
+        Candidates and states of each token, and a seed for the order of the sequences.
+    """
+    n_candidates, n_states, seed = settings
+    rng, n_sequences = np.random.default_rng(seed), len(batch)
+    descent = _Descent(layout, batch, codes, sequence_weight)
+    first = np.sort(rng.permutation(n_sequences)[: -(-n_sequences // 10) if n_sequences > 1 else 0])
+    others = np.setdiff1d(np.arange(n_sequences), first)
+    n_epochs = max(_EPOCHS, min(_LEAST_STEPS // max(len(codes), 1), _MOST_EPOCHS))
+    for _ in range(n_epochs - 1):
+        descent.run_epoch(rng.permutation(others))
+    recall = np.nan
+    tokens = joined_ranges(batch.offsets[first], batch.offsets[first + 1])
+    if len(tokens):
+        candidates = CandidateFinder(layout, descent.weights(), n_candidates).find(batch[first])
+        recall = float(candidates.contain(codes[tokens]).mean())
+    descent.forget_snapshots()
+    for _ in range(max(2, n_epochs // 2)):
+        descent.run_epoch(rng.permutation(n_sequences))
+    return LevelZero(layout, descent.weights(), n_candidates, n_states, recall)
+
+
+class _Descent:
+    """Stochastic gradient descent with a step for each token; parameters as in :func:`train_level_zero`."""
+
+    rate = 8.0  # of a step, over the squared norm of a token's features; lower rates need more epochs
+    most_weight = 4.0  # of a sequence, relative to the mean: longer steps go too far
+    n_snapshots = 8  # of the weights in each epoch except the first; the result is their mean
+
+    def __init__(
+        self, layout: WeightLayout, batch: SequenceBatch, codes: np.ndarray, sequence_weight: np.ndarray
+    ) -> None:
+        self._layout, self._n_epochs, self._n_snapshots = layout, 0, 0
+        self._level = kernels.Level(np.zeros(layout.n_pairs), np.zeros(layout.patterns.n_labels))
+        self._sums = [np.zeros(len(table)) for table in self._level]
+        features, self._size = _of_equal_size(layout.rows(as_sparse(batch), dense=False), layout.pairs.starts)
+        self._tables = features, layout.pairs, layout.part_links
+        parts_of_a_label = len(layout.part_links.ids) / layout.patterns.n_labels
+        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: labels that share a part pull it apart
+        mean = max(float(np.mean(sequence_weight)), np.finfo(float).tiny)
+        weight = np.minimum(sequence_weight / mean, self.most_weight)
+        self._data = kernels.LabelledTokens(
+            freeze(batch.offsets, np.int64), freeze(codes, np.int32), freeze(weight, np.float64)
+        )
+
+    def run_epoch(self, order: np.ndarray) -> None:
+        """Process some sequences, in the given order."""
+        for part in np.array_split(order, self.n_snapshots):
+            kernels.descend(*self._tables, self._data, part, self._rate, self._level)
+            if self._n_epochs > 0:
+                self._n_snapshots += 1
+                for total, table in zip(self._sums, self._level, strict=True):
+                    total += table
+        self._n_epochs += 1
+
+    def forget_snapshots(self) -> None:
+        """Exclude the epochs so far from the mean."""
+        self._n_snapshots = 0
+        for total in self._sums:
+            total[:] = 0.0
+
+    def weights(self) -> np.ndarray:
+        """Return the mean of the snapshots, or the current weights without snapshots."""
+        pairs, bias = self._level
+        if self._n_snapshots:
+            pairs, bias = (total / self._n_snapshots for total in self._sums)
+        return np.concatenate([pairs / self._size, bias[self._layout.bias_pattern]])
+
+
+def _of_equal_size(features: TokenFeatures, starts: np.ndarray) -> tuple[TokenFeatures, np.ndarray | float]:
+    """Return features scaled to a mean absolute value of 1, and the resulting scale of the weights of each pair.
+
+    The length of a step depends on the whole token, so a feature with large values, such as a year, would make the
+    steps of the others too short. ``starts`` (F + 1,) is the range of each attribute's pairs.
+    """
+    if not len(features.values):
+        return features, 1.0
+    rank = np.searchsorted(starts, features.pair, "right") - 1
+    part = 2.0**-60  # sums must not overflow
+    sizes = np.bincount(rank, np.abs(features.values) * part, len(starts) - 1)
+    n_values = np.bincount(rank, features.values != 0, len(starts) - 1)
+    size = np.where(sizes > 0, np.maximum(sizes / np.maximum(n_values, 1) / part, 1e-290), 1.0)
+    if (size == 1).all():
+        return features, 1.0
+    values = freeze(features.values / size[rank], np.float64)
+    return features._replace(values=values), np.repeat(size, np.diff(starts))

@@ -23,9 +23,8 @@ from ..._data.arrays import freeze
 from ..._data.batch import SequenceBatch
 from ..._data.columns import DenseColumns
 from ..._data.segments import Labelling, Mask
-from ..._engine.inference.candidates import LevelZero
+from ..._engine.inference.candidates import LatticeModel, LevelZero
 from ..._engine.inference.chain import OneSequence
-from ..._engine.inference.lattice import LatticeModel
 from ..._engine.inference.model import LabelledBatch, Model
 from ..._engine.inference.posterior import Evidence, Posterior
 from ..._engine.structure.layout import WeightLayout
