@@ -7,6 +7,7 @@ which is trained only for this.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -182,16 +183,12 @@ class LatticePlan(SharedWork):
         Determines the number of chunks.
     n_jobs : int or None
         Number of threads, as in joblib.
-    limited : Lattice or None
-        The lattice, where it has fewer states than a new one of the candidates.
 
     Attributes
     ----------
     lattice : Lattice
     is_limited : bool
         Whether ``n_states`` has dropped states that candidates lead to.
-    is_possible : ndarray of shape (n_sequences,), bool
-        Whether the lattice has a labelling of each sequence.
     may_be_impossible : bool
         Whether sequences without any labelling have a log Z of -inf instead of raising an error.
     """
@@ -207,15 +204,11 @@ class LatticePlan(SharedWork):
         n_states: Any = None,
         schedule: Schedule | None = None,
         n_jobs: int | None = None,
-        limited: lattice.Lattice | None = None,
     ) -> None:
         super().__init__(Schedule() if schedule is None else schedule, n_jobs)
         self.layout, self.batch, self.candidates, self.n_states = layout, batch, candidates, n_states
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
-        self.lattice, self.is_limited = (
-            build_lattice(layout, batch, candidates, n_states) if limited is None else (limited, True)
-        )
-        self.is_possible = _has_labellings(self.lattice)
+        self.lattice, self.is_limited = build_lattice(layout, batch, candidates, n_states)
         self._deal_out()
 
     def _deal_out(self) -> None:
@@ -231,16 +224,21 @@ class LatticePlan(SharedWork):
 
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> LatticePlan:
         """Return the plan of the labellings of the lattice that a mask allows."""
-        candidates, lists = self.candidates, None
-        if (
-            mask is not None and self.is_limited
-        ):  # a limit on fewer candidates would keep states that this lattice lacks
-            lists = _without_candidates(self.lattice, ~mask.allowed[candidates.tokens, candidates.labels])
+        plan, candidates = copy.copy(self), self.candidates
+        if mask is not None and self.is_limited:  # a new limit would keep states that this lattice lacks
+            plan.lattice = _without_candidates(self.lattice, ~mask.allowed[candidates.tokens, candidates.labels])
+            plan._deal_out()
         elif mask is not None:
-            candidates = candidates.allowed_by(mask)
-        plan = LatticePlan(self.layout, self.batch, candidates, self.n_states, self.schedule, self.n_jobs, lists)
+            more = self.n_states, self.schedule, self.n_jobs
+            plan = LatticePlan(self.layout, self.batch, candidates.allowed_by(mask), *more)
         plan.may_be_impossible = may_be_impossible
         return plan
+
+    @property
+    def is_possible(self) -> np.ndarray:
+        """Whether the lattice has a labelling of each sequence; bool of shape (n_sequences,)."""
+        n_nodes, is_empty = np.diff(self.lattice.nodes), self.batch.lengths == 0
+        return (n_nodes[np.maximum(self.batch.offsets[1:] - 1, 0)] > 0 if len(n_nodes) else False) | is_empty
 
     def contains(self, codes: np.ndarray) -> np.ndarray:
         """Return whether the candidates and states of each token include those of a labelling; bool of shape (N,)."""
@@ -304,12 +302,6 @@ def build_lattice(
     nodes, steps = freeze_all((nodes, steps), np.int64)
     given = offsets, starts, labels, columns, links, column
     return lattice.Lattice(*given, ranges, pairs, values, nodes, candidate, steps, *of_steps), bool(is_limited)
-
-
-def _has_labellings(lists: lattice.Lattice) -> np.ndarray:
-    """Return whether each sequence has a labelling; bool of shape (n_sequences,)."""
-    last, is_empty = np.maximum(lists.offsets[1:] - 1, 0), np.diff(lists.offsets) == 0
-    return (np.diff(lists.nodes)[last] > 0 if len(lists.nodes) > 1 else False) | is_empty
 
 
 def _without_candidates(lists: lattice.Lattice, is_out: np.ndarray) -> lattice.Lattice:
@@ -465,17 +457,13 @@ class LatticePosterior(Posterior):
         return np.minimum(table, 1.0)
 
     def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        log_z, lists = self.log_z(), self.plan.lattice
+        log_z, lists, offsets = self.log_z(), self.plan.lattice, self.batch.offsets
         moving = LatticeModel(self.model.layout, direction)
         candidates, steps = self.lattice_marginals()
         terms = candidates * _candidate_scores(lists, moving.pair_weights)
         of_steps = np.where(steps > 0, steps * moving.weighted_arcs.arc_score[lists.arc], 0.0)
-        return log_z, self._by_sequence(terms, lists.starts) + self._by_sequence(of_steps, lists.steps)
-
-    def _by_sequence(self, values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return the sums of values, those of each token beginning at its start; shape (n_sequences,)."""
-        sequences = np.repeat(np.arange(len(self.batch)), np.diff(starts[self.batch.offsets]))
-        return np.bincount(sequences, values, len(self.batch))
+        slope = self._by_sequence(terms, lists.starts[offsets]) + self._by_sequence(of_steps, lists.steps[offsets])
+        return log_z, slope
 
     def _best(self) -> tuple[np.ndarray, np.ndarray]:
         best, codes = np.zeros(len(self.batch)), np.zeros(self.batch.n_tokens, np.int32)
@@ -497,7 +485,7 @@ class LatticePosterior(Posterior):
     def entropy(self) -> np.ndarray:
         lists, (share, conditional) = self.plan.lattice, self._nodes()
         logs = np.log(conditional, out=np.zeros_like(conditional), where=conditional > 0)
-        return self._by_sequence(share[lists.source] * conditional * -logs, lists.steps)
+        return self._by_sequence(share[lists.source] * conditional * -logs, lists.steps[self.batch.offsets])
 
     def log_score(self, labelling: np.ndarray) -> np.ndarray:
         is_pruned, scores = ~self.plan.contains(labelling), super().log_score(labelling)

@@ -159,9 +159,14 @@ class Posterior(metaclass=ABCMeta):
     @property
     def reduction(self) -> np.ndarray:
         """What the scores of all labellings of each sequence are reduced by; shape (n_sequences,)."""
-        of_token = np.repeat(np.arange(len(self.batch)), self.batch.lengths)
         shift = np.zeros(self.batch.n_tokens) if self.shift is None else self.shift
-        return np.bincount(of_token, shift, len(self.batch)).astype(np.float64, copy=False)
+        return self._by_sequence(shift, self.batch.offsets)
+
+    def _by_sequence(self, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Return the sums of the values of each sequence, which begin at its offset; shape (n_sequences,)."""
+        sequences = np.repeat(np.arange(len(self.batch)), np.diff(offsets))
+        # of no values, numpy counts in integers, which cannot be -inf
+        return np.bincount(sequences, values, len(self.batch)).astype(np.float64, copy=False)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
@@ -245,9 +250,7 @@ class Posterior(metaclass=ABCMeta):
         scores, units = self.model.log_scores(self.batch, labelling)
         if self.shift is not None:
             scores = scores - np.add.reduceat(self.shift, np.cumsum(units.lengths) - units.lengths)
-        of_unit = np.repeat(np.arange(len(self.batch)), np.diff(units.offsets))
-        # of no units, numpy counts in integers, which cannot be -inf
-        return np.bincount(of_unit, weights=scores, minlength=len(self.batch)).astype(np.float64, copy=False)
+        return self._by_sequence(scores, units.offsets)
 
     # --- what is impossible -------------------------------------------------------------------------------------------
 

@@ -113,6 +113,8 @@ class WeightLayout(ArcLayout):
         Z + S.
     """
 
+    repeats = True  # whether neighbours may have the same label
+
     def __init__(
         self,
         patterns: PatternTable,
@@ -129,7 +131,7 @@ class WeightLayout(ArcLayout):
         compiled: CompiledPatterns | None = None,
     ) -> None:
         self.forbidden = tuple(forbidden)
-        self.compiled = compiled = self._compile(patterns) if compiled is None else compiled
+        self.compiled = compiled = compiled or compile_patterns(patterns, self.forbidden, self.repeats)
         self.patterns, self.network = compiled.patterns, compiled.network
         self.channels = channels
         n_labels, n_patterns = self.automaton.n_labels, len(self.patterns.lengths)
@@ -248,9 +250,6 @@ class WeightLayout(ArcLayout):
             extra_columns=(),
             forbidden=(),
         )
-
-    def _compile(self, patterns: PatternTable) -> CompiledPatterns:
-        return compile_patterns(patterns, self.forbidden)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(self.arguments().values())
@@ -569,14 +568,13 @@ class LayoutBuilder:
         Whether the single labels have biases.
     """
 
+    repeats = True  # as of the layout
+
     def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
         self.patterns, self.forbidden = frame.patterns, tuple(frame.forbidden)
         self.parts = LabelParts.none(self.patterns.n_labels) if frame.parts is None else frame.parts
-        self.compiled = self._compile() if frame.compiled is None else frame.compiled
+        self.compiled = frame.compiled or compile_patterns(self.patterns, self.forbidden, self.repeats)
         self.rule, self.fit_intercept = rule, fit_intercept
-
-    def _compile(self) -> CompiledPatterns:
-        return compile_patterns(self.patterns, self.forbidden)
 
     def count(
         self,

@@ -48,7 +48,7 @@ from .pairs import (
     row_indicator,
     values_at,
 )
-from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals
+from .patterns import PatternTable, given_patterns
 from .weighted_arcs import CompiledPatterns, arcs_of_labels, arcs_with_suffix, compile_patterns
 
 _CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
@@ -158,9 +158,6 @@ class SegmentLayout(WeightLayout):
         super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
         self.rules.check_sizes(self.patterns.n_labels, self.n_features)
 
-    def _compile(self, patterns: PatternTable) -> CompiledPatterns:
-        return compile_patterns(patterns, _all_forbidden(self.forbidden, self.repeats, patterns))
-
     def own_attributes(self, weights: np.ndarray) -> dict[str, np.ndarray]:
         return {"token_intercept_": self.token_coef(weights)}
 
@@ -181,7 +178,8 @@ class SegmentLayout(WeightLayout):
         """Return compiled patterns among whose states are the given runs of labels."""
         n_labels = self.patterns.n_labels
         longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
-        return self._compile(given_patterns([*self.patterns.tuples(), *longer], n_labels))
+        patterns = given_patterns([*self.patterns.tuples(), *longer], n_labels)
+        return compile_patterns(patterns, self.forbidden, self.repeats)
 
     def segment_index(self, longest_sequence: int) -> SegmentIndex:
         """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens."""
@@ -368,9 +366,6 @@ class SegmentLayoutBuilder(LayoutBuilder):
         self.longest, self.repeats, self.shortest = limits
         super().__init__(frame, rule, fit_intercept)
 
-    def _compile(self) -> CompiledPatterns:
-        return compile_patterns(self.patterns, _all_forbidden(self.forbidden, self.repeats, self.patterns))
-
     def count(
         self,
         batch: SequenceBatch,
@@ -413,11 +408,6 @@ def _segment_units(
 
     cuts = [(segments.offsets[first], segments.offsets[last]) for first, last in ranges_of_sequences(batch)]
     return Units(table, batch.n_features, cuts, at_units, weight)
-
-
-def _all_forbidden(forbidden: Runs, repeats: bool, patterns: PatternTable) -> tuple[tuple[int, ...], ...]:
-    """Return the forbidden runs; unless ``repeats``, neighbouring segments must have different labels."""
-    return tuple(forbidden) if repeats else (*forbidden, *pairs_of_equals(PatternTable(*patterns).n_labels))
 
 
 def _dense_features(batch: SequenceBatch, segments: Segments) -> list[DenseFeatures]:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from ..kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, longer_arcs, with_last_arcs
-from .patterns import PatternTable, Runs, TagHistory, checked_forbidden
+from .patterns import PatternTable, Runs, TagHistory, checked_forbidden, pairs_of_equals
 from .sum_network import SumNetwork, build_sum_network
 
 _NO_SCORES = freeze(np.empty(0), np.float64)
@@ -31,7 +31,7 @@ class CompiledPatterns(NamedTuple):
     longer_arcs: tuple  # of ndarray: the arcs of 2, 3, ... labels
 
 
-def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPatterns:
+def compile_patterns(patterns: PatternTable, forbidden: Runs = (), repeats: bool = True) -> CompiledPatterns:
     """Check patterns and compile them.
 
     Parameters
@@ -41,6 +41,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     forbidden : iterable of tuples of int
         Runs of two or more label codes that must not occur, of any length, whether they are patterns or not. If labels
         are tags, a run has the codes of segments, or is a pair of tags.
+    repeats : bool
+        Whether a label may follow itself.
 
     Raises
     ------
@@ -50,6 +52,7 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     patterns = PatternTable(*patterns).checked()
     n_labels = patterns.n_labels
     tags = TagHistory.for_labels(patterns.history, n_labels)
+    forbidden = forbidden if repeats else (*forbidden, *pairs_of_equals(n_labels))
     runs = _without_longer(checked_forbidden(forbidden, tags.n_codes))
     if any(map(tags.is_impossible, runs)):
         raise ValueError("forbidden runs of three or more segments must not have equal neighbours")

@@ -275,13 +275,11 @@ def minimize_in_box(
         return
     scale, best, in_vain, n_left = None, None, 0, max_evaluations
 
-    def promise(x):
-        """Return the decrease of the function from the best point to another one, to first order."""
-        return float(best.gradient @ (best.w - x))
-
     def scaled(x):
         nonlocal scale, best, in_vain, n_left
-        if n_left == 0 or in_vain == PATIENCE or (in_vain and promise(x) < tol * abs(best.value)):
+        if n_left == 0 or in_vain == PATIENCE:
+            raise SearchEnd
+        if in_vain and float(best.gradient @ (best.w - x)) < tol * abs(best.value):  # decrease to first order
             raise SearchEnd
         value, gradient = function(x)
         n_left -= 1

@@ -149,7 +149,7 @@ class FittedState(NamedTuple):
         if not isinstance(targets, kind.targets):
             raise ValueError(f"the targets are {type(targets).__name__}, not {kind.targets.__name__}")
         targets.check(layout.patterns.n_labels)
-        for name in ("longest", "shortest", "repeats"):
+        for name in ("longest", "shortest", "repeats") if kind.labels_segments else ():
             lengths: list[Any] = [getattr(part, name, None) for part in (layout, targets)]
             if not np.array_equal(*lengths):
                 raise ValueError("the maximum and minimum lengths of segments do not match the layout")
