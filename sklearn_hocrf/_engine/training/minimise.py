@@ -51,8 +51,7 @@ def _minimise_tied(
 ) -> SolverReport | None:
     """Minimise over fewer variables if some weights must be equal; return None if none must, or if it is not worth it.
 
-    Attributes that always occur together get equal weights if criterion and
-    solver treat equal weights alike.
+    Attributes that always occur together get equal weights if criterion and solver treat equal weights alike.
     """
     if not (objective.depends_on_scores_only and solver.keeps_equal_weights_equal):
         return None

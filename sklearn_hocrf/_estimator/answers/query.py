@@ -62,7 +62,8 @@ class Query(NamedTuple):
         is_impossible = np.zeros(len(posterior.batch), dtype=bool)
         if support is not None:
             codes = token_labels(posterior.model.layout.units(posterior.batch, truth))
-            is_impossible = ~_are_possible(support, posterior.batch.offsets, codes)
+            is_allowed = support.allowed[np.arange(len(codes)), codes] & (codes >= 0)  # -1 is not a label
+            is_impossible = np.diff(offsets_of(~is_allowed)[posterior.batch.offsets]) > 0
         return LabelledBatch(plan, truth, None, is_impossible)
 
     def labels(self) -> Any:
@@ -165,13 +166,6 @@ class Query(NamedTuple):
         if not with_probability:
             return segment_lists(segments, offsets, names.tolist())
         return segment_tables(offsets, segments, posterior.segment_probabilities(segments, *of_tags), names)
-
-
-def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return which sequences have labels that a mask allows at each token; -1 is not a label."""
-    is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
-    n_forbidden = offsets_of(~is_allowed)
-    return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]
 
 
 _MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths
