@@ -204,7 +204,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         TypeError, ValueError
             When the bag is computed, for invalid sequences; the message names partition, sequence and position.
         """
-        return self._ask("predict", X)
+        return _mapped(_ask_part, self._model(), "predict", _parts.sources(X=X))
 
     def predict_marginals(self, X: Sized) -> bag.Bag:
         """Return the probability of each label at each token.
@@ -224,7 +224,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         NotFittedError, TypeError, ValueError
             As :meth:`predict`.
         """
-        return self._ask("predict_marginals", X)
+        return _mapped(_ask_part, self._model(), "predict_marginals", _parts.sources(X=X))
 
     def score(self, X: Sized, y: Sized, sample_weight: Any = None) -> float:
         """Return the share of tokens with the correct label.
@@ -258,12 +258,11 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
             raise ValueError("X has no tokens of positive weight: there is nothing to score")
         return float(right / total)
 
-    def _ask(self, question, X):
-        model = delayed(self._model())
-        answer = delayed(_ask_part, pure=False)
-        return bag.from_delayed(
-            [answer(model, question, index, part) for index, part in enumerate(_parts.parts_of(X, "X"))]
-        )
+
+def _mapped(function, of, method, parts) -> bag.Bag:
+    """Return the results of a method of an object, one for each partition: lazily, by a function of workers."""
+    of, function = delayed(of), delayed(function, pure=False)
+    return bag.from_delayed([function(of, method, index, *part) for index, part in enumerate(parts)])
 
 
 # ----------------------------------------------------------------------------------------------------------- on workers
@@ -481,8 +480,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
 
     def _map(self, method, parts):
         check_is_fitted(self)
-        extractor, apply = delayed(copy.copy(self.extractor_)), delayed(_apply, pure=False)
-        return bag.from_delayed([apply(extractor, method, index, *part) for index, part in enumerate(parts)])
+        return _mapped(_apply, copy.copy(self.extractor_), method, parts)
 
 
 def _count_part(extractor, *data):

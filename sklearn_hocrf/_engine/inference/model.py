@@ -90,9 +90,7 @@ class Model:
 
     def posterior_on(self, plan: Any) -> Any:
         """Return the posterior of the batch of a plan."""
-        posterior = self.posterior_class(self, plan.batch, plan.mask, plan.n_jobs)
-        posterior.plan = plan
-        return posterior
+        return self.posterior(plan.batch, plan.mask, plan.n_jobs).with_plan(plan)
 
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
         """Return the model with more score columns, as for the layout, and their indices; the last one is kept.
