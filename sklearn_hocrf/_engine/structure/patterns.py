@@ -329,7 +329,7 @@ def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKE
     rows = codes = tags.first + np.arange(len(repeated), dtype=np.int32)[:, None]
     tables = [np.arange(n_labels, dtype=np.int32)[:, None]]
     for length in range(2, max_order + 2):
-        total += len(rows) * len(codes) - np.count_nonzero(~repeated[rows[:, -1] - tags.first])
+        total += len(rows) * len(codes) - int(np.count_nonzero(~repeated[rows[:, -1] - tags.first]))
         if total > _MOST_PATTERNS:
             raise ValueError(
                 f"patterns='all' makes more than {_MOST_PATTERNS:,} patterns of {n_labels} labels up to "

@@ -166,8 +166,9 @@ class ArcColumns(NamedTuple):
 def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> WeightedArcs:
     """Return the structure for kernels; ``column_of_arc`` is the column of each arc's own pattern, or -1."""
     automaton = compiled.automaton
-    of_automaton = (getattr(automaton, name) for name in WeightedArcs._fields[:8])
-    return WeightedArcs(*of_automaton, *compiled.network, *_varying_arcs(automaton, column_of_arc))
+    of_automaton = [getattr(automaton, name) for name in WeightedArcs._fields[:8]]
+    fields: Any = *of_automaton, *compiled.network, *_varying_arcs(automaton, column_of_arc)
+    return WeightedArcs(*fields)
 
 
 def arc_columns(
