@@ -284,7 +284,7 @@ def build_lattice(
     arcs = automaton, automaton.arc_label[automaton.source_arcs], forbidden
     rows = batch.indptr, batch.indices, np.empty(0) if batch.values is None else batch.values
     of_pairs = layout.rank_of_attribute, layout.pairs.starts, layout.pairs.columns
-    entries = lattice.Entries(*freeze_all(rows, np.int64, np.int32, np.float64), *of_pairs)
+    entries = lattice.Entries._make((*freeze_all(rows, np.int64, np.int32, np.float64), *of_pairs))
     columns, column_ids, links, column = _columns(layout, candidates)
     counts = np.zeros(len(column_ids), np.int64)
     lattice.list_entries(entries, columns, column_ids, counts, None, None)

@@ -232,7 +232,7 @@ class Matching:
         self.model_class, self.batch, self.sequence_weight, self.n_lengths = model_class, batch, sequence_weight, 1
         if isinstance(truth, Segments):
             self.n_lengths = int(min(layout.longest.max(), batch.lengths.max(initial=1)))
-        truth = layout.units(batch, truth)
+        units = layout.units(batch, truth)
         self.rows = np.unique(layout.row_of_weight)  # the patterns that have weights
         most = max(_PLACES, layout.n_weights) // max(self.n_lengths * len(self.rows), 1) + 1  # tokens
         cuts = np.searchsorted(batch.offsets, np.arange(0, batch.n_tokens, most))
@@ -244,7 +244,7 @@ class Matching:
         is_place = np.zeros(self.wide.n_weights, bool)
         is_place[: self.wide.n_pairs] = self.wide.pair_feature >= layout.n_features
         self.own, self.places = np.flatnonzero(~is_place), np.flatnonzero(is_place)
-        self.parts = [self._part(truth, np.arange(*cut)) for cut in zip(cuts[:-1], cuts[1:], strict=True)]
+        self.parts = [self._part(units, np.arange(*cut)) for cut in zip(cuts[:-1], cuts[1:], strict=True)]
         lengths = np.arange(1.0, self.n_lengths + 1)[:, None]
         has_bias, of_tokens = (np.isin(self.rows, rows) for rows in (layout.bias_pattern, layout.token_labels))
         self.constant = has_bias + lengths**2 * of_tokens  # what the weights of patterns and of tokens add to n

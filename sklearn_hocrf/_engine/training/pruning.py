@@ -55,7 +55,8 @@ class PrunedProblem(Problem):
 
     def part(self, sequences: np.ndarray) -> PrunedProblem:
         tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
-        return replace(super().part(sequences), candidates=self.candidates.part(tokens))
+        part: Any = super().part(sequences)
+        return replace(part, candidates=self.candidates.part(tokens))
 
 
 def prune(
