@@ -101,7 +101,9 @@ def build_layout(
     batch, codes, patterns, *, fit_intercept=True, sequence_weight=None, forbidden=(), parts=None, like=None, **rule
 ):
     """Return the layout of labelled data; ``rule`` has the fields of a PairRule, ``like`` is a layout to be like."""
-    frame = LayoutFrame.from_patterns(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
+    frame = LayoutFrame(patterns, forbidden, parts)
+    if like is not None:
+        frame = LayoutFrame(like.patterns, like.forbidden, like.parts, like.compiled)
     builder = LayoutBuilder(frame, PairRule(**rule), fit_intercept)
     return builder.build(builder.count(batch, codes, sequence_weight))
 

@@ -30,9 +30,8 @@ from sklearn_hocrf._data.segments import (
 )
 from sklearn_hocrf._engine import kernels as _kernels
 from sklearn_hocrf._engine.inference import schedule
-from sklearn_hocrf._engine.inference.candidates import CandidateFinder, Candidates, _Descent, train_level_zero
+from sklearn_hocrf._engine.inference.candidates import CandidateFinder, Candidates, LatticeModel, LatticePlan
 from sklearn_hocrf._engine.inference.chain import ChainModel
-from sklearn_hocrf._engine.inference.lattice import LatticeModel, LatticePlan
 from sklearn_hocrf._engine.inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._engine.inference.passes import MarginalPass
 from sklearn_hocrf._engine.inference.posterior import ImpossibleSequence, LanePosterior
@@ -65,19 +64,18 @@ from sklearn_hocrf._engine.structure.segment_ages import aged, what_needs_length
 from sklearn_hocrf._engine.structure.segment_layout import (
     SegmentLayout,
     SegmentLayoutBuilder,
-    SegmentLimits,
     SegmentRules,
 )
 from sklearn_hocrf._engine.structure.sum_network import _pairs_with_arcs_below, build_sum_network
 from sklearn_hocrf._engine.structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
-from sklearn_hocrf._engine.training import minimise
-from sklearn_hocrf._engine.training import problem as pruning
+from sklearn_hocrf._engine.training import minimise, pruning
 from sklearn_hocrf._engine.training.hypergradient import Fold, FoldStep
 from sklearn_hocrf._engine.training.lbfgs import LBFGS, LBFGSMemory, LBFGSMinimizer
 from sklearn_hocrf._engine.training.minimise import Tied, tie_weights
 from sklearn_hocrf._engine.training.objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective
 from sklearn_hocrf._engine.training.penalties import Penalty
 from sklearn_hocrf._engine.training.problem import Matching, Problem
+from sklearn_hocrf._engine.training.pruning import PrunedProblem, _Descent, train_level_zero
 from sklearn_hocrf._engine.training.solvers import (
     Minimizer,
     Point,
@@ -101,7 +99,7 @@ from sklearn_hocrf._estimator.fit import training as fitting
 from sklearn_hocrf._estimator.fit.fit_steps import FitSteps
 from sklearn_hocrf._estimator.fit.parameters import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
 from sklearn_hocrf._estimator.fit.penalties import match_prefixes, weight_groups
-from sklearn_hocrf._estimator.fit.progress import Forecast, duration, lines_of, write_line
+from sklearn_hocrf._estimator.fit.progress import Forecast, ProgressLines, duration, write_line
 from sklearn_hocrf._estimator.fit.training import with_targets
 from sklearn_hocrf._estimator.labels import patterns
 from sklearn_hocrf._estimator.labels.constraints import NamedParts, Rules

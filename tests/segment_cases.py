@@ -33,7 +33,6 @@ from internals import (
     RowBlock,
     SegmentKind,
     SegmentLayoutBuilder,
-    SegmentLimits,
     SegmentModel,
     Segments,
     SequenceBatch,
@@ -435,11 +434,12 @@ def build_segment_layout(
 ):
     """Return the layout of labelled segments; ``rule`` has the fields of a PairRule, ``like`` is a layout to be like.
 
-    The other parameters are those of SegmentLimits, LayoutFrame and SegmentLayoutBuilder.
+    The other parameters are those of SegmentRules, LayoutFrame and SegmentLayoutBuilder.
     """
-    frame = LayoutFrame.from_patterns(patterns, forbidden, parts) if like is None else LayoutFrame.like(like)
-    limits = SegmentLimits(longest, repeats, shortest)
-    builder = SegmentLayoutBuilder(limits, frame, PairRule(**rule), fit_intercept)
+    frame = LayoutFrame(patterns, forbidden, parts)
+    if like is not None:
+        frame = LayoutFrame(like.patterns, like.forbidden, like.parts, like.compiled)
+    builder = SegmentLayoutBuilder((longest, repeats, shortest), frame, PairRule(**rule), fit_intercept)
     return builder.build(builder.count(batch, segments, sequence_weight))
 
 

@@ -58,6 +58,12 @@ class Segments(NamedTuple):
     stop: np.ndarray  # (M,) int64   token after the last
     codes: np.ndarray  # (M,) int32   label
 
+    @classmethod
+    def of_tokens(cls, offsets, codes) -> Segments:
+        """Return labels of tokens as segments of one token; ``offsets`` are the token range of each sequence."""
+        tokens = np.arange(len(codes) + 1)
+        return cls(offsets, tokens[:-1], tokens[1:], codes)
+
     @property
     def lengths(self) -> np.ndarray:
         return self.stop - self.start

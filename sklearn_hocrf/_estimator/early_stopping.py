@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator, Sized
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,11 +145,8 @@ class EarlyStopping:
     def on_fit_task_begin(self, estimator: BaseEstimator, context: Any, *, X: Any = None) -> None:
         """Check that the held-out data match the training data, before training."""
         if context.task_name == FIT:
-            try:
+            with _about_held_out():
                 check_held_out(estimator, X, self.X)
-            except (ValueError, TypeError) as error:
-                _say_held_out(error)
-                raise
 
     def on_fit_task_end(self, estimator: BaseEstimator, context: Any, *, fitted_estimator: Any = None) -> bool:
         """Score the model after an iteration, and return whether training stops."""
@@ -162,11 +160,8 @@ class EarlyStopping:
         return self._n_in_vain(run.scores) >= self.patience
 
     def _score(self, scorer: Callable, model: BaseEstimator) -> float:
-        try:
+        with _about_held_out():
             score = scorer(model, self.X, self.y)
-        except (ValueError, TypeError) as error:
-            _say_held_out(error)
-            raise
         if not is_number(score):
             raise ValueError(f"scoring={self.scoring!r:.80} of EarlyStopping returned {score!r:.80}, not a number")
         return float(score)
@@ -191,11 +186,16 @@ class EarlyStopping:
             self.scores_ = run.scores
 
 
-def _say_held_out(error: Exception) -> None:
-    """Add to the message of an error that it refers to the held-out data."""
-    if error.args and isinstance(error.args[0], str):
-        error.args = f"EarlyStopping: {error.args[0]}", *error.args[1:]
-    error.add_note("This refers to the held-out X and y of EarlyStopping.")
+@contextmanager
+def _about_held_out() -> Iterator[None]:
+    """Return a context that adds to the message of an error that it refers to the held-out data."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if error.args and isinstance(error.args[0], str):
+            error.args = f"EarlyStopping: {error.args[0]}", *error.args[1:]
+        error.add_note("This refers to the held-out X and y of EarlyStopping.")
+        raise
 
 
 class _Scores(NamedTuple):

@@ -18,8 +18,7 @@ from .._engine.training.problem import LARGE
 from .._estimator.answers.fitted import FittedModel
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
-from .._estimator.fit.progress import lines_of
-from .._estimator.fit.training import Training, TrainingStructure, choose_training, last_weights, warn_not_converged
+from .._estimator.fit.training import Training, TrainingStructure, last_weights, warn_not_converged
 from .._estimator.labels.constraints import compile_label_parts
 from .._estimator.labels.patterns import ObservedPatterns
 from .._reading.inputs import NO_TOKENS
@@ -28,24 +27,11 @@ from .._reading.labels import sorted_labels
 from .._sklearn.versions import VersionMixin
 from . import _parts
 from ._partitions import Kept, Partitions, naming
-from ._parts import (
-    Description,
-    Setting,
-    Survey,
-    WithoutClient,
-    add_sums,
-    ask,
-    collected,
-    count_sequences,
-    find_client,
-    parts_of,
-    sources,
-)
 
 _ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "likelihood", "verbose": 0}
 
 
-class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
+class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
     """Fit a sequence model on a cluster, and predict there.
 
     It takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one machine:
@@ -135,40 +121,40 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         sklearn.exceptions.ConvergenceWarning
             As for the local estimator.
         """
-        local = self._local()
-        training = self._choose_training(local)
+        if not isinstance(self.estimator, BaseSequenceLabeler):
+            raise TypeError(f"estimator must be a HighOrderCRF or HighOrderSemiCRF, got {self.estimator!r:.200}")
+        steps = FitSteps(clone(self.estimator))
+        training = self._choose_training(steps)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
-        parts = sources(X=X, y=y, sample_weight=sample_weight)
-        partitions = Partitions(find_client(self.client), parts)
+        parts = _parts.sources(X=X, y=y, sample_weight=sample_weight)
+        partitions = Partitions(_parts.find_client(self.client), parts)
         try:
-            state, report = self._train(local, training, partitions)
+            state, stages = self._train(steps, training, partitions)
         finally:
             partitions.release()
-        state.set_on(local)
-        self.estimator_ = local
-        lines_of(training.solver).end(report[-1])
-        warn_not_converged(type(local).__name__, training.solver, report)
+        state.set_on(steps.estimator)
+        self.estimator_ = steps.estimator
+        training.lines.end(stages[-1])
+        warn_not_converged(steps.name, training.solver, stages)
         return self
 
-    def _choose_training(self, local) -> Training:
+    def _choose_training(self, steps) -> Training:
         """Check the parameters, and return the training that they specify."""
-        steps = FitSteps(local)
         steps.check()
         steps.refuse("cluster")
-        if getattr(local, "_skl_callbacks", None):
+        if getattr(steps.estimator, "_skl_callbacks", None):
             raise ValueError("scikit-learn callbacks do not work on a cluster: use the callback of a solver")
-        training = choose_training(local.get_params(deep=False), type(local).__name__)
+        training = steps.choose_training()
         return training._replace(objective=ClusterObjective(training.objective))
 
-    def _train(self, local, training, partitions):
+    def _train(self, steps, training, partitions):
         """Return the state of the fitted model, and the reports of the stages of training."""
-        steps = FitSteps(local)
+        local = steps.estimator
         remote = Kept(copy.copy(local).set_params(**_ON_CLIENT))
-        lines = lines_of(training.solver)
-        lines.write(f"workers read {len(partitions)} partitions")
+        training.lines.write(f"workers read {len(partitions)} partitions")
         partitions.add_step(_parts.read_part, remote)
-        described: Description | None = partitions.total(_parts.describe, Description.merged)
+        described: _parts.Description | None = partitions.total(_parts.describe, _parts.Description.merged)
         if described is None:
             raise ValueError(NO_TOKENS)
         labels = sorted_labels(described.labels, [0, len(described.labels)], least_labels(steps.reader.scheme))
@@ -176,24 +162,18 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         history, rules = steps.rules(labels)
         parts = compile_label_parts(local.label_parts, labels)
         partitions.add_step(_parts.prepare_part, remote, Kept(labels), Kept(features))
-        surveyed: Survey = partitions.total(_parts.survey, Survey.merged, remote)
+        surveyed: _parts.Survey = partitions.total(_parts.survey, _parts.Survey.merged, remote)
         data = TrainingStructure(surveyed.targets, features, rules, parts)
         observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, history)
         builder = steps.layout_builder(data, steps.select_patterns(data, observed))
         layout = builder.build(partitions.total(_parts.count_features, FeatureCounts.merged, Kept(builder)))
-        setting = Setting(remote.value, layout)
+        setting = _parts.Setting(remote.value, layout)
         problem = ClusterProblem(partitions, setting, surveyed.n_sequences)
         penalty = steps.penalty(training.prior, layout, data)
         before = getattr(self, "estimator_", None) if local.warm_start else None
         start = np.zeros(layout.n_weights) if before is None else last_weights(vars(before), layout, data)
         stages = training.run([problem], penalty, start, is_warm=before is not None)
         return steps.state(data, problem, penalty, stages[-1]), stages
-
-    def _local(self) -> BaseSequenceLabeler:
-        """Return an unfitted estimator with the parameters of the given one."""
-        if not isinstance(self.estimator, BaseSequenceLabeler):
-            raise TypeError(f"estimator must be a HighOrderCRF or HighOrderSemiCRF, got {self.estimator!r:.200}")
-        return clone(self.estimator)
 
     def _model(self) -> BaseSequenceLabeler:
         """Return a copy of the fitted estimator, for tasks that may be executed later."""
@@ -224,7 +204,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         TypeError, ValueError
             When the bag is computed, for invalid sequences; the message names partition, sequence and position.
         """
-        return self._ask("predict", X)
+        return _mapped(_ask_part, self._model(), "predict", _parts.sources(X=X))
 
     def predict_marginals(self, X: Sized) -> bag.Bag:
         """Return the probability of each label at each token.
@@ -244,7 +224,7 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         NotFittedError, TypeError, ValueError
             As :meth:`predict`.
         """
-        return self._ask("predict_marginals", X)
+        return _mapped(_ask_part, self._model(), "predict_marginals", _parts.sources(X=X))
 
     def score(self, X: Sized, y: Sized, sample_weight: Any = None) -> float:
         """Return the share of tokens with the correct label.
@@ -270,18 +250,19 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
         """
         model = delayed(self._model())
         score = delayed(_count_right, pure=False)
-        parts = sources(X=X, y=y, sample_weight=sample_weight)
+        parts = _parts.sources(X=X, y=y, sample_weight=sample_weight)
         counts = [score(model, index, *part) for index, part in enumerate(parts)]
-        client = find_client(self.client)
+        client = _parts.find_client(self.client)
         right, total = np.sum(client.gather(client.compute(counts)), axis=0)
         if not total:
             raise ValueError("X has no tokens of positive weight: there is nothing to score")
         return float(right / total)
 
-    def _ask(self, question, X):
-        model = delayed(self._model())
-        answer = delayed(_ask_part, pure=False)
-        return bag.from_delayed([answer(model, question, index, part) for index, part in enumerate(parts_of(X, "X"))])
+
+def _mapped(function, of, method, parts) -> bag.Bag:
+    """Return the results of a method of an object, one for each partition: lazily, by a function of workers."""
+    of, function = delayed(of), delayed(function, pure=False)
+    return bag.from_delayed([function(of, method, index, *part) for index, part in enumerate(parts)])
 
 
 # ----------------------------------------------------------------------------------------------------------- on workers
@@ -289,8 +270,8 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
 
 def _ask_part(model, question, index, part) -> list:
     """Return the results of a method of a model for the sequences of a partition."""
-    part = collected(part)
-    if not count_sequences(part):
+    part = _parts.collected(part)
+    if not _parts.count_sequences(part):
         return []
     with naming(index):
         return list(getattr(model, question)(part))
@@ -298,9 +279,9 @@ def _ask_part(model, question, index, part) -> list:
 
 def _count_right(model, index, X, y, sample_weight=None) -> tuple[float, float]:
     """Return the number of correctly predicted tokens of a partition and the number of all tokens, both weighted."""
-    X, y = collected(X), collected(y)
-    sample_weight = None if sample_weight is None else collected(sample_weight)
-    if not count_sequences(X) and not len(y) or sample_weight is not None and not np.any(sample_weight):
+    X, y = _parts.collected(X), _parts.collected(y)
+    sample_weight = None if sample_weight is None else _parts.collected(sample_weight)
+    if not _parts.count_sequences(X) and not len(y) or sample_weight is not None and not np.any(sample_weight):
         return 0.0, 0.0
     with naming(index):
         return FittedModel(model).count_right(X, y, sample_weight)
@@ -319,13 +300,13 @@ class ClusterProblem:
 
     level_zero = None  # all tokens may have all labels
 
-    def __init__(self, partitions: Partitions, setting: Setting, n_sequences: int) -> None:
+    def __init__(self, partitions: Partitions, setting: _parts.Setting, n_sequences: int) -> None:
         self._partitions, self._setting = partitions, setting
         self.layout: WeightLayout = setting.layout
         self.n_weights, self.n_sequences = self.layout.n_weights, n_sequences
         self._posed: Any = None  # the criterion to which the partitions are bound
 
-    def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=add_sums) -> Any:
+    def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=_parts.add_sums) -> Any:
         """Return the sum of a criterion's method over the partitions, for some vectors of weights.
 
         Workers keep the criterion bound to each partition, with the layout that it needs. They would lose copies of a
@@ -334,7 +315,7 @@ class ClusterProblem:
         if criterion is not self._posed:
             self._partitions.add_step(_parts.pose, Kept(self._setting._replace(criterion=criterion)))
             self._posed = criterion
-        return self._partitions.total(ask, merge, question, *vectors)
+        return self._partitions.total(_parts.ask, merge, question, *vectors)
 
 
 class ClusterObjective(Objective):
@@ -353,7 +334,7 @@ class ClusterObjective(Objective):
         first = self._criterion.starting_objective()
         return None if first is None else ClusterObjective(first)
 
-    def _total(self, question, *vectors, merge=add_sums):
+    def _total(self, question, *vectors, merge=_parts.add_sums):
         return self.problem.total(self._criterion, question, *vectors, merge=merge)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -369,7 +350,7 @@ class ClusterObjective(Objective):
         return self._total("gives_most_to_truth", w, merge=and_)
 
 
-class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
+class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
     """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it there.
 
     The transformer's ``fit_partition`` counts each partition; the counts are merged along a tree, and ``finish`` makes
@@ -444,7 +425,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
                 f"{type(extractor).__name__} does not learn from partitions: fit it on one machine, and map its "
                 "transform over the partitions"
             )
-        partitions = Partitions(find_client(self.client), sources(X=X, y=y))
+        partitions = Partitions(_parts.find_client(self.client), _parts.sources(X=X, y=y))
         try:
             partitions.add_step(_count_part, Kept(extractor))
             counts = partitions.total(_itself, extractor.merge)
@@ -473,7 +454,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         TypeError, ValueError
             When the bag is computed, for invalid sequences; the message names partition, sequence and position.
         """
-        return self._map("transform", sources(X=X))
+        return self._map("transform", _parts.sources(X=X))
 
     def fit_transform(self, X: Sized, y: Sized | None = None) -> bag.Bag:  # type: ignore[override]
         """Learn the features of sequences, and return the same features as ``fit_transform`` on one machine.
@@ -495,16 +476,15 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
         TypeError, ValueError
             As :meth:`fit` and :meth:`transform`.
         """
-        return self.fit(X, y)._map("transform_partition", sources(X=X, y=y))
+        return self.fit(X, y)._map("transform_partition", _parts.sources(X=X, y=y))
 
     def _map(self, method, parts):
         check_is_fitted(self)
-        extractor, apply = delayed(copy.copy(self.extractor_)), delayed(_apply, pure=False)
-        return bag.from_delayed([apply(extractor, method, index, *part) for index, part in enumerate(parts)])
+        return _mapped(_apply, copy.copy(self.extractor_), method, parts)
 
 
 def _count_part(extractor, *data):
-    return extractor.fit_partition(*map(collected, data))
+    return extractor.fit_partition(*map(_parts.collected, data))
 
 
 def _itself(counts):
@@ -513,4 +493,4 @@ def _itself(counts):
 
 def _apply(extractor, method, index, *data):
     with naming(index):
-        return getattr(extractor, method)(*map(collected, data))
+        return getattr(extractor, method)(*map(_parts.collected, data))

@@ -142,7 +142,7 @@ class Part:
     def bound(self) -> Any:
         """The criterion, bound to the data."""
         setting: Any = self.setting
-        problem = FitSteps(setting.local).pose(setting.layout, self.data)
+        problem = FitSteps(setting.local).pose(self.data, setting.layout)
         return setting.criterion.bind(problem)
 
     def __reduce__(self):

@@ -26,7 +26,7 @@ from .._data.arrays import joined_ranges, offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.messages import unwarned, warn_user
-from .._engine.training.solvers import zero_of_slope
+from .._engine.training.solvers import ROUNDING, zero_of_slope
 from .._estimator.token_labeler import HighOrderCRF
 from .._reading.attributes import looks_like_rows
 from .._reading.inputs import (
@@ -69,8 +69,6 @@ FOR_MODEL = (
 )
 METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
 BOUNDS = 0.01, 1e4  # of temperatures
-PRECISION = 1e-9  # relative, of the temperature
-ROUNDING = 1e-10  # of slopes, relative to scores
 
 
 class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
@@ -587,7 +585,7 @@ class _Scoring(NamedTuple):
 
         flat = ROUNDING * float(weight @ np.abs(above).sum(axis=1))
         bounds = 1.0 / BOUNDS[1], 1.0 / BOUNDS[0]
-        factor = zero_of_slope(slope, bounds, flat=flat, tol=PRECISION) if slope(0.0) > flat else 1.0
+        factor = zero_of_slope(slope, bounds, flat=flat) if slope(0.0) > flat else 1.0
         return self._replace(n_columns=scores.shape[1], temperature=1.0 / factor)
 
     def columns(self, tokens: _Tokens, scores: np.ndarray) -> Any:

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._data.messages import warn_user
 from .._engine.inference.model import LabelledBatch, Model
-from .._engine.training.solvers import zero_of_slope
+from .._engine.training.solvers import ROUNDING, zero_of_slope
 from .._estimator.answers.fitted import FittedModel
 from .._estimator.base import BaseSequenceLabeler
 from .._reading.inputs import check_sequence_weight
@@ -38,8 +38,6 @@ from .._sklearn.names import N_JOBS, HasMethods, StrOptions, check_declared, fit
 from .._sklearn.versions import VersionMixin
 
 BOUNDS = 0.01, 100.0  # of temperatures
-PRECISION = 1e-9  # relative, of the temperature
-ROUNDING = 1e-10  # of slopes, relative to scores
 FEWEST_IN_PART = 2  # sequences in each part of a split
 
 
@@ -301,7 +299,7 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
     def slope(factor):
         return sum(part.slope(factor) for part in held_out)
 
-    factor = zero_of_slope(slope, bounds, flat=flat, tol=PRECISION)
+    factor = zero_of_slope(slope, bounds, flat=flat)
     if factor in bounds:
         reason = "the held-out labels have probability 1" if factor > 1 else "the model is worse than chance"
         warn_user(f"the temperature is at a bound, {1.0 / factor:g}: the likelihood may grow beyond it, as if {reason}")

@@ -25,7 +25,7 @@ from ..structure.pairs import PartLinks
 from ..structure.patterns import TOKENS
 from ..structure.weighted_arcs import WeightedArcs, given_arcs, log_spread
 from .minibatches import ChainMinibatches
-from .model import TokenModel
+from .model import Model
 from .passes import BasePass, DecodePass, MarginalPass
 from .posterior import LARGE_SCORE, LanePosterior, by_first_token
 from .schedule import Plan, Task, Tile, lanes_of
@@ -213,16 +213,11 @@ class ChainPosterior(LanePosterior):
 
     pass_class, decode_pass_class = ChainPass, ChainDecodePass
 
-    def marginals(self) -> np.ndarray:
-        table = self.column_marginals(self.model.layout.automaton.n_labels)
-        np.clip(table, 0.0, None, out=table)
-        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
-
     def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
         return self._marginals_of([(tuple(pattern), BEGIN) for pattern in patterns])
 
 
-class ChainModel(TokenModel):
+class ChainModel(Model):
     """A high-order CRF with given weights."""
 
     plan_class, posterior_class, minibatches_class = ChainPlan, ChainPosterior, ChainMinibatches

@@ -85,7 +85,10 @@ class Minibatches(metaclass=ABCMeta):
         self._whole_plan, self._partial = plan, partial
         if partial is not None:
             self._agreeing, self._less = partial.plan.without_dense_table(), -sequence_weight
-        self._truth_arcs = self._arcs_of(truth)
+        units = self.layout.units(plan.batch, truth)
+        codes = np.maximum(units.codes, 0)  # sequences with missing labels are not used
+        arcs = arcs_of_labels(self.layout.automaton, units.offsets, codes)
+        self._truth_arcs = _Entries(freeze(units.offsets, np.int64), arcs, np.empty(0))
         self._no_table = np.zeros((0, self.layout.dense_table().shape[1]))
         n_pairs, first_bias = self.layout.n_pairs, self.layout.first_bias
         self._biases = np.arange(first_bias, self.layout.n_weights)
@@ -101,10 +104,6 @@ class Minibatches(metaclass=ABCMeta):
     def _entries_of_tokens(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         plan, features = self._plan, self._plan.token_features
         return features.pair, _stops(plan.batch, features), features.indptr[plan.offsets]
-
-    @abstractmethod
-    def _arcs_of(self, truth: Any) -> _Entries:
-        """Return the arcs that the labels of each sequence use; prepare other tables of the family."""
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
         """Return the pairs that some sequences touch, each once; shape (M,), int64."""
@@ -230,11 +229,6 @@ class ChainMinibatches(Minibatches):
         dense = layout.dense_table(), layout.dense_table()
         return structure, arcs, descent.Scratch(touched, self._seen, self._derivatives, *dense)
 
-    def _arcs_of(self, truth: np.ndarray) -> _Entries:
-        offsets = self._whole_plan.offsets
-        codes = np.maximum(truth, 0)  # sequences with missing labels are not used
-        return _Entries(offsets, arcs_of_labels(self.layout.automaton, offsets, codes), np.empty(0))
-
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
         plan, layout, weight, score = self._plan, self.layout, self.sequence_weight, 0.0
         row_indptr, rows, indptr, ranges, *entries = plan.token_features
@@ -252,14 +246,12 @@ class ChainMinibatches(Minibatches):
 class SegmentMinibatches(Minibatches):
     """Minibatches of segmented sequences."""
 
-    def _arcs_of(self, truth: Segments) -> _Entries:
-        plan, layout = self._plan, self.layout
-        arcs = arcs_of_labels(layout.automaton, truth.offsets, truth.codes)
-        self._truth_pairs = _pairs_of_segments(layout, plan.batch, truth, arcs)
-        candidates = plan.candidates
+    def __init__(self, model_class: type[Model], plan: Any, truth: Segments, *more: Any) -> None:
+        super().__init__(model_class, plan, truth, *more)
+        plan, candidates = self._plan, self._plan.candidates
+        self._truth_pairs = _pairs_of_segments(self.layout, plan.batch, truth, self._truth_arcs.ids)
         starts = candidates.indptr[candidates.token_starts[plan.offsets]]
         self._entries_of_candidates = candidates.first, candidates.stop, starts
-        return _Entries(freeze(truth.offsets, np.int64), arcs, np.empty(0))
 
     def _entries(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         return [self._entries_of_tokens, self._entries_of_candidates]

@@ -5,26 +5,25 @@ Labelled sequences, read once for all models of one layout.
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ..._data.arrays import freeze, joined_ranges, offsets_of
+from ..._data.arrays import freeze
 from ..._data.batch import SequenceBatch
-from ..._data.segments import Labelling, Mask
+from ..._data.segments import Labelling, Mask, Segments
 from ..kernels._network import LOWEST_LOG
 from ..structure.layout import WeightLayout
-from ..structure.weighted_arcs import arcs_of_labels, weighted_arcs
+from ..structure.weighted_arcs import weighted_arcs
 from .posterior import Evidence, Posterior
 from .schedule import Schedule
 
 MOST_WIDER = 1 << 20  # weights of models of which another one with more columns is kept
 
 
-class Model(metaclass=ABCMeta):
-    """A model with given weights.
+class Model:
+    """A model with given weights, whose labellings are label codes of the tokens, (N,) int32, unless it says otherwise.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ class Model(metaclass=ABCMeta):
     plan_class: ClassVar[Any]
     posterior_class: ClassVar[type[Posterior]]
     minibatches_class: ClassVar[type[Any] | None] = None  # a Minibatches; None: training uses all sequences at once
-    has_lengths: ClassVar[bool]  # whether labellings are made of segments
+    has_lengths: ClassVar[bool] = False  # whether labellings are made of segments
 
     def __init__(
         self, layout: Any, weights: np.ndarray, dense_table: np.ndarray | None = None, schedule: Schedule | None = None
@@ -91,9 +90,7 @@ class Model(metaclass=ABCMeta):
 
     def posterior_on(self, plan: Any) -> Any:
         """Return the posterior of the batch of a plan."""
-        posterior = self.posterior_class(self, plan.batch, plan.mask, plan.n_jobs)
-        posterior.plan = plan
-        return posterior
+        return self.posterior(plan.batch, plan.mask, plan.n_jobs).with_plan(plan)
 
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
         """Return the model with more score columns, as for the layout, and their indices; the last one is kept.
@@ -117,54 +114,17 @@ class Model(metaclass=ABCMeta):
         """Return the class that answers for a layout: this one, or one that takes less time and memory."""
         return cls
 
-    @staticmethod
-    @abstractmethod
-    def part_of(labelling: Any, batch: SequenceBatch, sequences: np.ndarray) -> Any:
-        """Return the labelling of some sequences of a batch, given by their indices."""
-
-    @staticmethod
-    @abstractmethod
-    def are_complete(labelling: Any, batch: SequenceBatch) -> np.ndarray:
-        """Return whether no label of each sequence is missing; shape (n_sequences,)."""
-
-    @abstractmethod
-    def label_codes(self, labelling: Any) -> np.ndarray:
-        """Return the label codes of the tokens of a labelling; shape (N,), int32."""
-
-    @abstractmethod
-    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Any:
+    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Labelling:
         """Return a labelling of sequences, given the output of a :class:`DecodePass`."""
-
-    @abstractmethod
-    def log_scores(self, batch: SequenceBatch, labelling: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
-
-
-class TokenModel(Model):
-    """A model whose labellings are label codes of the tokens, of shape (N,), int32."""
-
-    has_lengths = False
-
-    @staticmethod
-    def part_of(labelling: np.ndarray, batch: SequenceBatch, sequences: np.ndarray) -> np.ndarray:
-        return labelling[joined_ranges(batch.offsets[sequences], batch.offsets[sequences + 1])]
-
-    @staticmethod
-    def are_complete(labelling: np.ndarray, batch: SequenceBatch) -> np.ndarray:
-        return np.diff(offsets_of(labelling < 0)[batch.offsets]) == 0
-
-    def label_codes(self, labelling: np.ndarray) -> np.ndarray:
-        return labelling
-
-    def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         return codes
 
-    def log_scores(self, batch: SequenceBatch, labelling: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        codes = np.maximum(labelling, 0)
-        arcs = arcs_of_labels(self.layout.automaton, batch.offsets, codes)
-        scores = self.layout.label_scores(batch, codes, self.pair_weights) + self.weighted_arcs.arc_score[arcs]
-        scores[labelling < 0] = -np.inf
-        return scores, batch.lengths
+    def log_scores(self, batch: SequenceBatch, labelling: Labelling) -> tuple[np.ndarray, Segments]:
+        """Return the scores of the units of a labelling, -inf for those without a label, and the units."""
+        units = self.layout.units(batch, labelling)
+        known = units._replace(codes=np.maximum(units.codes, 0))
+        scores = self.layout.unit_scores(batch, known, self.weights, self.weighted_arcs.arc_score)
+        scores[units.codes < 0] = -np.inf
+        return scores, units
 
 
 class LabelledBatch(NamedTuple):

@@ -16,10 +16,10 @@ import numpy as np
 from ..._data.arrays import freeze
 from ..kernels import _vectors, choices, segment_scores, token_scores
 from ..kernels._network import DOUBTFUL
-from ..kernels._vectors import FOLDED, WIDE
+from ..kernels._vectors import FOLDED, LANES, WIDE
 from ..structure.pairs import DenseProduct
 from ..structure.weighted_arcs import weighted_arcs
-from .schedule import Task, Tile, Workspace, lane_kind_of, lanes_of
+from .schedule import Task, Tile, Workspace, lanes_of
 
 # of a wide pass: exponentials of sums of several scores are right up to 1e17
 LARGEST_SCORE = 1e16
@@ -79,7 +79,7 @@ class BasePass(metaclass=ABCMeta):
 
     def _lane_kind(self, tile: Tile, is_wide: bool = False) -> Any:
         """Return the argument that selects a kernel's version: vectors, single or wide numbers; dual numbers or not."""
-        lane_kind = WIDE if is_wide else lane_kind_of(tile)
+        lane_kind = WIDE if is_wide else LANES if lanes_of(tile) > 1 else None
         return lane_kind if self.n_parts == 1 else (lane_kind,)
 
     def _columns(self, tile: Tile, is_wide: bool = False) -> int:
@@ -252,7 +252,7 @@ class MarginalPass(BasePass):
 
     def length_counts(self) -> np.ndarray:
         """Return the expected counts of the lengths of segments that have features."""
-        return np.zeros(0)
+        return self._total("lengths", self.plan.n_counted_lengths)
 
     def run(self, task: Task) -> None:
         alive, checkpoints = self.forward(task)

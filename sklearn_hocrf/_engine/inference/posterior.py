@@ -140,8 +140,8 @@ class Posterior(metaclass=ABCMeta):
         large = np.isfinite(best) & (np.abs(best) > LARGE_SCORE)  # -inf: there is no labelling
         if self.shift is not None or not large.any():
             return self, labelling
-        scores, lengths = self.model.log_scores(self.batch, labelling)[0], getattr(labelling, "lengths", 1)
-        share = np.repeat(np.rint(scores / lengths), lengths)  # sums of integers are exact
+        scores, units = self.model.log_scores(self.batch, labelling)
+        share = np.repeat(np.rint(scores / units.lengths), units.lengths)  # sums of integers are exact
         posterior = copy.copy(self)
         posterior.shift = np.where(np.repeat(large, self.batch.lengths), share, 0.0)
         return posterior, posterior._best()[0]
@@ -159,9 +159,14 @@ class Posterior(metaclass=ABCMeta):
     @property
     def reduction(self) -> np.ndarray:
         """What the scores of all labellings of each sequence are reduced by; shape (n_sequences,)."""
-        of_token = np.repeat(np.arange(len(self.batch)), self.batch.lengths)
         shift = np.zeros(self.batch.n_tokens) if self.shift is None else self.shift
-        return np.bincount(of_token, shift, len(self.batch)).astype(np.float64, copy=False)
+        return self._by_sequence(shift, self.batch.offsets)
+
+    def _by_sequence(self, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Return the sums of the values of each sequence, which begin at its offset; shape (n_sequences,)."""
+        sequences = np.repeat(np.arange(len(self.batch)), np.diff(offsets))
+        # of no values, numpy counts in integers, which cannot be -inf
+        return np.bincount(sequences, values, len(self.batch)).astype(np.float64, copy=False)
 
     # --- questions ----------------------------------------------------------------------------------------------------
 
@@ -242,13 +247,10 @@ class Posterior(metaclass=ABCMeta):
 
         It is -inf if the labelling is forbidden, or contains the code -1; over lattices also if it is not in them.
         """
-        scores, n_scores = self.model.log_scores(self.batch, labelling)
+        scores, units = self.model.log_scores(self.batch, labelling)
         if self.shift is not None:
-            lengths = np.broadcast_to(getattr(labelling, "lengths", 1), len(scores))
-            scores = scores - np.add.reduceat(self.shift, np.cumsum(lengths) - lengths)
-        of_token = np.repeat(np.arange(len(self.batch)), n_scores)
-        # of no tokens, numpy counts in integers, which cannot be -inf
-        return np.bincount(of_token, weights=scores, minlength=len(self.batch)).astype(np.float64, copy=False)
+            scores = scores - np.add.reduceat(self.shift, np.cumsum(units.lengths) - units.lengths)
+        return self._by_sequence(scores, units.offsets)
 
     # --- what is impossible -------------------------------------------------------------------------------------------
 
@@ -309,6 +311,12 @@ class LanePosterior(Posterior):
 
     pass_class: ClassVar[type[MarginalPass]]
     decode_pass_class: ClassVar[type[DecodePass]]
+    most_likely: ClassVar[float | None] = None  # what marginals are cut to before they are made to sum to 1
+
+    @property
+    def of_sums(self) -> LanePosterior:
+        """The posterior whose passes answer questions about sums over labellings."""
+        return self
 
     def _make_plan(self) -> Plan:
         plan = self.model.plan_class(self.model.layout, self.batch, self.model.schedule, self.n_jobs)
@@ -320,16 +328,18 @@ class LanePosterior(Posterior):
         return self.with_plan(self.plan.uncut())
 
     def log_z(self) -> np.ndarray:
-        return self.run(lambda: None)[0]
+        return self.of_sums.run(lambda: None)[0]
 
     def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slope = np.zeros(len(self.batch))
-        log_z = self.run(lambda: None, direction=self.model.moving(direction), slope=slope)[0]
+        posterior = self.of_sums
+        log_z = posterior.run(lambda: None, direction=posterior.model.moving(direction), slope=slope)[0]
         return log_z, slope
 
     def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
-        log_z, sums = self.run(lambda: ExpectedCounts(self), sequence_weight)
-        return Expectations(log_z, self.counts(sums))
+        posterior = self.of_sums
+        log_z, sums = posterior.run(lambda: ExpectedCounts(posterior), sequence_weight)
+        return Expectations(log_z, posterior.counts(sums))
 
     def add_expectations(
         self, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
@@ -361,9 +371,9 @@ class LanePosterior(Posterior):
             return counting.over(self.plan.cut(sequences))[2:]
 
     def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
-        moving = self.model.moving(direction)
-        sums = self.run(lambda: ExpectedCounts(self), sequence_weight, direction=moving)[1]
-        return self.counts(sums)
+        posterior = self.of_sums
+        moving = posterior.model.moving(direction)
+        return posterior.counts(posterior.run(lambda: ExpectedCounts(posterior), sequence_weight, direction=moving)[1])
 
     def counts(self, sums: tuple | None) -> np.ndarray:
         """Return the counts of all weights' features, given the sums of :class:`ExpectedCounts`, which are used up."""
@@ -372,11 +382,16 @@ class LanePosterior(Posterior):
             return np.zeros(layout.n_weights)
         counts, dense, arcs, lengths = sums
         pairs = counts[: layout.first_bias]
-        layout.add_dense(dense, pairs)
+        pairs[: len(layout.dense_slots)] += dense.reshape(-1)[layout.dense_slots]
         self.plan.memory.give_back([dense])
         self.plan.add_length_counts(lengths, pairs)
         counts[layout.first_bias :] = layout.sum_over_suffixes(arcs)
         return counts
+
+    def marginals(self) -> np.ndarray:
+        table = self.column_marginals(self.model.layout.automaton.n_labels)
+        np.clip(table, 0.0, self.most_likely, out=table)
+        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def column_marginals(self, n_columns: int) -> np.ndarray:
         """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""

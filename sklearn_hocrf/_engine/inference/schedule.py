@@ -119,11 +119,6 @@ def lanes_of(tile: Tile) -> int:
     return tile.length.shape[1]
 
 
-def lane_kind_of(tile: Tile) -> int | None:
-    """Return the argument that selects a kernel's version for vectors or for single numbers."""
-    return LANES if lanes_of(tile) > 1 else None
-
-
 class Workspace:
     """Arrays for one tile at a time, in memory that is reused."""
 
@@ -264,6 +259,8 @@ class Plan(SharedWork, metaclass=ABCMeta):
         The tokens' dense features, and the positions of their weights.
     row_size, work_per_token : int
         Approximate number of floating point numbers in the tables for one position of one lane, and of operations.
+    n_counted_lengths : int
+        Number of the sums of probabilities of segments by length, from which the counts of lengths follow.
     part_columns : PartLinks or None
         The parts of labels by score column, whose scores are added to the scores of labels at each token; None: no
         parts.
@@ -276,6 +273,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
     default_schedule: ClassVar[Schedule] = Schedule()
     row_size: int
     work_per_token: int
+    n_counted_lengths = 0
     part_columns: PartLinks | None = None
     mask: Mask | None = None
     may_be_impossible = False

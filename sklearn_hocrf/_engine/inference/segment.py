@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..._data.arrays import cached_property, freeze, offsets_of
-from ..._data.batch import SequenceBatch
-from ..._data.segments import END_OF_SEGMENT, NO_LIMIT, Channel, Mask, Segments, sorted_segments, token_labels
+from ..._data.arrays import cached_property, freeze
+from ..._data.segments import END_OF_SEGMENT, NO_LIMIT, Channel, Mask, Segments, sorted_segments
 from ..kernels import _vectors, choices, segment, segment_scores
 from ..kernels._vectors import LANES
 from ..kernels.tag_segments import Tags
@@ -33,7 +32,7 @@ from .chain import ChainDecodePass, ChainPass, ChainPlan
 from .minibatches import SegmentMinibatches
 from .model import Model
 from .passes import BasePass, DecodePass, MarginalPass
-from .posterior import Expectations, LanePosterior, by_first_token
+from .posterior import LanePosterior, by_first_token
 from .schedule import Plan, Schedule, Task, Tile, lanes_of
 
 
@@ -215,9 +214,6 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
             of_segments = plan.candidates, pairs, self.index, tile, self.cells(tile)
             segment_scores.sum_candidates(*of_segments, None, None, weight, gradient)
 
-    def length_counts(self) -> np.ndarray:
-        return self._total("lengths", self.plan.n_counted_lengths)
-
 
 class SegmentDecodePass(_SegmentBasePass, DecodePass):
     """Viterbi segmentation of one chunk; a task is one tile."""
@@ -246,11 +242,7 @@ class SegmentPosterior(LanePosterior):
 
     pass_class: ClassVar[type[MarginalPass]] = SegmentPass
     decode_pass_class: ClassVar[type[DecodePass]] = SegmentDecodePass
-
-    def marginals(self) -> np.ndarray:
-        table = self.column_marginals(self.model.layout.automaton.n_labels)
-        np.clip(table, 0.0, 1.0, out=table)
-        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+    most_likely = 1.0
 
     def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
         return self._marginals_of([(tuple(pattern), END_OF_SEGMENT) for pattern in patterns])
@@ -292,26 +284,9 @@ class SegmentModel(Model):
     def for_layout(cls, layout: SegmentLayout) -> type[Model]:
         return AgedModel if (layout.longest == NO_LIMIT).any() and not what_needs_lengths(layout) else cls
 
-    @staticmethod
-    def part_of(labelling: Segments, batch: SequenceBatch, sequences: np.ndarray) -> Segments:
-        return labelling.of_sequences(sequences, batch.offsets)
-
-    @staticmethod
-    def are_complete(labelling: Segments, batch: SequenceBatch) -> np.ndarray:
-        return np.diff(offsets_of(labelling.lengths)[labelling.offsets]) == batch.lengths
-
-    def label_codes(self, labelling: Segments) -> np.ndarray:
-        return token_labels(labelling)
-
     def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Segments:
         start = np.flatnonzero(lengths)
         return Segments(np.searchsorted(start, offsets), start, start + lengths[start], codes[start])
-
-    def log_scores(self, batch: SequenceBatch, labelling: Segments) -> tuple[np.ndarray, np.ndarray]:
-        known = labelling._replace(codes=np.maximum(labelling.codes, 0))
-        scores = self.layout.segment_scores(batch, known, self.weights, self.weighted_arcs)
-        scores[labelling.codes < 0] = -np.inf
-        return scores, np.diff(labelling.offsets)
 
 
 class AgedPlan(SegmentPlan):
@@ -409,9 +384,6 @@ class AgedPass(_AgedBasePass, ChainPass):
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
         self._add_token_counts(tile, self.column_marginals(tile, weight), weight, gradient, dense)
 
-    def length_counts(self) -> np.ndarray:
-        return self._total("lengths", self.plan.n_counted_lengths)
-
     def arc_counts(self) -> np.ndarray:
         """Return the expected counts of the arcs of the layout, which segments use at their first tokens."""
         arcs = self.plan.aged.layout_arc
@@ -427,24 +399,13 @@ class AgedPosterior(SegmentPosterior):
 
     pass_class, decode_pass_class = AgedPass, AgedDecodePass
 
-    def log_z(self) -> np.ndarray:
-        return self._ask(LanePosterior.log_z)
-
-    def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._ask(LanePosterior.log_z_and_slope, direction)
-
-    def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
-        return self._ask(LanePosterior.expectations, sequence_weight)
-
-    def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
-        return self._ask(LanePosterior.hessian_vector_product, direction, sequence_weight)
-
-    def _ask(self, question: Callable, *arguments: Any) -> Any:
-        """Return the answer to a question about sums, by passes with tails where the plan has them."""
-        plan, model, posterior = self.plan.tailed, self.model, self
-        if plan is not None and self.shift is None:
-            posterior = SegmentModel(model.layout, model.weights, model.dense_table, model.schedule).posterior_on(plan)
-        return question(posterior, *arguments)
+    @property
+    def of_sums(self) -> LanePosterior:
+        """The posterior by passes with tails, where the plan has them."""
+        plan, model = self.plan.tailed, self.model
+        if plan is None or self.shift is not None:
+            return self
+        return SegmentModel(model.layout, model.weights, model.dense_table, model.schedule).posterior_on(plan)
 
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
         return LanePosterior.segment_marginals(self, threshold, self.plan.aged.tags())

@@ -185,6 +185,11 @@ def _ranks(sizes: np.ndarray) -> np.ndarray:
     return np.arange(sizes.sum()) - np.repeat(offsets_of(sizes)[:-1], sizes)
 
 
+def longer_arcs(arc_length: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return the arcs of 2, 3, ... labels."""
+    return tuple(np.flatnonzero(arc_length == n) for n in range(2, int(arc_length.max()) + 1))
+
+
 def automaton_with_arcs(
     patterns: PatternTable, runs: Sequence[tuple[int, ...]], n_labels: int
 ) -> tuple[PatternAutomaton, np.ndarray]:
@@ -197,8 +202,7 @@ def automaton_with_arcs(
     row = {pattern: index for index, pattern in enumerate(table.tuples())}
     automaton = build_automaton(table, n_labels)
     ends = np.isin(automaton.arc_pattern, [row[run] for run in runs])
-    for length in range(3, int(automaton.arc_length.max()) + 1):
-        arcs = np.flatnonzero(automaton.arc_length == length)
+    for arcs in longer_arcs(automaton.arc_length):
         ends[arcs] |= ends[automaton.arc_suffix[arcs]]
     original_row = np.full(len(row) + 1, -1)  # the last: of arcs that are only prefixes
     original_row[[row[pattern] for pattern in tuples]] = np.arange(len(tuples))
@@ -212,17 +216,11 @@ def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternA
     order = np.argsort(is_last, kind="stable")
     new_index = np.empty(len(order), dtype=np.int64)
     new_index[order] = np.arange(len(order))
-    suffix = automaton.arc_suffix[order]
-    columns: dict[str, Any] = {
-        "arc_source": automaton.arc_source[order],
-        "arc_label": automaton.arc_label[order],
-        "arc_target": automaton.arc_target[order],
-        "arc_suffix": np.where(suffix < 0, -1, new_index[suffix]),
-        "arc_length": automaton.arc_length[order],
-        "arc_pattern": automaton.arc_pattern[order],
-        "pattern_arc": _first_arcs(automaton.arc_pattern[order], len(automaton.pattern_arc)),
-        "source_arcs": np.lexsort((automaton.arc_label[order], automaton.arc_source[order])),
-    }
+    of_arcs = [name for name in automaton._fields if name.startswith("arc_")]
+    columns: dict[str, Any] = {name: getattr(automaton, name)[order] for name in of_arcs}
+    columns["arc_suffix"] = np.where(columns["arc_suffix"] < 0, -1, new_index[columns["arc_suffix"]])
+    columns["pattern_arc"] = _first_arcs(columns["arc_pattern"], len(automaton.pattern_arc))
+    columns["source_arcs"] = np.lexsort((columns["arc_label"], columns["arc_source"]))
     kept = automaton.arc_target[~is_last]
     columns = dict(zip(columns, freeze_all(columns.values(), np.int32), strict=True))
     return automaton._replace(**columns, into=group_offsets(kept, automaton.n_states))

@@ -22,7 +22,8 @@ from scipy import sparse
 
 from ..._data.arrays import allocator, cached_property, empty_aligned, freeze, freeze_all, freeze_all_indices
 from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
-from ..._data.segments import BEGIN, Channel, LabelSets, LengthBlock, Segments
+from ..._data.segment_features import channel_tokens
+from ..._data.segments import BEGIN, Channel, Labelling, LabelSets, LengthBlock, Segments
 from ..kernels import token_scores
 from .pairs import (
     DenseFeatures,
@@ -112,6 +113,8 @@ class WeightLayout(ArcLayout):
         Z + S.
     """
 
+    repeats = True  # whether neighbours may have the same label
+
     def __init__(
         self,
         patterns: PatternTable,
@@ -128,7 +131,7 @@ class WeightLayout(ArcLayout):
         compiled: CompiledPatterns | None = None,
     ) -> None:
         self.forbidden = tuple(forbidden)
-        self.compiled = compiled = self._compile(patterns) if compiled is None else compiled
+        self.compiled = compiled = compiled or compile_patterns(patterns, self.forbidden, self.repeats)
         self.patterns, self.network = compiled.patterns, compiled.network
         self.channels = channels
         n_labels, n_patterns = self.automaton.n_labels, len(self.patterns.lengths)
@@ -248,9 +251,6 @@ class WeightLayout(ArcLayout):
             forbidden=(),
         )
 
-    def _compile(self, patterns: PatternTable) -> CompiledPatterns:
-        return compile_patterns(patterns, self.forbidden)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(self.arguments().values())
 
@@ -273,10 +273,6 @@ class WeightLayout(ArcLayout):
     def slots_are_distinct(self) -> bool:
         """Whether no two features count one dense attribute in the same way, which would share a slot."""
         return bool(np.all(np.diff(self.dense_slots) > 0))  # sorted
-
-    def add_dense(self, table: np.ndarray, gradient: np.ndarray) -> None:
-        """Add a table of the dense features' pairs to a gradient of all pairs, in place."""
-        gradient[: len(self.dense_slots)] += table.reshape(-1)[self.dense_slots]
 
     def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the biases of the patterns, 0 for patterns without one; shape (Z,)."""
@@ -379,27 +375,24 @@ class WeightLayout(ArcLayout):
             return None
         return dense_product(batch.dense, self.features.attribute[self.pair_feature], self.pairs.columns)
 
-    def occurrences(
-        self, product: DenseProduct, arcs: np.ndarray, channel_tokens: dict[int, tuple[np.ndarray, np.ndarray]]
-    ) -> Occurrences:
-        """Return the occurrences of the score columns of a product in a labelling.
+    def units(self, batch: SequenceBatch, labelling: Labelling) -> Segments:
+        """Return the segments of a labelling that each have a label: in a chain, the tokens."""
+        return labelling if isinstance(labelling, Segments) else Segments.of_tokens(batch.offsets, labelling)
 
-        Parameters
-        ----------
-        product : DenseProduct
-        arcs : ndarray of shape (M,)
-            Arc that each token, or segment, uses.
-        channel_tokens : dict
-            By channel index: tokens or segments, and the tokens whose values count for each.
-        """
+    def occurrences(
+        self, batch: SequenceBatch, product: DenseProduct, units: Segments, arcs: np.ndarray
+    ) -> Occurrences:
+        """Return the occurrences of the score columns of a product in a labelling; ``arcs`` are those of the units."""
         triples = [np.empty((3, 0), dtype=np.int64)]
-        orders = self.row_orders[self.column_pattern[product.columns]]
+        pattern, column_channel = self.column_pattern[product.columns], self.column_channel[product.columns]
+        orders, channels = self.row_orders[pattern], np.unique(column_channel).tolist()
+        tokens_of = {k: channel_tokens(batch, self.channels[k], units.start, units.stop) for k in channels}
         for order in np.unique(orders):
             at_units = endings(self.compiled, self.parts, arcs, order)
-            for channel, (owner, token) in channel_tokens.items():
-                chosen = (self.column_channel[product.columns] == channel) & (orders == order)
+            for channel, (owner, token) in tokens_of.items():
+                chosen = (column_channel == channel) & (orders == order)
                 column_of_row = np.full(self.n_rows, -1)
-                column_of_row[self.column_pattern[product.columns[chosen]]] = np.flatnonzero(chosen)
+                column_of_row[pattern[chosen]] = np.flatnonzero(chosen)
                 unit, row = at_units.take(owner)
                 column = column_of_row[row]
                 triples.append(np.stack([owner[unit], token[unit], column])[:, column >= 0])
@@ -429,7 +422,7 @@ class WeightLayout(ArcLayout):
         column_key = wider.column_channel.astype(np.int64) * n_rows + wider.column_pattern
         return wider, np.searchsorted(column_key, keys)
 
-    def pruned(self, weights: np.ndarray) -> tuple[Self, np.ndarray]:
+    def without_zeros(self, weights: np.ndarray) -> tuple[Self, np.ndarray]:
         """Return a layout without the weights that are 0, and the other weights in the order of the new layout.
 
         Patterns of two or more labels without any remaining weight are dropped.
@@ -498,37 +491,41 @@ class WeightLayout(ArcLayout):
         return np.bincount(bias_of_arc(self) + 1, counts, 1 + len(self.bias_pattern))[1:]
 
     def empirical_counts(
-        self, batch: SequenceBatch, codes: Any, sequence_weight: np.ndarray, token_rows: TokenFeatures | None = None
+        self, batch: SequenceBatch, labelling: Labelling, sequence_weight: np.ndarray, token_rows: TokenFeatures
     ) -> np.ndarray:
         """Return how often each weight's feature occurs in labelled data, weighted; shape (n_weights,).
 
-        ``token_rows`` are the rows of the batch, if available.
+        ``token_rows`` are the rows of the batch.
         """
-        arcs = arcs_of_labels(self.automaton, batch.offsets, codes)
-        weight = np.repeat(sequence_weight, batch.lengths)
-        counts = np.zeros(self.n_pairs)
-        token_rows = self.rows(batch) if token_rows is None else token_rows
-        token_scores.label_sums(token_rows, self.pairs, arcs, self.arc_columns, weight, True, counts)
+        units, n_labels = self.units(batch, labelling), self.automaton.n_labels
+        arcs = arcs_of_labels(self.automaton, units.offsets, units.codes)
+        weight = np.repeat(sequence_weight, np.diff(units.offsets))
+        counts = self._pair_counts(batch, units, arcs, weight, token_rows)
         product = self.dense_product(batch)
         if product is not None:
-            product.label_counts(self.occurrences(product, arcs, {0: every_token(batch)}), weight, counts)
+            product.label_counts(self.occurrences(batch, product, units, arcs), weight, counts)
         used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
-        return np.concatenate([counts, self.sum_over_suffixes(used)])
+        tokens = np.bincount(units.codes, weights=weight * units.lengths, minlength=n_labels)
+        return np.concatenate([counts, tokens[self.token_labels], self.sum_over_suffixes(used)])
 
-    def label_scores(self, batch: SequenceBatch, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Return the scores of the features at each token of labelled data; shape (N,)."""
-        arcs, scores = arcs_of_labels(self.automaton, batch.offsets, codes), np.zeros(batch.n_tokens)
+    def _pair_counts(
+        self, batch: SequenceBatch, units: Segments, arcs: np.ndarray, weight: np.ndarray, token_rows: TokenFeatures
+    ) -> np.ndarray:
+        """Return how often each pair of a feature that is not dense occurs; shape (n_pairs,)."""
+        counts = np.zeros(self.n_pairs)
+        token_scores.label_sums(token_rows, self.pairs, arcs, self.arc_columns, weight, True, counts)
+        return counts
+
+    def unit_scores(
+        self, batch: SequenceBatch, units: Segments, weights: np.ndarray, arc_score: np.ndarray
+    ) -> np.ndarray:
+        """Return the score of each unit of a labelling, -inf where the model forbids it; shape (M,)."""
+        arcs, scores = arcs_of_labels(self.automaton, units.offsets, units.codes), np.zeros(len(units.codes))
         token_scores.label_sums(self.rows(batch), self.pairs, arcs, self.arc_columns, weights, False, scores)
         product = self.dense_product(batch)
         if product is not None:
-            occurrences = self.occurrences(product, arcs, {0: every_token(batch)})
-            scores += product.label_scores(occurrences, weights, batch.n_tokens)
-        return scores
-
-
-def every_token(batch: SequenceBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Return all tokens, each as the owner of its own values."""
-    return np.arange(batch.n_tokens), np.arange(batch.n_tokens)
+            scores += product.label_scores(self.occurrences(batch, product, units, arcs), weights, len(arcs))
+        return scores + arc_score[arcs]
 
 
 class FeatureCounts(NamedTuple):
@@ -552,22 +549,9 @@ class LayoutFrame(NamedTuple):
     """The parts of a layout other than features."""
 
     patterns: PatternTable
-    forbidden: tuple  # of tuples of int: runs of label codes
-    parts: LabelParts
+    forbidden: Runs = ()  # of label codes
+    parts: LabelParts | None = None  # None: labels have none
     compiled: CompiledPatterns | None = None  # the compiled patterns, if available
-
-    @classmethod
-    def from_patterns(
-        cls, patterns: PatternTable, forbidden: Runs = (), parts: LabelParts | None = None
-    ) -> LayoutFrame:
-        """Return the frame of patterns; None means labels without parts."""
-        parts = LabelParts.none(patterns.n_labels) if parts is None else parts
-        return cls(patterns, tuple(forbidden), parts)
-
-    @classmethod
-    def like(cls, layout: WeightLayout) -> LayoutFrame:
-        """Return the frame of a layout."""
-        return cls(layout.patterns, layout.forbidden, layout.parts, layout.compiled)
 
 
 class LayoutBuilder:
@@ -584,13 +568,13 @@ class LayoutBuilder:
         Whether the single labels have biases.
     """
 
-    def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
-        self.patterns, self.forbidden, self.parts = frame.patterns, frame.forbidden, frame.parts
-        self.compiled = self._compile() if frame.compiled is None else frame.compiled
-        self.rule, self.fit_intercept = rule, fit_intercept
+    repeats = True  # as of the layout
 
-    def _compile(self) -> CompiledPatterns:
-        return compile_patterns(self.patterns, self.forbidden)
+    def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
+        self.patterns, self.forbidden = frame.patterns, tuple(frame.forbidden)
+        self.parts = LabelParts.none(self.patterns.n_labels) if frame.parts is None else frame.parts
+        self.compiled = frame.compiled or compile_patterns(self.patterns, self.forbidden, self.repeats)
+        self.rule, self.fit_intercept = rule, fit_intercept
 
     def count(
         self,
@@ -606,10 +590,10 @@ class LayoutBuilder:
         dense = []
         if batch.dense is not None:
             column_ids = np.arange(len(batch.dense.attributes))
-            dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, column_ids, *every_token(batch))]
+            owner_and_token = np.arange(batch.n_tokens), np.arange(batch.n_tokens)
+            dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, column_ids, *owner_and_token)]
         weight = np.repeat(weights_of(batch, sequence_weight), batch.lengths)
-        tokens, after = every_token(batch)
-        at_units = self._endings(Segments(batch.offsets, tokens, after + 1, codes), sets)
+        at_units = self._endings(Segments.of_tokens(batch.offsets, codes), sets)
         units = Units(partial(token_entries, batch), batch.n_attributes, ranges_of_tokens(batch), at_units, weight)
         pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
         return FeatureCounts(FeatureMap.of_tokens(first_seen(batch)), len(batch.indices), (BEGIN,), (), pairs)

@@ -325,20 +325,16 @@ def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKE
     repeated, of_label = tags.repeated(), np.array(tags.codes) - tags.first
     roles = Role.OPEN, Role.INSIDE
     n_open, n_inside = (np.bincount(of_label[tags.may(role)], minlength=len(repeated)) for role in roles)
-    # patterns of segments, and those that do not repeat the last
-    n_next, n_same = len(repeated), int((~repeated).sum())
     total = n_labels + (int(n_open @ n_inside) if max_order else 0)
-    for _ in range(max_order):
-        n_next, n_same = len(repeated) * n_next - n_same, int((~repeated).sum()) * n_next - n_same
-        total += n_next
+    rows = codes = tags.first + np.arange(len(repeated), dtype=np.int32)[:, None]
+    tables = [np.arange(n_labels, dtype=np.int32)[:, None]]
+    for length in range(2, max_order + 2):
+        total += len(rows) * len(codes) - int(np.count_nonzero(~repeated[rows[:, -1] - tags.first]))
         if total > _MOST_PATTERNS:
             raise ValueError(
                 f"patterns='all' makes more than {_MOST_PATTERNS:,} patterns of {n_labels} labels up to "
                 f'max_order={max_order}; use patterns="observed", or max_order=1 for all pairs'
             )
-    rows = codes = tags.first + np.arange(len(repeated), dtype=np.int32)[:, None]
-    tables = [np.arange(n_labels, dtype=np.int32)[:, None]]
-    for length in range(2, max_order + 2):
         rows = np.hstack([np.repeat(rows, len(codes), axis=0), np.tile(codes, (len(rows), 1))])
         rows = rows[(rows[:, -2] != rows[:, -1]) | repeated[rows[:, -1] - tags.first]]
         tables.append(rows)

@@ -18,7 +18,7 @@ import numpy as np
 from ..._data.arrays import freeze, freeze_all, group_offsets, joined_ranges, offsets_of
 from ..._data.segments import BAG, BEGIN, FROM_START, NO_LIMIT, RANGE, WHOLE, Channel, LengthBlock, Mask
 from ..kernels.tag_segments import Tags
-from .automaton import PatternAutomaton
+from .automaton import PatternAutomaton, longer_arcs
 from .segment_layout import LengthEntries, SegmentIndex, SegmentLayout
 from .sum_network import build_sum_network
 from .weighted_arcs import ArcLayout, CompiledPatterns, arc_structure
@@ -266,7 +266,8 @@ class AgedLayout(ArcLayout):
         """Return the states of the chain."""
         n_ages = np.append(0, self._most[trie.state_label[1:]])
         state, age = np.repeat(np.arange(trie.n_states), n_ages), 1 + joined_ranges(0 * n_ages, n_ages)
-        label = self._aged_label(trie.state_label[state], age)
+        label = trie.state_label[state]
+        label = np.where(age == 1, label, self._first_later[label] + age - 2)
         order, first = np.lexsort((state, label)), np.append(0, 1 + offsets_of(n_ages)[1:-1])
         return _AgedStates(state, age, label, order, np.append(0, 1 + np.argsort(order)), first)
 
@@ -317,7 +318,7 @@ class AgedLayout(ArcLayout):
         tables = (
             np.append(-1, labels[order]),
             np.append(0, length[order]),
-            np.append(0, state_id(*self._failing(trie, state[order], age[order]))),
+            np.append(0, state_id(np.where(age > 1, state, trie.fail[state]), np.maximum(age - 1, 1))[order]),
             source,
             label[arcs],
             target,
@@ -329,12 +330,10 @@ class AgedLayout(ArcLayout):
         into, out_of = (group_offsets(of, 1 + len(state)) for of in (target[~is_closed[arcs]], source))
         ranges = into, out_of, freeze(np.argsort(source, kind="stable"), np.int32)
         automaton = PatternAutomaton(len(self.label), *[*freeze_all(tables, np.int32), *ranges])
-        forbidden = np.concatenate([new[base.forbidden_arcs], new[n_arcs - n_closed :]])
-        longer = [np.flatnonzero(arc_length == n) for n in range(2, int(arc_length.max()) + 1)]
+        forbidden = freeze(np.concatenate([new[base.forbidden_arcs], new[n_arcs - n_closed :]]), np.int32)
+        network = build_sum_network(automaton)
         self.layout_arc = layout_arc[arcs]
-        self.compiled = CompiledPatterns(
-            layout.patterns, automaton, build_sum_network(automaton), freeze(forbidden, np.int32), tuple(longer)
-        )
+        self.compiled = CompiledPatterns(layout.patterns, automaton, network, forbidden, longer_arcs(arc_length))
         arcs_at_ages = of_stay[trie.arc_target[pattern_arc]]  # of patterns with states
         arcs_at_ages[:, 1] = pattern_arc
         column_of_arc = np.full(n_arcs, -1)
@@ -342,15 +341,6 @@ class AgedLayout(ArcLayout):
             if row >= n_labels:
                 column_of_arc[new[arcs_at_ages[row, at_age]]] = column
         return column_of_arc
-
-    def _aged_label(self, label: np.ndarray, age: np.ndarray) -> np.ndarray:
-        """Return the indices of aged labels."""
-        return np.where(age == 1, label, self._first_later[label] + age - 2)
-
-    @staticmethod
-    def _failing(trie: PatternAutomaton, state: np.ndarray, age: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the states, and their ages, whose arcs a state uses where it has none: a lower age, then a suffix."""
-        return np.where(age > 1, state, trie.fail[state]), np.where(age > 1, age - 1, 1)
 
     @staticmethod
     def _arcs_of_layout(layout: SegmentLayout, trie: PatternAutomaton) -> np.ndarray:

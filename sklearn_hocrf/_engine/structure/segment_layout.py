@@ -9,7 +9,7 @@ by parts of labels; their scores are added to the scores of the labels that have
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -36,7 +36,6 @@ from ..._data.segments import (
 from .layout import FeatureCounts, LayoutBuilder, LayoutFrame, WeightLayout, weights_of
 from .pairs import (
     DenseFeatures,
-    DenseProduct,
     Endings,
     FeatureMap,
     PairRule,
@@ -49,8 +48,8 @@ from .pairs import (
     row_indicator,
     values_at,
 )
-from .patterns import PatternTable, Runs, given_patterns, pairs_of_equals
-from .weighted_arcs import CompiledPatterns, WeightedArcs, arcs_of_labels, arcs_with_suffix, compile_patterns
+from .patterns import PatternTable, given_patterns
+from .weighted_arcs import CompiledPatterns, arcs_of_labels, arcs_with_suffix, compile_patterns
 
 _CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
 _CANDIDATE_DTYPES = np.int64, np.int32, np.int64, np.uint32, np.uint32, np.float64
@@ -159,9 +158,6 @@ class SegmentLayout(WeightLayout):
         super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
         self.rules.check_sizes(self.patterns.n_labels, self.n_features)
 
-    def _compile(self, patterns: PatternTable) -> CompiledPatterns:
-        return compile_patterns(patterns, _all_forbidden(self.forbidden, self.repeats, patterns))
-
     def own_attributes(self, weights: np.ndarray) -> dict[str, np.ndarray]:
         return {"token_intercept_": self.token_coef(weights)}
 
@@ -182,7 +178,8 @@ class SegmentLayout(WeightLayout):
         """Return compiled patterns among whose states are the given runs of labels."""
         n_labels = self.patterns.n_labels
         longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
-        return self._compile(given_patterns([*self.patterns.tuples(), *longer], n_labels))
+        patterns = given_patterns([*self.patterns.tuples(), *longer], n_labels)
+        return compile_patterns(patterns, self.forbidden, self.repeats)
 
     def segment_index(self, longest_sequence: int) -> SegmentIndex:
         """Return the index of segment scores for sequences of at most ``longest_sequence`` tokens."""
@@ -310,82 +307,45 @@ class SegmentLayout(WeightLayout):
         attributes = self.features.attribute[feature[matrix.indices]]
         return last, length, np.diff(matrix.indptr), attributes, matrix.data
 
-    def empirical_counts(
-        self,
-        batch: SequenceBatch,
-        segments: Segments,
-        sequence_weight: np.ndarray,
-        token_rows: TokenFeatures | None = None,
-    ) -> np.ndarray:
-        """Return how often each weight's feature occurs in segmented data, weighted; shape (n_weights,).
-
-        ``token_rows`` is ignored.
-        """
-        arcs = arcs_of_labels(self.automaton, segments.offsets, segments.codes)
-        weight = np.repeat(sequence_weight, np.diff(segments.offsets))
-        counts, sparse_batch = np.zeros(self.n_pairs), without_dense(batch)
+    def _features_of(self, batch: SequenceBatch, segments: Segments) -> Iterator[tuple[slice, sparse.csr_array]]:
+        """Yield ranges of segments, and their features except those of dense columns."""
+        sparse_batch = without_dense(batch)
         for first, last in ranges_of_sequences(batch):
             chosen = slice(segments.offsets[first], segments.offsets[last])
-            matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
-            counts += self._pair_counts(matrix, arcs[chosen], weight[chosen])
-        product = self.dense_product(batch)
-        if product is not None:
-            occurrences = self.occurrences(product, arcs, self._channel_tokens(batch, segments, product))
-            product.label_counts(occurrences, weight, counts)
-        used = np.bincount(arcs, weights=weight, minlength=self.automaton.n_arcs)
-        tokens = np.bincount(segments.codes, weights=weight * segments.lengths, minlength=self.patterns.n_labels)
-        return np.concatenate([counts, tokens[self.token_labels], self.sum_over_suffixes(used)])
+            yield chosen, segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
 
-    def _pair_counts(self, matrix: sparse.csr_array, arcs: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return how often each pair occurs in segments with the given features, arcs and weights; shape (n_pairs,)."""
+    def _pair_counts(
+        self, batch: SequenceBatch, units: Segments, arcs: np.ndarray, weight: np.ndarray, token_rows: TokenFeatures
+    ) -> np.ndarray:
         counts = np.zeros(self.n_pairs)
         pair_order, pair_pattern = self.order_of_weight[: self.n_pairs], self.pair_pattern
-        for order in np.unique(pair_order):
-            pairs = np.flatnonzero(pair_order == order)
-            features = np.unique(self.pair_feature[pairs])
-            indicator = row_indicator(endings(self.compiled, self.parts, arcs, order), weight, self.n_rows)
-            sums = sparse.csr_array(indicator @ matrix[:, features])
-            columns = np.searchsorted(features, self.pair_feature[pairs])
-            counts[pairs] = values_at(sums, pair_pattern[pairs], columns)
+        for chosen, matrix in self._features_of(batch, units):
+            for order in np.unique(pair_order):
+                pairs = np.flatnonzero(pair_order == order)
+                features = np.unique(self.pair_feature[pairs])
+                at_units = endings(self.compiled, self.parts, arcs[chosen], order)
+                sums = sparse.csr_array(row_indicator(at_units, weight[chosen], self.n_rows) @ matrix[:, features])
+                columns = np.searchsorted(features, self.pair_feature[pairs])
+                counts[pairs] += values_at(sums, pair_pattern[pairs], columns)
         return counts
 
-    def _channel_tokens(
-        self, batch: SequenceBatch, segments: Segments, product: DenseProduct
-    ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Return the tokens that the channels of dense features select, in the form needed by :meth:`occurrences`."""
-        channels = np.unique(self.column_channel[product.columns]).tolist()
-        ends = segments.start, segments.stop
-        return {channel: channel_tokens(batch, self.channels[channel], *ends) for channel in channels}
-
-    def segment_scores(
-        self, batch: SequenceBatch, segments: Segments, weights: np.ndarray, weighted_arcs: WeightedArcs
+    def unit_scores(
+        self, batch: SequenceBatch, units: Segments, weights: np.ndarray, arc_score: np.ndarray
     ) -> np.ndarray:
-        """Return the score of each given segment, -inf where the model forbids it; shape (M,)."""
-        arcs = arcs_of_labels(self.automaton, segments.offsets, segments.codes)
-        scores = weighted_arcs.arc_score[arcs] + self.token_coef(weights)[segments.codes] * segments.lengths
-        coef, sparse_batch = sparse.csr_array(self.row_coef(weights).T), without_dense(batch)
-        for first, last in ranges_of_sequences(batch):
-            chosen = slice(segments.offsets[first], segments.offsets[last])
-            matrix = segment_features(sparse_batch, segments.start[chosen], segments.stop[chosen])
+        arcs = arcs_of_labels(self.automaton, units.offsets, units.codes)
+        scores = arc_score[arcs] + self.token_coef(weights)[units.codes] * units.lengths
+        coef = sparse.csr_array(self.row_coef(weights).T)
+        for chosen, matrix in self._features_of(batch, units):
             products = sparse.csr_array(matrix @ coef)
             for order in range(int(self.patterns.lengths.max())):
                 owner, row = endings(self.compiled, self.parts, arcs[chosen], order).pairs()
                 np.add.at(scores[chosen], owner, values_at(products, owner, row))
         product = self.dense_product(batch)
         if product is not None:
-            occurrences = self.occurrences(product, arcs, self._channel_tokens(batch, segments, product))
-            scores += product.label_scores(occurrences, weights, len(arcs))
-        too_long = segments.lengths > self.longest[segments.codes]
-        too_short = False if self.shortest is None else are_short(segments, self.shortest, batch.offsets)
+            scores += product.label_scores(self.occurrences(batch, product, units, arcs), weights, len(arcs))
+        too_long = units.lengths > self.longest[units.codes]
+        too_short = False if self.shortest is None else are_short(units, self.shortest, batch.offsets)
         return np.where(too_long | too_short, -np.inf, scores)
-
-
-class SegmentLimits(NamedTuple):
-    """The possible segments; the fields are as in :class:`SegmentRules`."""
-
-    longest: np.ndarray  # (L,) int64
-    repeats: bool
-    shortest: np.ndarray | None = None  # (L,) int64
 
 
 class SegmentLayoutBuilder(LayoutBuilder):
@@ -393,20 +353,18 @@ class SegmentLayoutBuilder(LayoutBuilder):
 
     Parameters
     ----------
-    limits : SegmentLimits, or its fields
+    limits : tuple
+        ``longest``, ``repeats`` and ``shortest``, as in :class:`SegmentRules`.
     frame, rule
-        As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``limits.repeats``.
+        As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``repeats``.
     fit_intercept : bool, "segment" or "token"
         Whether each segment counts a weight of its label ("segment"), each of its tokens does ("token"), or both
         (True).
     """
 
     def __init__(self, limits: tuple, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
-        self.limits = SegmentLimits(*limits)
+        self.longest, self.repeats, self.shortest = limits
         super().__init__(frame, rule, fit_intercept)
-
-    def _compile(self) -> CompiledPatterns:
-        return compile_patterns(self.patterns, _all_forbidden(self.forbidden, self.limits.repeats, self.patterns))
 
     def count(
         self,
@@ -425,7 +383,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
 
     def build(self, counts: FeatureCounts) -> SegmentLayout:
         """Return the layout for the counts of all training data."""
-        rules = SegmentRules(counts.channels, counts.length_blocks, *self.limits)
+        rules = SegmentRules(counts.channels, counts.length_blocks, self.longest, self.repeats, self.shortest)
         arguments = self._arguments(counts)
         lengths = [first for first, block in counts.length_blocks if block.kind == "gamma"]
         counted = arguments[3][np.isin(arguments[2], lengths)]  # labels whose segments count the same by their length
@@ -434,10 +392,10 @@ class SegmentLayoutBuilder(LayoutBuilder):
 
     def _token_labels(self) -> ArrayLike:
         """Return the labels whose tokens have a weight, without labels whose segment weights are equivalent."""
-        n_labels, longest = self.patterns.n_labels, self.limits.longest
+        n_labels = self.patterns.n_labels
         if self.fit_intercept not in (True, "token") or n_labels == 1:  # the total number of tokens is constant
             return ()
-        return np.flatnonzero((longest > 1) | (self.fit_intercept == "token"))
+        return np.flatnonzero((self.longest > 1) | (self.fit_intercept == "token"))
 
 
 def _segment_units(
@@ -450,11 +408,6 @@ def _segment_units(
 
     cuts = [(segments.offsets[first], segments.offsets[last]) for first, last in ranges_of_sequences(batch)]
     return Units(table, batch.n_features, cuts, at_units, weight)
-
-
-def _all_forbidden(forbidden: Runs, repeats: bool, patterns: PatternTable) -> tuple[tuple[int, ...], ...]:
-    """Return the forbidden runs; unless ``repeats``, neighbouring segments must have different labels."""
-    return tuple(forbidden) if repeats else (*forbidden, *pairs_of_equals(PatternTable(*patterns).n_labels))
 
 
 def _dense_features(batch: SequenceBatch, segments: Segments) -> list[DenseFeatures]:

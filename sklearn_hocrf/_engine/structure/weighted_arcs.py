@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from ..._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from ..kernels import chain
-from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, with_last_arcs
-from .patterns import PatternTable, Runs, TagHistory, checked_forbidden
+from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, longer_arcs, with_last_arcs
+from .patterns import PatternTable, Runs, TagHistory, checked_forbidden, pairs_of_equals
 from .sum_network import SumNetwork, build_sum_network
 
 _NO_SCORES = freeze(np.empty(0), np.float64)
@@ -31,7 +31,7 @@ class CompiledPatterns(NamedTuple):
     longer_arcs: tuple  # of ndarray: the arcs of 2, 3, ... labels
 
 
-def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPatterns:
+def compile_patterns(patterns: PatternTable, forbidden: Runs = (), repeats: bool = True) -> CompiledPatterns:
     """Check patterns and compile them.
 
     Parameters
@@ -41,6 +41,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     forbidden : iterable of tuples of int
         Runs of two or more label codes that must not occur, of any length, whether they are patterns or not. If labels
         are tags, a run has the codes of segments, or is a pair of tags.
+    repeats : bool
+        Whether a label may follow itself.
 
     Raises
     ------
@@ -50,6 +52,7 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     patterns = PatternTable(*patterns).checked()
     n_labels = patterns.n_labels
     tags = TagHistory.for_labels(patterns.history, n_labels)
+    forbidden = forbidden if repeats else (*forbidden, *pairs_of_equals(n_labels))
     runs = _without_longer(checked_forbidden(forbidden, tags.n_codes))
     if any(map(tags.is_impossible, runs)):
         raise ValueError("forbidden runs of three or more segments must not have equal neighbours")
@@ -63,10 +66,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     else:
         automaton, forbidden_arcs = build_automaton(patterns, n_labels), np.empty(0)
         network = build_sum_network(automaton)
-    order = np.argsort(automaton.arc_length, kind="stable")
-    lengths = automaton.arc_length[order]
-    by_length = np.split(order, np.searchsorted(lengths, np.arange(2, lengths[-1] + 1)))
-    return CompiledPatterns(patterns, automaton, network, freeze(forbidden_arcs, np.int32), tuple(by_length[1:]))
+    longer = longer_arcs(automaton.arc_length)
+    return CompiledPatterns(patterns, automaton, network, freeze(forbidden_arcs, np.int32), longer)
 
 
 def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
@@ -102,7 +103,7 @@ class WeightedArcs(NamedTuple):
     that layouts have is without scores, which come from one evaluation. Kernels read both from one flat tuple.
     """
 
-    n_labels: int
+    n_labels: int  # these eight as in PatternAutomaton
     fail: np.ndarray  # (P,) int32
     state_label: np.ndarray  # (P,) int32
     into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
@@ -165,18 +166,9 @@ class ArcColumns(NamedTuple):
 def arc_structure(compiled: CompiledPatterns, column_of_arc: np.ndarray) -> WeightedArcs:
     """Return the structure for kernels; ``column_of_arc`` is the column of each arc's own pattern, or -1."""
     automaton = compiled.automaton
-    return WeightedArcs(
-        automaton.n_labels,
-        automaton.fail,
-        automaton.state_label,
-        automaton.into,
-        automaton.outgoing,
-        automaton.source_arcs,
-        automaton.arc_label,
-        automaton.arc_target,
-        *compiled.network,
-        *_varying_arcs(automaton, column_of_arc),
-    )
+    of_automaton = [getattr(automaton, name) for name in WeightedArcs._fields[:8]]
+    fields: Any = *of_automaton, *compiled.network, *_varying_arcs(automaton, column_of_arc)
+    return WeightedArcs(*fields)
 
 
 def arc_columns(
@@ -288,8 +280,7 @@ def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tupl
     suffix, or -1.
     """
     chosen = is_chosen.copy()
-    for length in range(2, int(automaton.arc_length.max()) + 1):
-        arcs = np.flatnonzero(automaton.arc_length == length)
+    for arcs in longer_arcs(automaton.arc_length):
         chosen[arcs] |= chosen[automaton.arc_suffix[arcs]]
     arcs = np.flatnonzero(chosen[: automaton.n_open])
     arcs = arcs[np.argsort(automaton.arc_length[arcs], kind="stable")]

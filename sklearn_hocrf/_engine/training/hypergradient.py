@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,7 +30,8 @@ from .lbfgs import LBFGSMemory, LBFGSMinimizer
 from .minimise import Tied, tie_weights
 from .objectives import NegativeLogLikelihood
 from .penalties import Penalty
-from .problem import Problem, PrunedLikelihood
+from .problem import Problem
+from .pruning import PrunedLikelihood
 from .solvers import shortest_subgradient
 
 STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
@@ -93,8 +95,8 @@ class Fold:
         kinds = np.unique(np.stack([groups, strength]), axis=1, return_inverse=True)[1].ravel()
         self._ties = tie_weights(training.layout, training.batch, kinds)
         likelihood = NegativeLogLikelihood()
-        bound = Tied(likelihood.bind(training.under(self._ties.layout)), self._ties)
-        self._training = _Counted(bound, training.candidates is not None)
+        bound = Tied(likelihood.bind(replace(training, layout=self._ties.layout)), self._ties)
+        self._training = _Counted(bound, training.level_zero is not None)
         level_zero = held_out.level_zero
         self._held_out = likelihood.bind(held_out) if level_zero is None else PrunedLikelihood(held_out, level_zero)
         self._n_tokens = float(held_out.sequence_weight @ held_out.batch.lengths)

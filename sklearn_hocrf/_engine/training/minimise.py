@@ -24,7 +24,7 @@ from ..structure.layout import WeightLayout
 from .objectives import Objective
 from .penalties import Penalty
 from .problem import Problem
-from .solvers import Minimizer, Progress, SolverReport
+from .solvers import Minimizer, SolverReport
 
 _WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
 
@@ -51,8 +51,7 @@ def _minimise_tied(
 ) -> SolverReport | None:
     """Minimise over fewer variables if some weights must be equal; return None if none must, or if it is not worth it.
 
-    Attributes that always occur together get equal weights (see ``_engine.training.minimise``) if criterion and
-    solver treat equal weights alike.
+    Attributes that always occur together get equal weights if criterion and solver treat equal weights alike.
     """
     if not (objective.depends_on_scores_only and solver.keeps_equal_weights_equal):
         return None
@@ -63,25 +62,14 @@ def _minimise_tied(
     # without a penalty, weights that start unequal stay unequal
     if not tied.precisions(len(ties.root)).all() and not np.allclose(ties.widen(ties.narrow(start)), start):
         return None
-    narrow = Tied(objective.bind(problem.under(ties.layout)), ties)
-    report = _widening(solver, ties).solve(narrow, tied, ties.narrow(start))
-    return report._replace(w=ties.widen(report.w))
 
+    def widened(report: SolverReport) -> SolverReport:
+        return report._replace(w=ties.widen(report.w))
 
-def _widening(solver: Minimizer, ties: Ties) -> Minimizer:
-    """Return the solver, with a callback whose reports contain all weights."""
-    callback = solver.callback
-    if callback is None:
-        return solver
-
-    def tell(progress: Progress) -> Any:
-        def widened() -> SolverReport:
-            narrow = progress.report()
-            return narrow._replace(w=ties.widen(narrow.w))
-
-        return callback(progress._replace(report=widened))
-
-    return replace(solver, callback=tell)
+    if (callback := solver.callback) is not None:
+        solver = replace(solver, callback=lambda progress: callback(progress.inside(widened)))
+    narrow = Tied(objective.bind(replace(problem, layout=ties.layout)), ties)
+    return widened(solver.solve(narrow, tied, ties.narrow(start)))
 
 
 def _lacks_optimum(objective: Objective, penalty: Penalty, problem: Problem, w: np.ndarray) -> bool:
@@ -161,9 +149,7 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     >>> codes = np.array([0, 1, 1], dtype=np.int32)
     >>> # attributes 0 and 1 at the first token
     >>> batch = SequenceBatch([0, 3], [0, 3, 4, 5], [0, 1, 2, 3, 2], None, 4)
-    >>> frame = LayoutFrame.from_patterns(
-    ...     count_patterns(codes, batch.offsets, 2, 0).frequent(2)
-    ... )
+    >>> frame = LayoutFrame(count_patterns(codes, batch.offsets, 2, 0).frequent(2))
     >>> builder = LayoutBuilder(frame, PairRule(), fit_intercept=False)
     >>> layout = builder.build(builder.count(batch, codes))
     >>> ties = tie_weights(layout, batch)

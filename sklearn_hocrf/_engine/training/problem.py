@@ -1,4 +1,4 @@
-"""Labelled training data under one layout of weights, local feature matching on them, and pruning.
+"""Labelled training data under one layout of weights, and local feature matching on them.
 
 Local feature matching: squared differences between observed and expected features in each place.
 
@@ -15,8 +15,6 @@ derivative of the expected counts when the score of each place moves along ``r =
 
 The data are processed in parts of some sequences, under a layout in which each place of a part has a weight of its own,
 which is 0: its expected count is mu, and the product of the Hessian and r is the derivative of the expected counts.
-
-Pruning: a level of order 0 keeps a few labels per token, to which training and prediction are restricted.
 """
 
 from __future__ import annotations
@@ -26,28 +24,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils import check_random_state
 
-from ..._data.arrays import cached_property, joined_ranges
+from ..._data.arrays import cached_property, joined_ranges, offsets_of
 from ..._data.batch import SequenceBatch, as_sparse, with_blocks
 from ..._data.segment_features import RowBlock, blocks_of, segment_features
 from ..._data.segments import WHOLE, Labelling, Mask, Segments, both
-from ..inference.candidates import Candidates, LevelZero, train_level_zero
-from ..inference.chain import ChainModel
-from ..inference.lattice import LatticeModel, LatticePlan
+from ..inference.candidates import LevelZero
 from ..inference.minibatches import Minibatches, PartlyLabelled
 from ..inference.model import Model
 from ..inference.schedule import Plan, Schedule
 from ..structure.pairs import FeatureMap, endings
 from ..structure.weighted_arcs import arcs_of_labels
 
-SHARE = 0.01  # of level 0 in the held-out likelihood with pruning
 LARGE = 1e6  # size of scores beyond which rounding errors would distinguish labellings
-
-
-def most_states(n_candidates: int) -> int:
-    """Return how many states of the pattern automaton each token keeps."""
-    return 2 * n_candidates
 
 
 @dataclass(eq=False, repr=False)
@@ -75,11 +64,8 @@ class Problem:
     known : Mask or None
         The labellings that agree with the known labels, if some are missing: codes of -1, or gaps between segments.
         None means that no labels are missing.
-    candidates : Candidates or None
-        For lattices: the labels that tokens may have, including the true ones. The likelihood is
-        conditional on all labels being candidates.
     level_zero : LevelZero or None
-        The source of the candidates.
+        The source of the candidate labels of a :class:`~.pruning.PrunedProblem`.
 
     Attributes
     ----------
@@ -96,7 +82,6 @@ class Problem:
     schedule: Schedule | None = None
     support: Mask | None = None
     known: Mask | None = None
-    candidates: Candidates | None = None
     level_zero: LevelZero | None = None
 
     def __post_init__(self) -> None:
@@ -107,11 +92,7 @@ class Problem:
     @cached_property
     def plan(self) -> Any:
         """The division of the batch into tasks."""
-        if self.candidates is not None:
-            n_states = None if self.level_zero is None else self.level_zero.n_states
-            plan = LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule, self.n_jobs)
-        else:
-            plan = self.model_class.plan_class(self.layout, self.batch, self.schedule, self.n_jobs)
+        plan = self.model_class.plan_class(self.layout, self.batch, self.schedule, self.n_jobs)
         return plan if self.support is None else plan.masked(self.support)
 
     @cached_property
@@ -119,7 +100,9 @@ class Problem:
         """Whether labels of each sequence are missing; shape (n_sequences,)."""
         if self.known is None:
             return np.zeros(self.n_sequences, dtype=bool)
-        return ~self.model_class.are_complete(self.truth, self.batch)
+        units = self.layout.units(self.batch, self.truth)
+        n_labelled = offsets_of(np.where(units.codes < 0, 0, units.lengths))[units.offsets]
+        return np.diff(n_labelled) < self.batch.lengths
 
     @cached_property
     def partial(self) -> Problem | None:
@@ -183,54 +166,16 @@ class Problem:
 
     def part(self, sequences: np.ndarray) -> Problem:
         """Return the problem of some of the sequences."""
-        tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
+        tokens, truth = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1]), self.truth
+        is_of_segments = isinstance(truth, Segments)
         return replace(
             self,
             batch=self.batch[sequences],
-            truth=self.model_class.part_of(self.truth, self.batch, sequences),
+            truth=truth.of_sequences(sequences, self.batch.offsets) if is_of_segments else truth[tokens],
             sequence_weight=self.sequence_weight[sequences],
             support=self.support and self.support.part(tokens),
             known=self.known and self.known.part(tokens),
-            candidates=self.candidates and self.candidates.part(tokens),
         )
-
-    def under(self, layout: Any) -> Problem:
-        """Return the same data under another layout."""
-        return replace(self, layout=layout)
-
-    def over(self, candidates: Candidates, level_zero: LevelZero | None = None, plan: Any = None) -> Problem:
-        """Return the problem in which each token has a few candidate labels; features pair only with single labels.
-
-        Candidates are labels that the support allows. A ``plan`` is a lattice of them that is already there.
-        """
-        pruned = replace(self, model_class=LatticeModel, candidates=candidates, level_zero=level_zero, support=None)
-        if plan is not None:
-            pruned.plan = plan
-        return pruned
-
-    def pruned(self, n_candidates: int | None, random_state: int | np.random.RandomState | None = None) -> Problem:
-        """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
-
-        The true labels are candidates, too. None, or at least as many candidates as labels, prune nothing. Without a
-        ``random_state``, the order of the sequences in the training of level 0 is always the same.
-        """
-        if n_candidates is None or n_candidates >= self.layout.patterns.n_labels:
-            return self
-        seed = 0 if random_state is None else int(check_random_state(random_state).randint(2**31))
-        settings = int(n_candidates), most_states(int(n_candidates)), seed
-        data = self.batch, self.truth, self.sequence_weight
-        level_zero = train_level_zero(self.layout.of_order_zero(), *data, settings)
-        candidates = level_zero.finder().find(self.batch, self.support)
-        return self.over(candidates.with_labels(self.truth), level_zero)
-
-    def pruned_by(self, level_zero: LevelZero | None) -> Problem:
-        """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
-        if level_zero is None:
-            return self
-        model = LatticeModel(self.layout, np.zeros(self.n_weights), level_zero.finder(), self.schedule)
-        # the plan has more states where the constraints leave no labelling of fewer
-        plan = model.posterior(self.batch, self.support, self.n_jobs).plan
-        return self.over(plan.candidates, level_zero, plan)
 
     def for_batch(
         self, batch: SequenceBatch, truth: Any, sequence_weight: Any = None, support: Mask | None = None
@@ -287,9 +232,7 @@ class Matching:
         self.model_class, self.batch, self.sequence_weight, self.n_lengths = model_class, batch, sequence_weight, 1
         if isinstance(truth, Segments):
             self.n_lengths = int(min(layout.longest.max(), batch.lengths.max(initial=1)))
-        else:
-            tokens = np.arange(batch.n_tokens + 1)
-            truth = Segments(batch.offsets, tokens[:-1], tokens[1:], truth)
+        units = layout.units(batch, truth)
         self.rows = np.unique(layout.row_of_weight)  # the patterns that have weights
         most = max(_PLACES, layout.n_weights) // max(self.n_lengths * len(self.rows), 1) + 1  # tokens
         cuts = np.searchsorted(batch.offsets, np.arange(0, batch.n_tokens, most))
@@ -301,7 +244,7 @@ class Matching:
         is_place = np.zeros(self.wide.n_weights, bool)
         is_place[: self.wide.n_pairs] = self.wide.pair_feature >= layout.n_features
         self.own, self.places = np.flatnonzero(~is_place), np.flatnonzero(is_place)
-        self.parts = [self._part(truth, np.arange(*cut)) for cut in zip(cuts[:-1], cuts[1:], strict=True)]
+        self.parts = [self._part(units, np.arange(*cut)) for cut in zip(cuts[:-1], cuts[1:], strict=True)]
         lengths = np.arange(1.0, self.n_lengths + 1)[:, None]
         has_bias, of_tokens = (np.isin(self.rows, rows) for rows in (layout.bias_pattern, layout.token_labels))
         self.constant = has_bias + lengths**2 * of_tokens  # what the weights of patterns and of tokens add to n
@@ -387,30 +330,3 @@ class _Candidates(NamedTuple):
         """Return the rows of candidates: the feature of one follows from the slot of its last token and its length."""
         feature = token_data["slot"][stop - 1] * self.n_lengths + stop - start - 1
         return sparse.csr_array((np.ones(len(start)), feature, np.arange(len(start) + 1)), shape=(len(start), self[1]))
-
-
-class PrunedLikelihood:
-    """The negative log-likelihood of held-out labels, some of which pruning leaves no probability.
-
-        L(w) = - sum_n c_n log((1 - e) p(y_n | x_n; w) + e q(y_n | x_n))
-
-    p is the model over lattices, q the model of order 0 that has chosen the candidates, and e = :data:`SHARE`.
-    """
-
-    def __init__(self, problem: Problem, level_zero: LevelZero) -> None:
-        self.problem = problem
-        batch, truth, plan = problem.batch, problem.truth, problem.plan
-        first = ChainModel(level_zero.layout, level_zero.weights).posterior(batch, n_jobs=problem.n_jobs)
-        self._other = np.log(SHARE) + first.log_score(truth) - first.log_z()
-        self._codes = np.where(  # where p is 0 the counts get no weight, but must be of candidates
-            plan.candidates.contain(truth), truth, plan.candidates.labels[plan.candidates.starts[:-1]]
-        )
-
-    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        problem, posterior = self.problem, self.problem.posterior(w)
-        log_p = posterior.log_score(problem.truth) - posterior.log_z()
-        log_mixture = np.logaddexp(np.log1p(-SHARE) + log_p, self._other)
-        weight = problem.sequence_weight * np.exp(np.log1p(-SHARE) + log_p - log_mixture)
-        expected = posterior.expectations(weight).counts
-        gradient = expected - problem.plan.empirical_counts(self._codes, weight)
-        return -float(problem.sequence_weight @ log_mixture), gradient

@@ -34,6 +34,10 @@ class Progress(NamedTuple):
     report: Any = None  # a function that returns the SolverReport so far; None in streams
     goal: float = np.nan  # gradient norm at which training ends, or gap for solvers without; nan: another rule
 
+    def inside(self, change: Callable[[SolverReport], SolverReport], n_before: int = 0) -> Progress:
+        """Return the state of training around this one, ``n_before`` iterations later, whose reports it changes."""
+        return self._replace(n_iter=n_before + self.n_iter, report=lambda: change(self.report()))
+
 
 class SolverReport(NamedTuple):
     """Result of a solver: what ``solve`` returns.   K weights."""
@@ -48,10 +52,6 @@ class SolverReport(NamedTuple):
     n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
     remedy: str = ""  # advice if it did not converge, a sentence without a full stop; empty: more iterations
     stopped: bool = False  # by a callback, before convergence
-
-    def as_stopped(self) -> SolverReport:
-        """Return the report of a solver that a callback has stopped."""
-        return self._replace(stopped=True, message=STOPPED)
 
 
 class Criterion(Protocol):
@@ -193,7 +193,12 @@ def one_blas_thread() -> AbstractContextManager:
     return _controller().limit(limits=1, user_api="blas")
 
 
-def zero_of_slope(slope: Callable[[float], float], bounds: tuple[float, float], *, flat: float, tol: float) -> float:
+ROUNDING = 1e-10  # of slopes, relative to the size of what they sum
+
+
+def zero_of_slope(
+    slope: Callable[[float], float], bounds: tuple[float, float], *, flat: float, tol: float = 1e-9
+) -> float:
     """Return where the slope of a concave function is 0, or the nearest bound.
 
     The search begins at 1 and doubles or halves the variable until the slope changes its sign.
@@ -207,7 +212,7 @@ def zero_of_slope(slope: Callable[[float], float], bounds: tuple[float, float], 
     flat : float
         Size of slopes that may be rounding errors: a change of sign must be larger. A function that increases for ever,
         more and more slowly, therefore leads to the bound.
-    tol : float
+    tol : float, default=1e-9
         Relative error of the result.
     """
     at_one = slope(1.0)
@@ -240,14 +245,13 @@ def minimize_in_box(
     *,
     max_evaluations: int,
     tol: float,
-    first: float = 1.0,
 ) -> None:
     """Evaluate a function at ever better points of a box, by scipy's L-BFGS-B.
 
     The first step of L-BFGS-B is as long as the gradient, which depends on the units of the function. The function is
-    therefore scaled so that the first step has a length of about ``first``, or less if the gradient is small: a
-    function that is about its own value, divided by ``REACH``, times half the square of the distance from its minimum,
-    has its minimum at the end of the step.
+    therefore scaled so that the first step has a length of about 1, or less if the gradient is small: a function that
+    is about its own value, divided by ``REACH``, times half the square of the distance from its minimum, has its
+    minimum at the end of the step.
 
     Parameters
     ----------
@@ -264,8 +268,6 @@ def minimize_in_box(
         one may be a step that is too long; with inexact values, more of them would be in vain. The second one is
         omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for a convex
         function.
-    first : float
-        Length of the first step.
     """
     if not len(start):
         with suppress(SearchEnd):
@@ -273,13 +275,11 @@ def minimize_in_box(
         return
     scale, best, in_vain, n_left = None, None, 0, max_evaluations
 
-    def promise(x):
-        """Return the decrease of the function from the best point to another one, to first order."""
-        return float(best.gradient @ (best.w - x))
-
     def scaled(x):
         nonlocal scale, best, in_vain, n_left
-        if n_left == 0 or in_vain == PATIENCE or (in_vain and promise(x) < tol * abs(best.value)):
+        if n_left == 0 or in_vain == PATIENCE:
+            raise SearchEnd
+        if in_vain and float(best.gradient @ (best.w - x)) < tol * abs(best.value):  # decrease to first order
             raise SearchEnd
         value, gradient = function(x)
         n_left -= 1
@@ -288,7 +288,7 @@ def minimize_in_box(
             best = Point(x.copy(), value, gradient, gradient)
         if scale is None:
             steepest = np.linalg.norm(gradient)
-            scale = first / max(steepest, first * abs(value) / REACH) if steepest > 0 else 1.0
+            scale = 1.0 / max(steepest, abs(value) / REACH) if steepest > 0 else 1.0
         return scale * value, scale * gradient
 
     box = list(zip(*np.broadcast_arrays(*bounds, start)[:2], strict=True))

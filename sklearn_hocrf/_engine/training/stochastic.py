@@ -228,8 +228,7 @@ class SGDMinimizer(Minimizer):
             )
 
         def tell(progress):
-            n_done = begun.n_iter + progress.n_iter
-            return self._is_stopped(progress._replace(n_iter=n_done, report=lambda: joined(progress.report())))
+            return self._is_stopped(progress.inside(joined, begun.n_iter))
 
         return joined(LBFGSMinimizer(self.tol, n_iter, tell).solve(objective, penalty, begun.w))
 

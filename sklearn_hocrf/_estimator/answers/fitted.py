@@ -23,9 +23,8 @@ from ..._data.arrays import freeze
 from ..._data.batch import SequenceBatch
 from ..._data.columns import DenseColumns
 from ..._data.segments import Labelling, Mask
-from ..._engine.inference.candidates import LevelZero
+from ..._engine.inference.candidates import LatticeModel, LevelZero
 from ..._engine.inference.chain import OneSequence
-from ..._engine.inference.lattice import LatticeModel
 from ..._engine.inference.model import LabelledBatch, Model
 from ..._engine.inference.posterior import Evidence, Posterior
 from ..._engine.structure.layout import WeightLayout
@@ -150,7 +149,7 @@ class FittedState(NamedTuple):
         if not isinstance(targets, kind.targets):
             raise ValueError(f"the targets are {type(targets).__name__}, not {kind.targets.__name__}")
         targets.check(layout.patterns.n_labels)
-        for name in ("longest", "shortest", "repeats"):
+        for name in ("longest", "shortest", "repeats") if kind.labels_segments else ():
             lengths: list[Any] = [getattr(part, name, None) for part in (layout, targets)]
             if not np.array_equal(*lengths):
                 raise ValueError("the maximum and minimum lengths of segments do not match the layout")

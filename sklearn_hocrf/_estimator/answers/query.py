@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from ..._data.arrays import offsets_of
 from ..._data.checks import check, is_integer, is_number
 from ..._data.messages import warn_user
-from ..._data.segments import Mask, Segments, both
+from ..._data.segments import Mask, Segments, both, token_labels
 from ..._data.tagger import Labelling
 from ..._engine.inference.model import LabelledBatch
 from ..._engine.inference.posterior import Evidence
@@ -61,7 +61,9 @@ class Query(NamedTuple):
         truth = self.targets.labelling_of(known)
         is_impossible = np.zeros(len(posterior.batch), dtype=bool)
         if support is not None:
-            is_impossible = ~_are_possible(support, posterior.batch.offsets, posterior.model.label_codes(truth))
+            codes = token_labels(posterior.model.layout.units(posterior.batch, truth))
+            is_allowed = support.allowed[np.arange(len(codes)), codes] & (codes >= 0)  # -1 is not a label
+            is_impossible = np.diff(offsets_of(~is_allowed)[posterior.batch.offsets]) > 0
         return LabelledBatch(plan, truth, None, is_impossible)
 
     def labels(self) -> Any:
@@ -164,13 +166,6 @@ class Query(NamedTuple):
         if not with_probability:
             return segment_lists(segments, offsets, names.tolist())
         return segment_tables(offsets, segments, posterior.segment_probabilities(segments, *of_tags), names)
-
-
-def _are_possible(mask: Mask, offsets: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return which sequences have labels that a mask allows at each token; -1 is not a label."""
-    is_allowed = mask.allowed[np.arange(len(codes)), codes] & (codes >= 0)
-    n_forbidden = offsets_of(~is_allowed)
-    return n_forbidden[offsets[1:]] == n_forbidden[offsets[:-1]]
 
 
 _MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths

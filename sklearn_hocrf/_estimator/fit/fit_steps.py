@@ -22,6 +22,7 @@ from ..._engine.structure.pairs import PairRule, SetSequences
 from ..._engine.structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
 from ..._engine.training.penalties import Penalty
 from ..._engine.training.problem import Problem
+from ..._engine.training.pruning import prune
 from ..._engine.training.solvers import SolverReport
 from ..._reading.inputs import TrainingSequences, read_training_sequences, refuse_no_tokens, sequences_like
 from ..._reading.targets import Targets
@@ -39,7 +40,7 @@ from ..labels.kinds import Kind
 from ..labels.patterns import ObservedPatterns, history_of_labels, select_patterns
 from .parameters import check_parameters, refuse
 from .penalties import Prior, resolve_feature_orders
-from .progress import FitTasks, lines_of
+from .progress import FitTasks
 from .training import (
     Training,
     TrainingData,
@@ -86,12 +87,12 @@ class FitSteps:
         start = np.broadcast_to(0.0, problem.n_weights)
         if is_warm:
             start = last_weights(vars(estimator), layout, data)
-        certain = [] if runs is None else [self.pose(layout, runs)]
+        certain = [] if runs is None else [self.pose(runs, layout)]
         watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
         stages = training.run([*certain, problem], penalty, start, is_warm, watch)
         tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
         tasks.end(reconstruction_attributes={})
-        lines_of(training.solver).end(stages[-1])
+        training.lines.end(stages[-1])
         warn_not_converged(self.name, training.solver, stages)
 
     # --- parameters ---------------------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ class FitSteps:
             if X is not None:
                 layout = self.layout(data)
                 self.penalty(training.prior, layout, data)
-                self.check_possible(self.pose(layout, data), data.sequence_ids)
+                self.check_possible(self.pose(data, layout), data.sequence_ids)
             elif not isinstance(self.estimator.patterns, str):
                 self.select_patterns(data.labelled, self.observed(data.labelled))
 
@@ -217,8 +218,8 @@ class FitSteps:
         estimator = self.estimator
         orders = resolve_feature_orders(estimator.feature_order, estimator.max_order, data.features.names)
         rule = PairRule(orders, estimator.min_count, estimator.all_pairs)
-        frame = LayoutFrame.from_patterns(patterns, data.rules.forbidden, data.parts.codes)
-        frame = frame if like is None else LayoutFrame.like(like)
+        compiled = None if like is None else like.compiled
+        frame = LayoutFrame(patterns, data.rules.forbidden, data.parts.codes, compiled)
         return self.kind.layout_builder(data.targets, frame, rule, estimator.fit_intercept)
 
     def layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Patterns = None) -> WeightLayout:
@@ -239,11 +240,11 @@ class FitSteps:
         layout = self.layout(data) if layout is None else layout
         matching = ["objective='local_feature_matching'"] if self.matches_features else []
         self.kind.warn_of_unlimited_lengths(layout, data.batch, *matching)
-        problem = self.pose(layout, data)
+        problem = self.pose(data, layout)
         self.check_possible(problem, data.sequence_ids)
-        return self.pruned(problem)
+        return prune(problem, self.parameters.get("pruning"), self.estimator.random_state)
 
-    def pose(self, layout: WeightLayout, data: TrainingData) -> Problem:
+    def pose(self, data: TrainingData, layout: WeightLayout) -> Problem:
         """Return the data under a layout."""
         # runs of known labels may begin and end in the middle of sequences
         support = data.rules.mask(data.batch.offsets) if data.source is None else None
@@ -271,10 +272,6 @@ class FitSteps:
         evidence = Evidence(problem.known, what, sequence_ids)
         model.posterior(problem.batch, problem.support, evidence=evidence).with_plan(problem.plan.masked(mask)).log_z()
 
-    def pruned(self, problem: Problem) -> Problem:
-        """Return a problem over the labels that ``pruning`` leaves."""
-        return problem.pruned(self.parameters.get("pruning"), self.estimator.random_state)
-
     def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingStructure) -> Penalty:
         """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
         names = data.features.names
@@ -288,7 +285,7 @@ class FitSteps:
         """Return the state of the model that a solver reports."""
         layout, weights = problem.layout, report.w
         if penalty.is_sparse:
-            layout, weights = layout.pruned(weights)
+            layout, weights = layout.without_zeros(weights)
         return self.state_of(data, layout, weights, report, level_zero=problem.level_zero)
 
     def state_of(

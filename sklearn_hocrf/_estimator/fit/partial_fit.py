@@ -131,7 +131,7 @@ class PartialFitMixin:
             layout = steps.layout(data, patterns=patterns)
             start, state = np.zeros(layout.n_weights), None
         steps.check_missing_labels(data)
-        penalty, problem = steps.penalty(training.prior, layout, data), steps.pose(layout, data)
+        penalty, problem = steps.penalty(training.prior, layout, data), steps.pose(data, layout)
         steps.check_possible(problem, data.sequence_ids)
         with one_blas_thread():
             report, state = training.solver.partial_solve(training.objective.bind(problem), penalty, start, state)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..._engine.training.solvers import Minimizer, Progress, SolverReport
+from ..._engine.training.solvers import STOPPED, Minimizer, Progress, SolverReport
 from ..._reading.inputs import read_sequences, read_training_sequences
 from ..answers.fitted import FittedState
 
@@ -158,12 +158,6 @@ class Forecast:
         return seconds * most, True
 
 
-def lines_of(solver: Minimizer) -> ProgressLines:
-    """Return the progress lines of a solver, or lines that are discarded if it writes none."""
-    callback = solver.callback
-    return callback if isinstance(callback, ProgressLines) else ProgressLines(None, 0)
-
-
 TRAINING = "training"  # name of the last stage, which trains the weights of the model
 
 
@@ -284,7 +278,7 @@ class FitTasks(_Tasks):
         if not self._callbacks:
             return train(solver)
         if self.is_stopped:  # a report on the starting weights
-            return train(replace(solver, max_iter=0)).as_stopped()
+            return train(replace(solver, max_iter=0))._replace(stopped=True, message=STOPPED)
         context = self._root if self._is_flat else self._begin(self._root, name, solver.max_iter)
 
         # the gap of a criterion other than the model's does not apply to the model

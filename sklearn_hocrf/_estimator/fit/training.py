@@ -31,7 +31,7 @@ from ..labels.constraints import NamedParts, Rules
 from ..labels.patterns import pattern_labels
 from .parameters import refuse
 from .penalties import Prior
-from .progress import STARTING, TRAINING, ProgressLines, lines_of
+from .progress import STARTING, TRAINING, ProgressLines
 
 # (training by a solver, solver, name of the stage)
 Watch = Callable[[Callable[[Any], SolverReport], Minimizer, str], SolverReport]
@@ -40,14 +40,6 @@ _NEAR, _CHANGE = 1e-1, 0.006
 
 
 # ------------------------------------------------------------------------------------------------------------- choices
-
-
-def _choose_solver(parameters: Mapping[str, Any], name: str) -> Minimizer:
-    setting, max_iter = parameters["solver"], parameters["max_iter"]
-    solver: Solver = setting if isinstance(setting, Solver) else SGD() if setting == "sgd" else LBFGS()
-    warn_unless_saved(solver.callback, "callback of the solver")
-    callback = ProgressLines(name, max_iter, solver.callback) if parameters["verbose"] else solver.callback
-    return solver.minimizer(parameters["tol"], max_iter, callback, parameters["random_state"])
 
 
 def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
@@ -61,8 +53,14 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
         Name of the estimator, for progress output.
     """
     refuse(parameters)
+    setting, max_iter = parameters["solver"], parameters["max_iter"]
+    settings: Solver = setting if isinstance(setting, Solver) else SGD() if setting == "sgd" else LBFGS()
+    warn_unless_saved(settings.callback, "callback of the solver")
+    lines = ProgressLines(name if parameters["verbose"] else None, max_iter, settings.callback)
+    callback = lines if parameters["verbose"] else settings.callback
+    solver = settings.minimizer(parameters["tol"], max_iter, callback, parameters["random_state"])
     prior = Prior(parameters["sigma_reg"], parameters["l1_reg"])
-    return Training(OBJECTIVES[parameters["objective"]](), prior, _choose_solver(parameters, name))
+    return Training(OBJECTIVES[parameters["objective"]](), prior, solver, lines)
 
 
 # ------------------------------------------------------------------------------------------------------------- running
@@ -74,6 +72,7 @@ class Training(NamedTuple):
     objective: Objective
     prior: Prior
     solver: Any  # a Minimizer
+    lines: ProgressLines  # which the solver writes, if ``verbose``
 
     def run(
         self, problems: list, penalty: Penalty, start: np.ndarray, is_warm: bool, watch: Watch | None = None
@@ -85,13 +84,13 @@ class Training(NamedTuple):
         earlier fit (``is_warm``). If given, ``watch`` runs the stages.
         """
         stages: list[SolverReport] = []
-        criteria, lines = list(product(problems, self.objectives(is_warm))), lines_of(self.solver)
+        criteria = list(product(problems, self.objectives(is_warm)))
         with one_blas_thread():
             for problem, objective in criteria:
                 # a copy, because what a problem caches takes memory that the next stage does not need
                 train = partial(minimise, objective, penalty, copy.copy(problem), start)
                 is_last = len(stages) == len(criteria) - 1
-                lines.part, name = ("", TRAINING) if is_last else (STARTING, STARTING)
+                self.lines.part, name = ("", TRAINING) if is_last else (STARTING, STARTING)
                 stages.append(train(self.solver) if watch is None else watch(train, self.solver, name))
                 start = stages[-1].w
         return stages

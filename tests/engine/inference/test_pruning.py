@@ -18,6 +18,7 @@ from internals import (
     Mask,
     NegativeLogLikelihood,
     Problem,
+    PrunedProblem,
     pruning,
     train_level_zero,
 )
@@ -67,7 +68,7 @@ def test_values_are_those_of_enumeration(case, seed):
     codes = to_codes(case.labels)
     candidates = draw_candidates(np.random.default_rng(seed), codes, case.model.n_labels)
     weight = np.linspace(0.5, 2.0, len(batch))
-    problem = Problem(ChainModel, model.layout, batch, codes, sequence_weight=weight).over(candidates)
+    problem = PrunedProblem.of(Problem(ChainModel, model.layout, batch, codes, sequence_weight=weight), candidates)
     objective, w = NegativeLogLikelihood().bind(problem), model.weights
     value, _ = objective.value_gradient(w)
     lists = np.split(candidates.labels, candidates.starts[1:-1])

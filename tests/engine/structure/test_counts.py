@@ -14,7 +14,6 @@ from internals import (
     LayoutFrame,
     PairRule,
     SegmentLayoutBuilder,
-    SegmentLimits,
     count_patterns,
     given_patterns,
     observed_patterns,
@@ -70,7 +69,7 @@ def test_chains(case, cuts, min_count, all_pairs, dense, draw):
     starts = np.minimum(np.arange(case.model.n_labels + 1), 2)
     parts = LabelParts(starts, np.zeros(2, np.int32), 1) if draw.draw(st.booleans()) else None  # of the first two
     rule = PairRule(case.feature_orders, min_count, all_pairs)
-    builder = LayoutBuilder(LayoutFrame.from_patterns(patterns, parts=parts), rule, fit_intercept=True)
+    builder = LayoutBuilder(LayoutFrame(patterns, parts=parts), rule, fit_intercept=True)
     whole = builder.build(builder.count(batch, codes, weight))
     counts = []
     for number, part in enumerate(cut(n, cuts)):
@@ -100,9 +99,9 @@ def test_segments(case, cuts, min_count, all_pairs):
     batch = to_segment_batch(case)
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     longest = np.array([min(d, 1 << 20) for d in case.model.longest], dtype=np.int64)
-    limits = SegmentLimits(longest, case.model.repeats)
+    limits = longest, case.model.repeats, None
     rule = PairRule(case.feature_orders, min_count, all_pairs)
-    builder = SegmentLayoutBuilder(limits, LayoutFrame.from_patterns(patterns), rule, True)
+    builder = SegmentLayoutBuilder(limits, LayoutFrame(patterns), rule, True)
     whole = builder.build(builder.count(batch, to_segments(case.segmentations, batch.offsets)))
     counts = []
     for part in cut(len(batch), cuts):
@@ -115,7 +114,7 @@ def test_attributes_that_come_first_keep_their_rank():
     """Ranks follow the order in which partitions, one after the other, meet the attributes."""
     batch = to_batch([[{3: 1.0}, {1: 1.0}], [{1: 1.0}, {0: 1.0}]], 5)
     patterns = given_patterns((), 2)
-    builder = LayoutBuilder(LayoutFrame.from_patterns(patterns), PairRule(), fit_intercept=True)
+    builder = LayoutBuilder(LayoutFrame(patterns), PairRule(), fit_intercept=True)
     parts = [builder.count(batch[n : n + 1], np.array([0, 1], np.int32)) for n in range(2)]
     merged = parts[0].merged(parts[1])
     assert merged.features.sort_key.tolist() == [3, 1, 4, 0, 4]

@@ -608,8 +608,8 @@ def test_frequent_features_take_few_passes(strength, monkeypatch):
 # --- what searches for penalties are made of --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("scale", "first"), [(1e-6, 1.0), (1.0, 0.3), (1e6, 1.0)])
-def test_box(scale, first):
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_box(scale):
     """A quadratic whose minimum lies outside of the box, at any scale of its values."""
     matrix, centre, points = np.array([[3.0, 1.0], [1.0, 2.0]]), np.array([4.0, 0.3]), []
 
@@ -618,11 +618,11 @@ def test_box(scale, first):
         gradient = matrix @ (x - centre)
         return scale * (1.0 + 0.5 * float(gradient @ (x - centre))), scale * gradient
 
-    minimize_in_box(function, np.zeros(2), (-1.0, 2.0), max_evaluations=50, tol=1e-9, first=first)
+    minimize_in_box(function, np.zeros(2), (-1.0, 2.0), max_evaluations=50, tol=1e-9)
     best = min(points, key=lambda x: (x - centre) @ matrix @ (x - centre))
     np.testing.assert_allclose(best, [2.0, 1.3], atol=1e-4)
     assert all((-1.0 <= x).all() and (x <= 2.0).all() for x in points)
-    assert 0.8 * first <= np.linalg.norm(points[1] - points[0]) <= first + 1e-9
+    assert 0.8 <= np.linalg.norm(points[1] - points[0]) <= 1.0 + 1e-9
 
 
 def test_first_steps_are_short_where_the_gradient_is_small():

@@ -26,7 +26,7 @@ both_estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
 def every_weight(estimator, x=X, y=Y, **parameters):
     """Return a fit that keeps weights of 0."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(WeightLayout, "pruned", lambda layout, weights: (layout, weights))
+        patch.setattr(WeightLayout, "without_zeros", lambda layout, weights: (layout, weights))
         return estimator(**parameters).fit(x, y)
 
 

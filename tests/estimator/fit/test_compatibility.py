@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from itertools import combinations
 
 import pytest
-from internals import CIRCUMSTANCES, FEATURES, REFUSALS
+from internals import CIRCUMSTANCES, FEATURES, REFUSALS, FitSteps
 from matrix_page import GIVEN, MAIN, PAGE, excludes, page, reasons
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -36,7 +36,7 @@ def learn_penalties(model):
 def train_on_cluster(model):
     """Only choose how to train, which refuses before any work."""
     dask = pytest.importorskip("sklearn_hocrf.dask", exc_type=ImportError)
-    dask.DaskSequenceLabeler(model)._choose_training(model)
+    dask.DaskSequenceLabeler(model)._choose_training(FitSteps(model))
 
 
 ASK = {

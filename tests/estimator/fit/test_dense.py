@@ -59,7 +59,7 @@ def check_layouts(build, sparse_batch, dense_batch, truth, weight):
         layouts = [build(batch, sequence_weight=weight, **options) for batch in (sparse_batch, dense_batch)]
         assert pair_keys(layouts[0]) == pair_keys(layouts[1])
         counts = [
-            by_key(layout, layout.empirical_counts(batch, truth, weight))
+            by_key(layout, layout.empirical_counts(batch, truth, weight, layout.rows(batch)))
             for layout, batch in zip(layouts, (sparse_batch, dense_batch), strict=True)
         ]
         assert_allclose(counts[1], counts[0], **CLOSE)
