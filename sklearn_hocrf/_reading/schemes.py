@@ -283,13 +283,14 @@ def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
     >>> tags_of_segments(segments, "bioes", outside=2).prefix
     array([0, 1, 3, 2, 4], dtype=int8)
     """
-    prefix = np.full(int(segments.lengths.sum()), I, dtype=np.int8)
-    first = np.cumsum(segments.lengths) - segments.lengths
-    if marks_ends(scheme):
-        prefix[first + segments.lengths - 1] = E
+    lengths, has_ends = segments.lengths, marks_ends(scheme)
+    prefix = np.full(int(lengths.sum()), I, dtype=np.int8)
+    first = np.cumsum(lengths) - lengths
+    if has_ends:
+        prefix[first + lengths - 1] = E
     prefix[first] = B
-    if marks_ends(scheme):
-        prefix[first[segments.lengths == 1]] = S
+    if has_ends:
+        prefix[first[lengths == 1]] = S
     prefix[first[segments.codes == outside]] = O
     return TagTable(prefix, token_labels(segments))
 
