@@ -380,7 +380,7 @@ ODD_ARRAYS = [None, np.ones(3), np.ones(2, int), np.array([1.0, np.nan]), np.arr
 def test_arrays_behind_an_extractor(padding):
     rng = np.random.default_rng(2)
     X = [[{"w": str(rng.choice(WORDS)), "v": rng.normal(size=2)} for _ in range(n)] for n in rng.integers(1, 9, 30)]
-    y = [["AB"[token["v"][0] > 0] for token in x] for x in X]
+    y = [["AB"[int(token["v"][0] > 0)] for token in x] for x in X]
     X[1::2] = [[{**token, "v": token["v"].astype(np.float32)} for token in x] for x in X[1::2]]
     extractor = SequenceFeatureExtractor([("w", 0), ("v", 0), ("v", -1), ("w", 1)], padding=padding)
     pipe = make_pipeline(extractor, HighOrderCRF(max_iter=3)).fit(X, y)
