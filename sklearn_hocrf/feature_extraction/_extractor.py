@@ -400,10 +400,11 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             if are_known and self.padding in FieldTemplates.paddings:
                 columns = columns_of_one(tokens, self._space.form, fields, widths, self.fields is not None)
             if columns:
-                has_always = self.bias or self.padding == "drop"
-                always = self._maker.always(Window(np.array([0, len(tokens)]))) if has_always else []
-                of_texts = without_arrays(columns), self.token_features_, self.padding == "mark"
-                attributes = known.ids_of_texts(*of_texts, np.reshape(always, (-1, len(tokens))).astype(bool))
+                always, marks = None, self.padding == "mark"
+                if self.bias or not marks:
+                    always = np.array(self._maker.always(Window(np.array([0, len(tokens)]))))
+                texts = without_arrays(columns) if widths else columns
+                attributes = known.ids_of_texts(texts, self.token_features_, marks, always)
         if not attributes:
             return None
         dense = None

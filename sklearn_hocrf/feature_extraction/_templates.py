@@ -283,19 +283,21 @@ class TemplateVocabularies:
         return (np.where(values == 0, -1, ids), values) if np.isfinite(values).all() else None
 
     def ids_of_texts(
-        self, columns, functions, marks, always
+        self, columns, functions, marks, always=None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
         """Return the attributes of a sequence as ``Vocabulary.ids_of`` does; see ``find``.
 
-        ``always`` tells which tokens have each attribute outside the templates; bool of shape (n_always, T).
+        ``always``, bool of shape (n_always, T), tells which tokens have each attribute outside the templates.
         """
         attributes = self.find(columns, functions, marks) if self.all else None
         if attributes is None:
             return None
-        firsts = offsets_of([*map(len, self.all), *[1] * len(always)])[:-1, None]
-        ids = np.concatenate([attributes[0], always.astype(np.intp) - 1])
-        table = np.where(ids < 0, -1, ids + firsts).T
-        values = None if attributes[1] is None else np.concatenate([attributes[1], np.ones(always.shape)]).T.ravel()
+        (ids, values), lengths = attributes, [*map(len, self.all)]
+        if always is not None:
+            ids, lengths = np.concatenate([ids, np.where(always, 0, -1)]), [*lengths, *[1] * len(always)]
+            values = None if values is None else np.concatenate([values, np.ones(always.shape)])
+        table = np.where(ids < 0, -1, ids + offsets_of(lengths)[:-1, None]).T
+        values = None if values is None else values.T.ravel()
         return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1], values
 
     @classmethod
