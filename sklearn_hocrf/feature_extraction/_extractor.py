@@ -391,7 +391,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         types, of which ``transform`` would not warn.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
-        known, attributes, columns = self.__dict__.get("_vocabularies") if is_own else None, None, {}
+        known, attributes = self.__dict__.get("_vocabularies") if is_own else None, None
+        columns: dict | None = {}
         if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
             attributes = known.vocabulary.ids_of(tokens)
         elif isinstance(known, TemplateVocabularies) and self.n_features is None:
@@ -402,7 +403,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             if columns:
                 always, marks = None, self.padding == "mark"
                 if self.bias or not marks:
-                    always = np.array(self._maker.always(Window(np.array([0, len(tokens)]))))
+                    maker: Any = self._maker  # FieldTemplates
+                    always = np.array(maker.always(Window(np.array([0, len(tokens)]))))
                 texts = without_arrays(columns) if widths else columns
                 attributes = known.ids_of_texts(texts, self.token_features_, marks, always)
         if not attributes:
