@@ -113,7 +113,8 @@ class WholeMaker:
         for row, u, v in zip(table, np.asarray(start).tolist(), np.asarray(stop).tolist(), strict=True):
             first, last = _sequence_around(offsets, u, v)
             row[:] = whole_values(words[u:v].tolist(), mass[u:v].tolist(), u - first, last - first)
-        return sparse.csr_array(table)
+        rows = sparse.csr_array(table)
+        return rows.indptr, rows.indices, rows.data
 
 
 def _sequence_around(offsets, u, v):

@@ -143,16 +143,19 @@ class SequenceBatch:
                 raise ValueError(f"{name} of a SequenceBatch must be in ascending order, from 0 to {stop}")
         if self.values is not None and len(self.values) != len(self.indices):
             raise ValueError(f"a SequenceBatch has {len(self.indices)} indices, but {len(self.values)} values")
-        if self.attribute_names is not None and len(self.attribute_names) != self.n_attributes:
-            raise ValueError(f"a SequenceBatch has {self.n_attributes} features, but {len(self.attribute_names)} names")
-        if self.block_names is not None and len(self.block_names) != self.n_features:
-            raise ValueError(f"the blocks have {self.n_features} features, but {len(self.block_names)} names")
+        self._check_names()
         for name, column in self.columns.items():
             cells = column.codes if isinstance(column, TokenColumn) else column
             if np.shape(cells) != (self.n_tokens,):
                 raise ValueError(f"the column {name!r} of {self.n_tokens} tokens has shape {np.shape(cells)}")
             if isinstance(column, TokenColumn):
                 freeze_indices(cells, len(column.values), f"codes of the column {name!r}", start=-1)
+
+    def _check_names(self):
+        if self.attribute_names is not None and len(self.attribute_names) != self.n_attributes:
+            raise ValueError(f"a SequenceBatch has {self.n_attributes} features, but {len(self.attribute_names)} names")
+        if self.block_names is not None and len(self.block_names) != self.n_features:
+            raise ValueError(f"the blocks have {self.n_features} features, but {len(self.block_names)} names")
 
     @classmethod
     def from_csr(
@@ -447,7 +450,12 @@ def with_blocks(batch: SequenceBatch, blocks: Any, block_names: Any = None) -> S
     """Return the batch with other blocks."""
     for block in blocks or ():
         freeze_indices(getattr(block, "attributes", ()), batch.n_attributes, "attributes of a block")
-    return batch._replace(blocks=blocks, block_names=block_names)
+    changed = object.__new__(SequenceBatch)  # whose arrays are checked already
+    for name in SequenceBatch.__slots__:
+        setattr(changed, name, getattr(batch, name))
+    changed.blocks, changed.block_names = None if blocks is None else tuple(blocks), block_names
+    changed._check_names()
+    return changed
 
 
 def without_dense(batch: SequenceBatch) -> SequenceBatch:

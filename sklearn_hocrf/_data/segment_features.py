@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .arrays import freeze, joined_ranges, offsets_of
+from .arrays import ascends, freeze, freeze_indices, joined_ranges, offsets_of
 from .batch import SequenceBatch, token_rows
 from .segments import BAG, FROM_START, RANGE, LengthBlock, TokenBlock
 
@@ -17,9 +17,10 @@ class RowBlock(NamedTuple):
     """Features computed for each candidate segment.
 
     ``maker`` is a fitted object that can be pickled, with ``n_features``, ``feature_names`` (array of object) and
-    ``rows(columns, offsets, token_data, start, stop)``, which returns a sparse array of shape
-    (n_candidates, n_features) for candidates ``[start[i], stop[i])``, token indices of the batch whose raw ``columns``
-    and sequence ``offsets`` are given. ``token_data`` are arrays of shape (N,), sliced along with the batch.
+    ``rows(columns, offsets, token_data, start, stop)`` for candidates ``[start[i], stop[i])``, token indices of the
+    batch whose raw ``columns`` and sequence ``offsets`` are given. It returns arrays: the range of each candidate's
+    entries, their features, which ascend in each range, and their values. ``token_data`` are arrays of shape (N,),
+    sliced along with the batch.
     """
 
     maker: Any
@@ -37,13 +38,18 @@ class RowBlock(NamedTuple):
         data = {name: freeze(data[tokens], data.dtype) for name, data in self.token_data.items()}
         return self._replace(token_data=data)
 
+    def entries(self, batch: SequenceBatch, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the features of candidate segments of a batch: ranges, features and values, as the maker does."""
+        indptr, features, values = self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop)
+        features = freeze_indices(features, self.n_features, "features of candidate segments")  # nobody else checks
+        if len(indptr) != len(start) + 1 or not indptr[-1] == len(features) == len(values) or not ascends(indptr):
+            raise ValueError(f"{len(start)} candidate segments do not match {len(indptr) - 1} ranges of entries")
+        return indptr, features, values
+
     def rows(self, batch: SequenceBatch, start, stop) -> sparse.csr_array:
         """Return the features of candidate segments of a batch; shape (n_candidates, n_features)."""
-        rows = self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop)
-        if rows.shape != (len(start), self.n_features):
-            raise ValueError(f"rows of features have shape {rows.shape}, not {(len(start), self.n_features)}")
-        rows.check_format(full_check=True)  # scipy's compiled code does not check indices
-        return rows
+        indptr, features, values = self.entries(batch, start, stop)
+        return sparse.csr_array((values, features, indptr), shape=(len(start), self.n_features))
 
 
 def blocks_of(batch: SequenceBatch) -> tuple:

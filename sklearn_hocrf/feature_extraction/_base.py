@@ -308,9 +308,10 @@ def lengths_at(segments, n_tokens) -> np.ndarray:
 def token_numbers(column, field) -> np.ndarray:
     """Return a number of 63 bits for the text of each token, a hash, of shape (N,) int64; -1 for missing values."""
     column = _as_text(column, field)
-    used, codes = np.unique(column.codes, return_inverse=True)  # slices share the values of all tokens
-    numbers = [-1 if code < 0 else _number_of(column.values[code]) for code in used.tolist()]
-    return np.array(numbers, np.int64)[codes]
+    numbers = np.full(len(column.values) + 1, -1, np.int64)  # the last one is of missing values
+    used = np.flatnonzero(np.bincount(column.codes + 1, minlength=len(numbers))[1:])  # slices share all values
+    numbers[used] = [*map(_number_of, column.values[used])]
+    return numbers[column.codes]
 
 
 def _number_of(text) -> int:
@@ -340,8 +341,11 @@ def fingerprints(numbers, start, stop) -> np.ndarray:
             blocks = _mixed(blocks[: -(2 ** (k - 1))], blocks[2 ** (k - 1) :])  # those of 2**k tokens
         at = np.flatnonzero(level == k)
         hashes[at] = _mixed(blocks[start[at]] + lengths[at], blocks[stop[at] - 2**k])
-    n_missing = offsets_of(numbers < 0)
-    return np.where(n_missing[stop] > n_missing[start], -1, (hashes >> np.uint64(1)).astype(np.int64))
+    found, is_missing = (hashes >> np.uint64(1)).astype(np.int64), numbers < 0
+    if is_missing.any():
+        n_missing = offsets_of(is_missing)
+        found[n_missing[stop] > n_missing[start]] = -1
+    return found
 
 
 def _mixed(left, right) -> np.ndarray:

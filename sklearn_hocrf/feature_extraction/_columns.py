@@ -181,10 +181,11 @@ def _check_sequence(sequence, n):
     return sequence.tolist()  # None for masked entries
 
 
-def columns_of_texts(tokens, kind, fields, may_have_more) -> dict | None:
-    """Return the columns of one sequence of tokens of a kind, as lists by field; None unless all cells are texts.
+def columns_of_one(tokens, kind, fields, widths, may_have_more) -> dict | None:
+    """Return the columns of one sequence of tokens of a kind: lists of texts, and arrays of fields with a width.
 
-    ``may_have_more`` tells whether dicts may have further keys, which a batch does not read.
+    None unless all cells are texts or common arrays. ``may_have_more`` tells whether dicts may have further keys, which
+    a batch does not read.
     """
     types = set(map(type, tokens)) if type(tokens) is list else set()
     if kind == "text" and types == {str}:
@@ -195,8 +196,23 @@ def columns_of_texts(tokens, kind, fields, may_have_more) -> dict | None:
         columns = [[token.get(field) for token in tokens] for field in fields]
     else:
         return None
-    is_text = all(set(map(type, column)) == {str} for column in columns)
-    return dict(zip(fields, columns, strict=True)) if is_text else None
+    found = dict(zip(fields, columns, strict=True))
+    for field, width in widths.items():
+        found[field] = _common_arrays(found[field], width)
+    are_known = all(
+        found[field] is not None if field in widths else set(map(type, found[field])) == {str} for field in found
+    )
+    return found if are_known else None
+
+
+def _common_arrays(cells, width) -> ArrayColumn | None:
+    """Return the column of finite arrays of floats, of a width; None where :func:`array_column` must see them."""
+    is_common = set(map(type, cells)) == {np.ndarray} and {array.dtype.char for array in cells} <= {"f", "d"}
+    if not is_common or {array.shape for array in cells} != {(width,)}:
+        return None
+    with np.errstate(over="ignore"):
+        values = np.array(cells, np.float32)
+    return ArrayColumn(values, np.zeros(len(cells), bool)) if are_finite(values) else None
 
 
 def _token_kind(tokens, offsets):

@@ -24,7 +24,7 @@ from .._reading.rows import refuse_infinite_values
 from .._sklearn.names import Interval, StrOptions, fit_context
 from ._attributes import FittedExtractor, GivenNames, NamedAttributes
 from ._base import CountingTransformer, fit_task
-from ._columns import MISSING, ArrayTemplates, TokenTable, columns_of_texts, text_column, without_arrays
+from ._columns import MISSING, ArrayTemplates, TokenTable, columns_of_one, text_column, without_arrays
 from ._input_space import InputSpace, TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames
 from ._string_templates import STYLES, StringTemplates, are_strings, read_template_lines
@@ -375,31 +375,44 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if type(X) is list and len(X) == 1:
             attributes = self.__token_ids__(X[0])  # one sequence at a time
             if attributes is not None and attributes[1].max(initial=-1) >= 0:
-                names, ids, indptr, values, columns = attributes
+                names, ids, indptr, values, dense, columns = attributes
                 batch = known_batch(np.array([0, len(indptr) - 1]), indptr, ids, values, names)
-                batch.columns = {field: text_column(texts) for field, texts in columns.items()}
+                batch.columns = {field: text_column(texts) for field, texts in without_arrays(columns).items()}
+                batch.dense = dense and dense.checked(batch.n_tokens, batch.n_attributes, batch.indices)
                 return batch
         maker = self._maker
         table = self._space.like_fitted(X, self._read(X), self.complete_fields_)
         return self._to_batch(X, table, maker.rows(self._vocabularies, table))
 
     def __token_ids__(self, tokens) -> tuple | None:
-        """Return the names of all attributes, those of one sequence, their ranges and values, and its texts by field.
+        """Return the names of all attributes, those of one sequence, as for ``token_entries``, and its columns.
 
-        None means that a batch must be used. This is for feature dicts, lists of names and texts of common types, of
-        which ``transform`` would not warn.
+        None means that a batch must be used. This is for feature dicts, lists of names, texts and arrays of common
+        types, of which ``transform`` would not warn.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
-        known, attributes, columns = self.__dict__.get("_vocabularies") if is_own else None, None, None
+        known, attributes = self.__dict__.get("_vocabularies") if is_own else None, None
+        columns: dict | None = {}
         if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
             attributes = known.vocabulary.ids_of(tokens)
-        elif isinstance(known, TemplateVocabularies) and self.padding == "mark" and self.n_features is None:
-            are_texts = self._space.text_fields == self.fields_  # else text may be an error, used or not
-            columns = (
-                columns_of_texts(tokens, self._space.form, self.fields_, self.fields is not None) if are_texts else None
-            )
-            attributes = None if columns is None else known.ids_of_texts(columns, self.token_features_, self.bias)
-        return None if attributes is None else (self._attribute_names, *attributes, columns or {})
+        elif isinstance(known, TemplateVocabularies) and self.n_features is None:
+            widths, fields = self._array_widths, self.fields_
+            are_known = len(self._space.text_fields) + len(widths) == len(fields)  # others may be errors
+            if are_known and self.padding in FieldTemplates.paddings:
+                columns = columns_of_one(tokens, self._space.form, fields, widths, self.fields is not None)
+            if columns:
+                always, marks = None, self.padding == "mark"
+                if self.bias or not marks:
+                    maker: Any = self._maker  # FieldTemplates
+                    always = np.array(maker.always(Window(np.array([0, len(tokens)]))))
+                texts = without_arrays(columns) if widths else columns
+                attributes = known.ids_of_texts(texts, self.token_features_, marks, always)
+        if not attributes:
+            return None
+        dense = None
+        if self._array_widths:
+            dense = self._dense(np.array([0, len(tokens)]), columns, len(self._attribute_names))
+        return self._attribute_names, *attributes, dense, columns
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -556,13 +569,14 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         hashed = self.n_features is not None
         indptr, indices, values = rows
         columns, n_new = without_arrays(table.columns), self.n_features_out_ - len(self._space.features.feature_names)
+        dense = None if isinstance(X, SequenceBatch) else self._dense(table.offsets, table.columns, n_new)
         if not isinstance(X, SequenceBatch) and not hashed:
             parts = indptr, indices, values, n_new, self._attribute_names
-            return SequenceBatch(table.offsets, *parts, columns, dense=self._dense(table, n_new))
+            return SequenceBatch(table.offsets, *parts, columns, dense=dense)
         values = np.ones(len(indices)) if values is None else values
         new = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), n_new))
         if not isinstance(X, SequenceBatch):
-            batch = SequenceBatch.from_csr(new, table.offsets, None, columns, self._dense(table, n_new))
+            batch = SequenceBatch.from_csr(new, table.offsets, None, columns, dense)
             refuse_infinite_values(batch)  # sums of attributes of one hash
             return batch
         stacked = sparse.hstack([without_dense(X).tocsr(), new], format="csr")
@@ -572,12 +586,12 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         bag = TokenBlock(BAG, np.arange(X.n_attributes, batch.n_attributes, dtype=np.int32), "")
         return with_blocks(batch, (*X.blocks, bag), self._feature_names)
 
-    def _dense(self, table, n_features) -> DenseColumns | None:
+    def _dense(self, offsets, columns, n_features) -> DenseColumns | None:
         """Return the dense columns, which are the last of ``n_features`` features."""
         n_dense = self._arrays.n_features
         if not n_dense:
             return None
-        values = self._arrays.values(table.columns, Window(table.offsets))
+        values = self._arrays.values(columns, Window(offsets))
         return DenseColumns(np.arange(n_features - n_dense, n_features), values)
 
 

@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -256,7 +255,7 @@ class LogOddsRows:
         """Return the number of the string with each fingerprint, from 1 on; 0 if there is none."""
         return 1 + find_keys(self._strings, fingerprint)
 
-    def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
+    def rows(self, columns, offsets, token_data, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the features of candidate segments; strings that do not occur in training have counts of 0."""
         numbers = token_data["number"]
         string = self._find(fingerprints(numbers, start, stop))
@@ -274,8 +273,8 @@ class LogOddsRows:
             segments = segments - np.bincount(group[strings[2]], minlength=len(keys) + 1)[key_index]
         values = np.log((segments + self._smoothing) / (occurrences - segments + self._smoothing))
         present = values != 0
-        indptr = offsets_of(present)
-        return sparse.csr_array((values[present], np.zeros(indptr[-1], np.int32), indptr), shape=(len(start), 1))
+        values = values[present]
+        return offsets_of(present), np.zeros(len(values), np.int32), values
 
 
 def _occurrences(numbers, offsets, lengths_at, sequences, lengths) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.feature_extraction import FeatureHasher
+from sklearn.utils import murmurhash3_32
 
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.batch import SequenceBatch
@@ -82,11 +82,9 @@ class PrefixedNames:
 
 
 def hash_names(names, n_features) -> np.ndarray:
-    """Return a number in [0, n_features) for each name: scikit-learn's MurmurHash, without signs; int32."""
-    if len(names) == 0:  # scikit-learn's hasher raises an error for it
-        return np.empty(0, dtype=np.int32)
-    hasher = FeatureHasher(n_features, input_type="string", alternate_sign=False)
-    return hasher.transform([[name] for name in names]).indices.astype(np.int32)
+    """Return a number in [0, n_features) for each name, as scikit-learn's FeatureHasher does without signs; int32."""
+    hashes = np.fromiter(map(murmurhash3_32, names), np.int64, len(names))
+    return (np.abs(hashes) % n_features).astype(np.int32)
 
 
 class HashedNames:

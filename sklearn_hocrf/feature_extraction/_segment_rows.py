@@ -62,13 +62,12 @@ class IdentityRows:
         names = ["identity=" + separator.join(map(texts.__getitem__, run)) for _, run, _ in runs]
         return cls(np.array([string for *_, string in runs], np.int64), FeatureNames.from_names(names))
 
-    def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
+    def rows(self, columns, offsets, token_data, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the indicators of candidate segments; ``token_data`` has the "number" of each token."""
         place = find_keys(self._ascending, fingerprints(token_data["number"], start, stop))
         present = place >= 0
-        indptr = offsets_of(present)
-        data = np.ones(int(indptr[-1]))
-        return sparse.csr_array((data, self._order[place[present]], indptr), shape=(len(start), self.n_features))
+        features = self._order[place[present]]
+        return offsets_of(present), features, np.ones(len(features))
 
 
 def check_functions(functions) -> tuple[tuple[str, Callable], ...]:
@@ -126,7 +125,7 @@ class FunctionRows:
             functions, fields, FeatureNames.from_names(sorted(name for name, n in counts.items() if n >= min_count))
         )
 
-    def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
+    def rows(self, columns, offsets, token_data, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the features of candidate segments, without features that no training segment had."""
         rows, indices, data = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
         for name, segments, values in _entries(self._functions, self._fields, columns, offsets, start, stop):
@@ -135,7 +134,8 @@ class FunctionRows:
                 indices.append(np.full(len(segments), self._index_of[name]))
                 data.append(values)
         coordinates = np.concatenate(rows), np.concatenate(indices)
-        return sparse.csr_array((np.concatenate(data), coordinates), shape=(len(start), self.n_features))
+        table = sparse.csr_array((np.concatenate(data), coordinates), shape=(len(start), self.n_features))
+        return table.indptr, table.indices, table.data
 
 
 def _entries(functions, fields, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:

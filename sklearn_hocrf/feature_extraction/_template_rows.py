@@ -155,7 +155,7 @@ class FieldTemplates(GivenNames):
         firsts = offsets_of([*(vocabulary.codes[0].size for vocabulary in vocabularies.all), *[1] * len(names)])[:-1]
         if self.n_features is not None:
             firsts = np.append(np.zeros(len(ids), np.int64), hash_names(names, self.n_features))
-        columns = [*ids, *(np.where(present, 0, -1) for present in self._always(window))]
+        columns = [*ids, *(np.where(present, 0, -1) for present in self.always(window))]
         indices = np.empty((int(table.offsets[-1]), len(columns)), dtype=np.int32)
         for j, column in enumerate(columns):
             indices[:, j] = column
@@ -170,7 +170,7 @@ class FieldTemplates(GivenNames):
         data = data[present]
         return indptr, indices, None if (data == 1).all() else data
 
-    def _always(self, window):
+    def always(self, window) -> list:
         """Return, for each attribute outside the templates, which tokens have it."""
         present = [window.from_begin >= 0] if self.bias else []
         return [*present, window.from_begin == 0, window.to_end == 0] if self.padding == "drop" else present

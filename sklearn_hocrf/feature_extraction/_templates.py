@@ -282,16 +282,22 @@ class TemplateVocabularies:
             return ids, None
         return (np.where(values == 0, -1, ids), values) if np.isfinite(values).all() else None
 
-    def ids_of_texts(self, columns, functions, has_bias) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
-        """Return the attributes of a sequence as ``Vocabulary.ids_of`` does; see ``find``."""
-        attributes = self.find(columns, functions, True) if self.all else None
+    def ids_of_texts(
+        self, columns, functions, marks, always=None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
+        """Return the attributes of a sequence as ``Vocabulary.ids_of`` does; see ``find``.
+
+        ``always``, bool of shape (n_always, T), tells which tokens have each attribute outside the templates.
+        """
+        attributes = self.find(columns, functions, marks) if self.all else None
         if attributes is None:
             return None
-        firsts = offsets_of([*map(len, self.all), 1])
-        ids = np.where(attributes[0] < 0, -1, attributes[0] + firsts[:-2, None])
-        shape = int(has_bias), ids.shape[1]
-        table = np.concatenate([ids, np.full(shape, firsts[-2])]).T
-        values = None if attributes[1] is None else np.concatenate([attributes[1], np.ones(shape)]).T.ravel()
+        (ids, values), lengths = attributes, [*map(len, self.all)]
+        if always is not None:
+            ids, lengths = np.concatenate([ids, np.where(always, 0, -1)]), [*lengths, *[1] * len(always)]
+            values = None if values is None else np.concatenate([values, np.ones(always.shape)])
+        table = np.where(ids < 0, -1, ids + offsets_of(lengths)[:-1, None]).T
+        values = None if values is None else values.T.ravel()
         return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1], values
 
     @classmethod

@@ -465,6 +465,21 @@ def test_whole_segment_features_are_asked_for_within_the_limit_only():
     assert Watch.longest == 4
 
 
+@pytest.mark.parametrize(("fault", "message"), [(0, "must lie in"), (1, "ranges of entries"), (2, "ranges of entries")])
+def test_invalid_arrays_of_segment_features_are_refused(fault, message):
+    class Faulty(WholeMaker):
+        def rows(self, *arguments):
+            ranges, features, values = super().rows(*arguments)
+            return [(ranges, features + 3, values), (ranges[::-1], features, values), (ranges, features, values[1:])][
+                fault
+            ]
+
+    case = random_segment_case(np.random.default_rng(15), (20, 7), (RowBlock(Faulty(), {}),), longest=(4, 2))
+    model, batch = to_segment_model(case)
+    with pytest.raises(ValueError, match=message):
+        model.posterior(batch).decode()
+
+
 # ------------------------------------------------------------------------------------------- extremes, long and empty
 
 

@@ -190,6 +190,9 @@ class SharedWork:
         Chunks are added in order, so that the number of threads does not change the bits, each as soon as those before
         it have been added: few arrays are in memory at a time, and threads that go on compute meanwhile.
         """
+        if len(self.chunks) == 1 and self.n_jobs != 0 and not self.calls_are_long:  # as of a single sequence
+            with self.workspace() as workspace:
+                return work(self.chunks[0], workspace)
         sums, indices = _Sums(self.memory), iter(range(len(self.chunks)))  # shared: each thread takes the next index
         halt = self.halt = Event()
 

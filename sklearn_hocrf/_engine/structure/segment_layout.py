@@ -272,7 +272,7 @@ class SegmentLayout(WeightLayout):
             return CandidateFeatures.none(batch.n_tokens)
         parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)]
         stop_token, length, counts, attributes, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
-        ranks = self.rank_of_attribute[attributes.astype(np.int64)]
+        ranks = self.rank_of_attribute[attributes]
         has_pairs = ranks >= 0
         indptr = offsets_of(has_pairs)[offsets_of(counts)]
         ranks, values = ranks[has_pairs], values[has_pairs]
@@ -297,15 +297,15 @@ class SegmentLayout(WeightLayout):
         counts = np.minimum(position + 1, self.longest.max())
         last = np.repeat(ends, counts)
         length = 1 + np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
-        blocks_of_candidates = [(first, block.rows(batch, last + 1 - length, last + 1)) for first, block in blocks]
-        first, matrix = blocks_of_candidates[0]
-        feature: Any = np.arange(first, first + matrix.shape[1])
-        if len(blocks) > 1:
-            matrix = sparse.csr_array(sparse.hstack([rows for _, rows in blocks_of_candidates], format="csr"))
-            feature = np.concatenate([first + np.arange(rows.shape[1]) for first, rows in blocks_of_candidates])
-        matrix.sum_duplicates()
-        attributes = self.features.attribute[feature[matrix.indices]]
-        return last, length, np.diff(matrix.indptr), attributes, matrix.data
+        parts = [(first, *block.entries(batch, last + 1 - length, last + 1)) for first, block in blocks]
+        counts = np.sum([np.diff(indptr) for _, indptr, _, _ in parts], axis=0)
+        features = np.concatenate([first + of_block for first, _, of_block, _ in parts])
+        values = np.concatenate([of_block for *_, of_block in parts])
+        if len(parts) > 1:  # in the order of candidates
+            owner = [np.repeat(np.arange(len(last)), np.diff(indptr)) for _, indptr, _, _ in parts]
+            order = np.argsort(np.concatenate(owner), kind="stable")
+            features, values = features[order], values[order]
+        return last, length, counts, self.features.attribute[features], values
 
     def _features_of(self, batch: SequenceBatch, segments: Segments) -> Iterator[tuple[slice, sparse.csr_array]]:
         """Yield ranges of segments, and their features except those of dense columns."""

@@ -329,4 +329,4 @@ class _Candidates(NamedTuple):
     def rows(self, columns: Any, offsets: np.ndarray, token_data: Any, start: np.ndarray, stop: np.ndarray) -> Any:
         """Return the rows of candidates: the feature of one follows from the slot of its last token and its length."""
         feature = token_data["slot"][stop - 1] * self.n_lengths + stop - start - 1
-        return sparse.csr_array((np.ones(len(start)), feature, np.arange(len(start) + 1)), shape=(len(start), self[1]))
+        return np.arange(len(start) + 1), feature, np.ones(len(start))

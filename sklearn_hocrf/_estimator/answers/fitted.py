@@ -377,7 +377,7 @@ class OneCall:
         if steps:
             read = getattr(steps[0], "__token_ids__", None) if len(steps) == 1 and type(X) is list else None
             read_ids = read and read(X[0])
-            return read_ids[1:4] if read_ids and read_ids[0] is self.features.names else None
+            return read_ids[1:5] if read_ids and read_ids[0] is self.features.names else None
         if self.features.kinds is not None:
             return None
         if type(X) is list:

@@ -302,6 +302,7 @@ EXTRACTORS = {
     "words": {},
     "bias": {"bias": True},
     "dropped borders": {"padding": "drop"},
+    "dropped borders, bias": {"padding": "drop", "bias": True, "token_features": ["lower", "length"]},
     "hashed": {"n_features": 64},
     "rare ones": {"min_count": 3},
     "numbers": {"token_features": ["lower", "is_title", "length"]},
@@ -336,7 +337,7 @@ def test_words_behind_an_extractor(name):
     assert [Pipeline(pipe.steps).predict([x])[0] for x in new] == together
     assert_same_batches(pipe[0], new)
     found = [predict_one(pipe[-1], [x], [pipe[0]]) for x in X]
-    assert (sum(one is not None for one in found) > 25) == (name not in ("dropped borders", "hashed"))
+    assert (sum(one is not None for one in found) > 25) == (name != "hashed")
     if name == "functions":
         with pytest.raises(ValueError, match="no dash"):
             pipe.predict([["-", "a"]])
@@ -364,6 +365,35 @@ def test_columns_of_texts_behind_an_extractor(form):
     for token in odd:
         answers = []
         for asked in ([[X[0][0], token]], [[X[0][0], token], []]):
+            try:
+                answers.append(pipe.predict(asked)[0])
+            except (TypeError, ValueError) as error:
+                answers.append(str(error))
+        assert answers[0] == answers[1]
+
+
+ODD_ARRAYS = [None, np.ones(3), np.ones(2, int), np.array([1.0, np.nan]), np.array([1e300, 0.0]), [1.0, 2.0], "a"]
+
+
+@pytest.mark.parametrize("padding", ["mark", "drop"])
+@pytest.mark.filterwarnings("ignore")  # tokens without an array, few iterations
+def test_arrays_behind_an_extractor(padding):
+    rng = np.random.default_rng(2)
+    X = [[{"w": str(rng.choice(WORDS)), "v": rng.normal(size=2)} for _ in range(n)] for n in rng.integers(1, 9, 30)]
+    y = [["AB"[int(token["v"][0] > 0)] for token in x] for x in X]
+    X[1::2] = [[{**token, "v": token["v"].astype(np.float32)} for token in x] for x in X[1::2]]
+    extractor = SequenceFeatureExtractor([("w", 0), ("v", 0), ("v", -1), ("w", 1)], padding=padding)
+    pipe = make_pipeline(extractor, HighOrderCRF(max_iter=3)).fit(X, y)
+    assert [pipe.predict([x])[0] for x in X] == pipe.predict([*X, []])[:-1]
+    assert_same_batches(pipe[0], X)
+    for n, x in enumerate(X):
+        alone, part = pipe[0].transform([x]).dense, pipe[0].transform([*X, []])[n].dense
+        assert alone.values.dtype == part.values.dtype
+        np.testing.assert_array_equal(alone.values, part.values)
+    assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 25
+    for cell in ODD_ARRAYS:
+        answers = []
+        for asked in ([[X[0][0], {"w": "a", "v": cell}]], [[X[0][0], {"w": "a", "v": cell}], []]):
             try:
                 answers.append(pipe.predict(asked)[0])
             except (TypeError, ValueError) as error:
