@@ -33,8 +33,8 @@ class SequenceBatch:
     """A list of sequences of feature rows, sparse and dense.
 
     The transformers of :mod:`sklearn_hocrf.feature_extraction` return it, and estimators take it as X. It has the
-    length of a list of sequences and can be indexed like one: an int, a slice, a mask or an array of indices selects a
-    batch of sequences. It is immutable: its arrays are read-only. N is the number of tokens of all sequences.
+    length of a list of sequences, and an int, a slice, a mask or an array of indices selects a batch of sequences. A
+    batch is immutable: its arrays are read-only. N is the number of tokens of all sequences.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class SequenceBatch:
     columns : mapping or None
         Raw token columns by field name: a ``TokenColumn``, or a float64 array of shape (N,) for numeric fields.
     blocks : tuple or None
-        The features of segments, as a transformer makes them; None means only token features.
+        The features of segments that a transformer makes; None means only token features.
     block_names : sequence of str or None
         Names of the blocks' features: one lazy object for all batches of a transformer. None: derived from the blocks.
     dense : DenseColumns or None
@@ -202,7 +202,7 @@ class SequenceBatch:
         ----------
         table : array or sparse matrix of shape (N, n_features)
             The features of the tokens of all sequences. The columns of an array that is mostly nonzero become dense;
-            anything else becomes sparse rows, as in :meth:`from_csr`.
+            other tables become sparse rows, as in :meth:`from_csr`.
         offsets : array-like of shape (n_sequences + 1,)
             Token range of each sequence; starts with 0, ends with N.
         feature_names : sequence of str or None, default=None
@@ -236,8 +236,8 @@ class SequenceBatch:
         FileExistsError
             If this folder exists, unless ``overwrite``.
         ValueError
-            If the batch has segment features, which are computed by transformers; or if ``batch.json`` in ``folder`` is
-            not that of a saved batch.
+            If the batch has segment features, which only transformers compute; or if ``batch.json`` in ``folder`` does
+            not belong to a saved batch.
         TypeError
             If a feature name or a value of a raw column is not a str, or the name of a raw column is neither str nor
             int.
@@ -245,9 +245,10 @@ class SequenceBatch:
         Notes
         -----
         All new files are complete before they replace the earlier ones, in one step. Other processes may load the batch
-        in the meantime: they get the earlier or the new one. If several processes save at the same time, the last one
-        wins. A killed process leaves the earlier batch or the new one; its other files are removed by the next process
-        that saves here a day later or more. A process that saves must therefore write something every day.
+        in the meantime: they read the earlier or the new one. If several processes save at the same time, the batch of
+        the last one remains. If a process is killed, the folder contains the earlier batch or the new one; the next
+        process that saves here a day later or more removes the other files. A process that saves must therefore write
+        something every day.
 
         Examples
         --------
@@ -274,8 +275,8 @@ class SequenceBatch:
         folder : str or path
             As in :meth:`save`.
         batches : iterable of SequenceBatch
-            They must have the same features and raw columns, as when one fitted transformer makes them from parts of
-            the data. The features that are dense columns in the first batch are dense in all.
+            They must have the same features and raw columns, for example because one fitted transformer makes them from
+            parts of the data. The dense columns of the first batch are dense in all.
         overwrite : bool, default=False
             As in :meth:`save`.
 
@@ -309,14 +310,14 @@ class SequenceBatch:
 
     @staticmethod
     def load(folder: str | PathLike, mmap_mode: str | None = "r") -> SequenceBatch:
-        """Return the batch that has been saved in a folder.
+        """Return the batch that was saved in a folder.
 
         All indices are checked once, so that an invalid file cannot cause reads outside the arrays.
 
         Parameters
         ----------
         folder : str or path
-            The folder that :meth:`save` has written.
+            A folder that :meth:`save` wrote.
         mmap_mode : "r" or None, default="r"
             "r" leaves the arrays in memory-mapped files; the operating system keeps as much of them in memory as fits.
             The files must not be changed as long as the batch is in use, but :meth:`save` may replace them. None reads
@@ -332,7 +333,7 @@ class SequenceBatch:
             If the folder does not contain a saved batch.
         ValueError
             If files are missing, truncated, or differ in type or size from the header; if indices are out of range; or
-            if another version of the package has saved the batch in an unknown format.
+            if another version of the package saved the batch in an unknown format.
         """
         return read_folder(folder, mmap_mode, SequenceBatch)
 

@@ -1184,12 +1184,12 @@ class Tagger:
     path : str, path or bytes
         Name of the file, or its content.
     mmap : bool or None, default=None
-        Whether the file is mapped into memory, which processes share, rather than read. A file that is mapped must not
-        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB. A compressed file is
-        not shared.
+        Whether to map the file into memory, which processes share, instead of reading it. Do not overwrite a mapped
+        file in place; on Windows, do not replace it either. None maps files above 16 MiB. Processes do not share
+        compressed files.
     functions : dict or None, default=None
-        The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
-        of :func:`~sklearn_hocrf.feature_extraction.phrase_marks`, by the name of the token feature.
+        Your own functions among the model's token features, and your own ``normalize`` of
+        :func:`~sklearn_hocrf.feature_extraction.phrase_marks`, by the name of the token feature.
 
     Attributes
     ----------
@@ -1273,7 +1273,7 @@ class Tagger:
         return compiled(len(self.labels), structure, *scores, pairs)
 
     def read(self, tokens: Sequence | ReadSequence) -> ReadSequence:
-        """Return a sequence as read, which all other methods take in its place: several questions read it once.
+        """Return a sequence in a form that all other methods accept, so that several calls read the tokens only once.
 
         Parameters
         ----------
@@ -1283,7 +1283,7 @@ class Tagger:
         Returns
         -------
         sequence : ReadSequence
-            For this tagger alone. It does not change with the list.
+            Only for this tagger. Later changes of the list have no effect on it.
 
         Raises
         ------
@@ -1327,7 +1327,7 @@ class Tagger:
         ]
 
     def tag(self, tokens: Sequence | ReadSequence) -> list:
-        """Return the label of each token, as :meth:`predict`; python-crfsuite has this name.
+        """Return the label of each token, as :meth:`predict` does, under python-crfsuite's name.
 
         Parameters
         ----------
@@ -1390,14 +1390,14 @@ class Tagger:
             always included.
         threshold : float or None, default=None
             None returns the segments that the labels describe. A number in [0, 1] returns all segments that are at
-            least as probable, with their probabilities. Up to 0.5 they may overlap: a low threshold finds more of the
-            true segments than the labels describe.
+            least as probable, with their probabilities. Up to 0.5, they may overlap: with a low threshold, the result
+            contains more of the true segments than the labels describe.
 
         Returns
         -------
         segments : list of (start, stop, label), or structured array
             With probabilities, an array with the fields "start", "stop", "label" and "probability", as those of
-            ``predict_segments`` of the estimators. Its ``tolist()`` has tuples of Python objects, for JSON.
+            ``predict_segments`` of the estimators. Its ``tolist()`` returns tuples of Python objects, for JSON.
 
         Raises
         ------
@@ -1449,14 +1449,14 @@ class Tagger:
         return read.log_likelihood([self._code_of[label] for label in labels])
 
     def predict_nbest(self, tokens: Sequence | ReadSequence, n: int = 10) -> list[Labelling]:
-        """Return the n labellings of highest score, best first; fewer if there are fewer.
+        """Return the n labellings with the highest scores, best first, or all if there are fewer.
 
         Parameters
         ----------
         tokens : list, or result of read
             As in :meth:`predict`.
         n : int, default=10
-            Largest number of labellings.
+            Maximum number of labellings.
 
         Returns
         -------

@@ -47,23 +47,23 @@ _ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "l
 class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
     """Fit a sequence model on a cluster, and predict there.
 
-    It takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one machine:
-    the same function is minimised, with the same optimum up to the solver's tolerance and the same fitted attributes.
-    The bits of the result depend on the partitions, not on the number of workers or threads, or on the assignment of
-    partitions to workers.
+    The wrapper takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one
+    machine: it minimises the same function, with the same optimum up to the solver's tolerance and the same fitted
+    attributes. The result depends on the partitions, but bit by bit neither on the number of workers or threads, nor on
+    the assignment of partitions to workers.
 
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
         An estimator with the parameters of the model. It is cloned; the original is not fitted.
     client : distributed.Client, default=None
-        The connection to the cluster. None means the default client, which is the last one created. Copies by
-        :func:`sklearn.base.clone`, deep copies and pickles have None.
+        The connection to the cluster. None means the default client, which is the last one created. In copies by
+        :func:`sklearn.base.clone`, deep copies and pickles, it is None.
 
     Attributes
     ----------
     estimator_ : HighOrderCRF or HighOrderSemiCRF
-        The fitted estimator, with all methods and fitted attributes, for data on one machine.
+        The fitted estimator, for data on one machine.
 
     See Also
     --------
@@ -75,9 +75,9 @@ class DaskSequenceLabeler(WithoutClient, VersionMixin, BaseEstimator):
     evaluate several partitions in parallel: leave it at None.
 
     Supported: both objectives, penalties of all kinds, ``sample_weight``, constraints, ``warm_start``. Not supported
-    (an error is raised before training): stochastic solvers, which process a few sequences after another; ``pruning``;
+    (an error is raised before training): stochastic solvers, which process a few sequences at a time; ``pruning``;
     scikit-learn callbacks (the ``callback`` of a solver works). Missing labels in y raise an error as soon as a worker
-    reads them. There is no ``partial_fit``. Warnings of workers are in their logs.
+    reads them. There is no ``partial_fit``. Workers write their warnings to their logs.
 
     Examples
     --------
@@ -394,7 +394,7 @@ class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator
 
     Notes
     -----
-    A transformer that learns nothing, because it hashes the names of attributes, does not need this class: use
+    A transformer that hashes the names of attributes needs no fit, and not this class: use
     ``X.map_partitions(extractor.transform)``.
 
     Examples

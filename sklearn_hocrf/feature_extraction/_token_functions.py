@@ -148,21 +148,21 @@ def phrase_marks(
         A text is split at white space. A list or tuple of tokens is for texts whose tokens are not separated by white
         space.
     normalize : "casefold", callable or None, default="casefold"
-        Applied to each distinct token and to each word of the phrases before they are compared; a callable gets and
+        How to normalise each distinct token and each word of the phrases before they are compared; a callable gets and
         returns a str. None means no change.
 
     Returns
     -------
     function : token function
         An element of `token_features` of a :class:`SequenceFeatureExtractor`. In `functions` of a
-        :class:`SegmentFeatureExtractor` it tells whether segments are phrases, by the first text field of the tokens.
+        :class:`SegmentFeatureExtractor`, it marks segments that are phrases, by the first text field of the tokens.
 
     Raises
     ------
     TypeError
         If `phrases` is a text or not iterable, or if a phrase is not a text or a list of texts.
     ValueError
-        If a phrase has no words, or if `normalize` is another text.
+        If a phrase contains no words, or if `normalize` is another text.
 
     See Also
     --------

@@ -25,8 +25,8 @@ class WindowFeatures(  # type: ignore[call-arg]
 ):
     """Add means, deviations and slopes over a window around each token, which never crosses into another sequence.
 
-    A row of a recording describes one moment. With these columns, a linear model also sees level, spread and trend of
-    the moments around it.
+    A row of a recording describes one moment. With these columns, a linear model can also use the level, spread and
+    trend of neighbouring moments.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         Returns
         -------
         X_new : list of n_sequences arrays of shape (T, n_features_out), or in the form of X
-            Of dtype float64. A 3-D array, a table or a `SequenceBatch` remains one.
+            Of dtype float64. A 3-D array, a table or a `SequenceBatch` keeps its form.
 
         Raises
         ------

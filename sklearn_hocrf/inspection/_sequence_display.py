@@ -44,7 +44,7 @@ class SequenceDisplay:
     labels : sequence of n_labels labels, default=()
         The labels of the columns of ``probabilities``.
     times : array-like of shape (n_tokens,) or None, default=None
-        Where each token begins on the horizontal axis: ascending numbers or times. None means its position.
+        The beginning of each token on the horizontal axis: ascending numbers or times. None means its position.
     signals : mapping of str to array-like of shape (n_tokens,), or None, default=None
         Numbers to draw below the probabilities, by name, such as columns of X. Each has a scale of its own.
 
@@ -55,13 +55,13 @@ class SequenceDisplay:
     figure_ : matplotlib.figure.Figure
         Its figure.
     colors : dict
-        The colour of each label as "#RRGGBB"; it can be changed. They are those of :class:`SegmentsDisplay`: the first
-        eight are distinguishable with any kind of colour vision.
+        The colour of each label as "#RRGGBB", which you can change. The colours are those of :class:`SegmentsDisplay`:
+        the first eight are distinguishable with any kind of colour vision.
 
     Raises
     ------
     TypeError, ValueError
-        If segments, probabilities, times or signals do not fit the number of tokens, or are not of the kinds above.
+        If segments, probabilities, times or signals do not match the number of tokens, or are not of the kinds above.
 
     See Also
     --------

@@ -57,8 +57,8 @@ def weights_table(
 ) -> Table:
     """Return weights of a fitted model, the largest first.
 
-    Weights show what a model has learned, not the reasons for its predictions: for those, see :func:`explain`. A weight
-    is a log-odds for features of value 1; features on other scales have other weights.
+    Weights show what a model has learned, not the reasons for its predictions: for those, see :func:`explain`. The
+    weight of a feature of value 1 is a log-odds; the weights of other features depend on their scales.
 
     Parameters
     ----------

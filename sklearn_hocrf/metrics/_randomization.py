@@ -46,9 +46,9 @@ def randomization_test(
 
     If both systems were equally good, their outputs could be exchanged. Each resample swaps the two outputs for every
     sequence with probability 1/2. Let n_c be the number of resamples in which the absolute difference of the metric is
-    at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. If sequences are so few
-    that there are at most ``n_resamples`` ways to swap, each way counts once, and the p value is exact. The function
-    calls :func:`scipy.stats.permutation_test` for the absolute difference.
+    at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. If there are at most
+    ``n_resamples`` ways to swap, because the sequences are few, each way counts once, and the p value is exact. The
+    function calls :func:`scipy.stats.permutation_test` for the absolute difference.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def randomization_test(
         Predictions of the two systems for the same sequences; for metrics of other modules, both in the same form.
     metric : callable
         ``metric(y_true, y_pred, **metric_params)`` returns a number. For scores of this module, labels are read only
-        once and resamples are matrix products; any other function is called ``2 * n_resamples`` times.
+        once and resamples are matrix products; other functions are called ``2 * n_resamples`` times.
     n_resamples : int, default=999
         Number of resamples; 1 / (n_resamples + 1) is the smallest possible p value.
     random_state : int, RandomState instance or None, default=None

@@ -39,8 +39,8 @@ def cross_val_predict(
     """Return predictions for all sequences, each by a model fitted without its fold.
 
     This is :func:`sklearn.model_selection.cross_val_predict` for sequences of different lengths, and for any method
-    with one result per sequence. The predictions are useful to inspect errors, to calibrate and to stack models; their
-    score is not the mean of the scores of the folds.
+    with one result per sequence. Use the predictions to inspect errors, or to calibrate and stack models. Their score
+    is not the mean of the scores of the folds.
 
     Parameters
     ----------
@@ -86,8 +86,9 @@ def cross_val_predict(
     Warns
     -----
     RuntimeWarning
-        If labels are missing in the training part of some fold. With ``"predict_marginals"`` and ``"predict_proba"``
-        they have probability 0 there: each result has one column for each label of all folds, in order.
+        If labels are missing in the training part of some fold. In the results of ``"predict_marginals"`` and
+        ``"predict_proba"``, which have one column for each label of all folds, in order, missing labels have
+        probability 0.
 
     Examples
     --------

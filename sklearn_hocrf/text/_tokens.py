@@ -139,8 +139,8 @@ def tokenize(
     Returns
     -------
     tokenized : list of TokenizedText
-        One for each text, or one for each sentence. A text without sentences gives one without tokens. Positions refer
-        to the whole text.
+        One for each text, or one for each sentence. A text without sentences becomes one without tokens. Positions
+        refer to the whole text.
 
     Raises
     ------
@@ -157,8 +157,8 @@ def tokenize(
     Notes
     -----
     Combining marks, such as the vowel signs of Devanagari, the points of Hebrew or separate accents, belong to the
-    character before them, and the joiners ZWJ and ZWNJ between letters to the word. For :mod:`re`, marks are not
-    letters: a pattern of your own cuts such words, unless it is one of the package regex with ``[\w\p{M}]+``.
+    character before them, and the joiners ZWJ and ZWNJ between letters belong to the word. For :mod:`re`, marks are not
+    letters, so your own pattern cuts such words, unless it is a pattern of the package regex with ``[\w\p{M}]+``.
 
     Examples
     --------

@@ -47,9 +47,9 @@ class Constraints(BaseEstimator):
     -----
     For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
     The same holds for ``HighOrderCRF(history="segments")``, where a pair of equal labels stands for a token that
-    continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token.
-    Forbidden runs of at most ``max_order + 1`` labels cost no time. Longer runs cost as much time as patterns of their
-    length. Each run takes about a kilobyte of memory.
+    continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token. Forbidden runs of at most
+    ``max_order + 1`` labels take no time. Longer runs take as much time as patterns of their length. Each run takes
+    about a kilobyte of memory.
 
     Examples
     --------
@@ -66,8 +66,8 @@ class Constraints(BaseEstimator):
     ... )
     [['NOUN', 'VERB', 'VERB']]
 
-    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and the steps keep their
-    order:
+    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and the order of steps is
+    fixed:
 
     >>> X = [[["wash"], ["cut"], ["chop"], ["fry"]], [["cut"], ["fry"]]]
     >>> y = [["1 wash", "2 cut", "2 cut", "3 fry"], ["2 cut", "3 fry"]]
@@ -149,7 +149,7 @@ def check_constraints(constraints: str | Constraints | None, history: str = TOKE
 def compile_rules(
     history: str, constraints: str | Constraints | None, labels: np.ndarray
 ) -> tuple[str | TagHistory, Rules]:
-    """Return what the labels of patterns are those of, and the constraints as rules over label codes.
+    """Return whether patterns are of tokens, runs or tags, and the constraints as rules over label codes.
 
     Parameters
     ----------

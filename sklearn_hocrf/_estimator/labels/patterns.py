@@ -188,7 +188,7 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
 
 
 def history_of_labels(history: str, constraints: str | BaseEstimator | None, labels: np.ndarray) -> str | TagHistory:
-    """Return what the labels of patterns are those of: of tokens, of runs, or of the segments that tags describe.
+    """Return whether the labels of patterns are those of tokens, of runs, or of the segments that tags describe.
 
     Parameters
     ----------
