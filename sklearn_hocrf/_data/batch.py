@@ -3,13 +3,12 @@
     sequence n  ->  tokens offsets[n] .. offsets[n + 1]
     token t     ->  features indices[indptr[t]] .. indices[indptr[t + 1]], with their values
 
-There is no padding and there are no lists of arrays: a batch of a million tokens is five arrays. All of them are
-C-contiguous and read-only, and each has a fixed dtype. Thus every kernel is compiled only once, and batches from worker
-processes, which are read-only memory maps, have the same types as new batches.
+A batch contains neither padding nor lists of arrays: a batch of a million tokens consists of five arrays. All of them
+are C-contiguous and read-only, and each has a fixed dtype. Thus every kernel is compiled only once, and batches from
+worker processes, which are read-only memory maps, have the same types as new batches.
 
-Features that nearly every token has, such as embeddings and sensor readings, may be *dense columns* instead: one more
-array, of shape (N, d), in addition to the sparse rows. Results do not depend on which numbers are dense, except for
-rounding.
+Features that nearly every token has, such as embeddings and sensor readings, may be *dense columns* instead: an array
+of shape (N, d), in addition to the sparse rows. Except for rounding, results do not depend on which numbers are dense.
 """
 
 from __future__ import annotations
@@ -479,7 +478,7 @@ def with_dense(batch: SequenceBatch, attributes: np.ndarray | None) -> SequenceB
 
 
 def ranges_of_tokens(batch: SequenceBatch) -> list[tuple[int, int]]:
-    """Return first and last + 1 of consecutive tokens that are processed at a time, to save memory."""
+    """Yield first and last + 1 of ranges of tokens that are processed together, to save memory."""
     return [(first, min(first + PIECE, batch.n_tokens)) for first in range(0, batch.n_tokens, PIECE)]
 
 
@@ -527,7 +526,7 @@ def cut_sequences(batch: SequenceBatch, starts: np.ndarray, stops: np.ndarray) -
 
 
 def _only_batches(batches):
-    """Yield batches, and raise where one is something else."""
+    """Yield batches, and raise an error for any other object."""
     for index, batch in enumerate(batches):
         if not isinstance(batch, SequenceBatch):
             raise TypeError(f"batch {index} is a {type(batch).__name__}, but must be a SequenceBatch")
@@ -535,14 +534,14 @@ def _only_batches(batches):
 
 
 class TokenFeatures(NamedTuple):
-    """The feature rows of all tokens, for kernels: where to find the weights of each entry.
+    """The feature rows of all tokens, for kernels, with the positions of the weights of each entry.
 
-    Looking it up by feature id in the kernel would cost a cache miss per entry. Token t has the rows of the dense
+    If kernels looked up positions by feature id, each entry would take a cache miss. Token t has the rows of the dense
     table ``row_indptr[t] .. row_indptr[t + 1]``, the single pairs ``indptr[t] .. ranges[t]``, and the ranges of pairs
-    ``ranges[t] .. indptr[t + 1]``. Rows have an array of their own, as one number says where their weights are. Values
-    are those of the first token's rows, of its other entries, of the second token's rows, and so on: row i of token t
-    has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``. Kernels that do not mention
-    rows need features without any; entry i then has the value i.
+    ``ranges[t] .. indptr[t + 1]``. Rows are in a separate array, because one number determines the position of their
+    weights. Values are those of the first token's rows, of its other entries, of the second token's rows, and so on:
+    row i of token t has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``. Kernels that
+    do not mention rows need features without any; entry i then has the value i.
     """
 
     row_indptr: np.ndarray  # (N + 1,) int64

@@ -387,8 +387,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def __token_ids__(self, tokens) -> tuple | None:
         """Return the names of all attributes, those of one sequence, their ranges and values, and its texts by field.
 
-        None means that a batch must be used. This is for feature dicts, lists of names and texts of common types, of
-        which ``transform`` would not warn.
+        None means that the caller must use a batch. This fast path is for feature dicts, lists of names and texts of
+        common types, about which ``transform`` does not warn.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
         known, attributes, columns = self.__dict__.get("_vocabularies") if is_own else None, None, None
@@ -527,7 +527,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _set_plan(self, columns, of_all=False) -> Collection:
         """Set ``templates_`` and ``token_features_`` from the parameters and the training columns; return the fields.
 
-        With ``of_all`` the columns are from a part of the data: functions that change none of its texts may change
+        With ``of_all``, the columns belong to a part of the data: a function that changes none of its texts may change
         texts of other parts.
         """
         plan, used = self._maker.plan(self, columns, of_all)

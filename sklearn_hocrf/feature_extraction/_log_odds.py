@@ -278,9 +278,9 @@ class LogOddsRows:
 
 
 def _occurrences(numbers, offsets, lengths_at, sequences, lengths) -> list[np.ndarray]:
-    """Return fingerprint and sequence of each string of some lengths in a range of sequences, and if it is a segment.
+    """Return fingerprint, sequence and whether it is a segment, of each string of some lengths in a range of sequences.
 
-    Strings with missing values are left out. ``lengths_at`` has the length of the segment that begins at each token.
+    Strings with missing values are left out. ``lengths_at`` is the length of the segment that begins at each token.
     """
     first, last = sequences
     tokens = np.arange(offsets[first], offsets[last])

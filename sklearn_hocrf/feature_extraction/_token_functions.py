@@ -1,8 +1,8 @@
 """Token functions: functions of the text of one token, and phrases of lists.
 
-Those with names, and the search for phrases, are in ``_data/tagger.py``, which may import nothing of this package.
-Functions are called once per distinct text, not once per token, so plain Python is fast enough. They return a str (one
-attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
+Named functions, and the search for phrases, are in ``_data/tagger.py``, which must not import this package. Functions
+are called once per distinct text, not once per token, so plain Python is fast enough. They return a str (one attribute
+per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def affix_names(longest: int) -> list[str]:
 
 
 def as_function(function: Callable | str) -> Callable:
-    """Return a token function given by itself or by name; fitted objects hold names: ``str.lower`` cannot be saved."""
+    """Return a token function, given directly or by name; fitted objects contain names, which can be saved."""
     token_function = named_function(function) if isinstance(function, str) else function
     if token_function is None:
         names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
@@ -79,7 +79,7 @@ class Phrases:
     words : iterable of tuple of str
         The words of each phrase, normalised.
     normalize : "casefold", callable or None
-        What is done to tokens before they are compared.
+        How to normalise tokens before they are compared.
     """
 
     __name__ = "phrase_marks"  # of the features, if the user gives no other

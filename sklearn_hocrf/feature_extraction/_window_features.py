@@ -164,13 +164,13 @@ class WindowFeatures(  # type: ignore[call-arg]
 
 
 def _windows(rows, offsets, windows):
-    """Yield the columns of each function, looping over places in the window and handling all tokens at once."""
+    """Yield the columns of each function, by a loop over places in the window that processes all tokens at once."""
     lengths = np.diff(offsets)
     first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
     lags = np.arange(-windows.before, windows.after + 1)
 
     def summed(function):
-        """Return the sum of a function of each place in the window and the differences between the rows there and here.
+        """Return the sum of a function of each place in the window and of the difference of the rows there and here.
 
         Differences are exact where a column is constant.
         """

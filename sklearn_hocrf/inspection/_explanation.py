@@ -281,7 +281,7 @@ def _contributions_table(contest: Contest, other: Any) -> Table:
 def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return block between borders, pattern and feature of weights, and how often they count: parallel arrays.
 
-    Two features follow the last: none, and each token.
+    Two indices follow those of features: no feature, and each token.
     """
     layout, batch = contest.fitted.state.layout, contest.batch
     offsets = np.array([0, len(units.start)])

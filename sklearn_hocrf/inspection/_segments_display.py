@@ -327,7 +327,7 @@ def _labels_in(classes: Iterable, scheme: str) -> list:
 
 
 def labels_of_classes(classes: list, scheme: str) -> list:
-    """Return the segment label of each class that is a tag of a scheme, given or guessed; others are their own."""
+    """Return the segment label of each class that is a tag of a given or guessed scheme; other classes are labels."""
     scheme = guessed_scheme(classes) if scheme == "auto" else scheme
     parts = [split_tag(label, scheme) if scheme in PREFIXES else None for label in classes]
     return [label if part is None else part[1] for label, part in zip(classes, parts, strict=True)]

@@ -304,7 +304,7 @@ class SequenceDisplay:
         return self
 
     def _edges(self) -> np.ndarray:
-        """Return where tokens begin, and where the last one ends."""
+        """Return the beginnings of tokens, and the end of the last one."""
         if self.times is None:
             return np.arange(self.n_tokens + 1)
         if self.n_tokens == 1:
@@ -369,7 +369,7 @@ def _pyplot() -> Any:
 
 
 def _plain(label: Any) -> str:
-    """Return a text without control characters, in which matplotlib sees neither formulas nor hidden labels."""
+    """Return a text without control characters, which matplotlib does not read as a formula or a hidden label."""
     text = visible(label).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 

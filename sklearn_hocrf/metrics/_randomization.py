@@ -112,7 +112,7 @@ def randomization_test(
     observed, tolerance = abs(score_a - score_b), RELATIVE_ROUNDING * max(abs(score_a), abs(score_b))
 
     def difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
-        """Return the absolute difference, at most that observed: what equals it up to rounding, or is nan, counts."""
+        """Return the absolute difference, or the observed one if both are equal up to rounding, or if it is nan."""
         distance = np.abs(score(one) - score(other))
         return np.where(distance < observed - tolerance, distance, observed)
 
@@ -127,7 +127,7 @@ def randomization_test(
 
 
 def _calls(by_name: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
-    """Return the number of sequences, and a function that scores mixed outputs: of system 0 or 1 for each sequence."""
+    """Return the number of sequences, and a function that scores outputs of system 0 or 1 for each sequence."""
     true, *systems = (list_sequences(y, name) for name, y in by_name.items())
     for name, system in zip(("y_pred_a", "y_pred_b"), systems, strict=True):
         if len(system) != len(true):
@@ -167,7 +167,7 @@ def _bound_params(metric: Callable, metric_params: dict[str, Any]) -> dict[str, 
 
 
 def _items(metric: Callable, params: dict[str, Any], by_name: dict[str, LabelSequences]) -> Iterator[Items]:
-    """Yield the items of each system of which its score is the F1."""
+    """Yield the items of each system, whose F1 is its score."""
     if metric is segment_f1_score or (metric is sequence_accuracy_score and hold_any_segments(**by_name)):
         params = _bound_params(segment_f1_score, params)
         check_scheme(params["scheme"], params["strict"])
@@ -178,7 +178,7 @@ def _items(metric: Callable, params: dict[str, Any], by_name: dict[str, LabelSeq
         tokens, *labelled = read_tokens(**by_name)
         pairs = [pair_tokens(tokens, system) for system in labelled]
     for items in pairs:
-        if metric is sequence_accuracy_score:  # all sequences are said to be right, and predicted to be right or wrong
+        if metric is sequence_accuracy_score:  # labels are "right" or "wrong"; all true ones "right"
             right = items.right_sequences.astype(np.int64)
             items = Items(np.arange(len(right)), np.ones_like(right), right, [False, True], len(right))
         yield items

@@ -521,7 +521,7 @@ def _scores(items: Items, average: str | None, zero_division: str | float, warn_
 
 
 def _undefined(items: Items, average: str | None, zero_division: Any, warn_of: Iterable[str] = LACKING) -> Any:
-    """Return the value of ratios 0 / 0; for "warn" 0, with scikit-learn's warning, but for the user's line."""
+    """Return the value of ratios 0 / 0; for "warn", 0, with scikit-learn's warning at the user's line."""
     if not isinstance(zero_division, str) or zero_division != "warn":
         return zero_division
     average = average if average == "micro" else None
@@ -537,8 +537,8 @@ def _undefined(items: Items, average: str | None, zero_division: Any, warn_of: I
 def _ask(score: Callable, items: Items, zero_division: str | float, **options: Any) -> Any:
     """Call a score of scikit-learn for all labels, or for one that does not occur.
 
-    One more item has no label, and counts nowhere. With it there are data of positive weight, reports have no row of
-    accuracy, and counts are integers.
+    An additional item has no label, and counts nowhere. Because of it, some data have a positive weight, reports
+    contain no row of accuracy, and counts are integers.
     """
     true, predicted = np.append(items.true, -1), np.append(items.predicted, -1)
     options["sample_weight"] = None if items.weight is None else np.append(items.weight, 1.0)

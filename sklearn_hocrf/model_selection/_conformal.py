@@ -196,7 +196,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return self
 
     def _threshold(self, misses: _Misses, kinds: set) -> float:
-        """Return the threshold, perhaps of some kinds; tell the user if sets then contain everything."""
+        """Return the threshold, of all sequences or of some kinds; warn if sets then contain all labels."""
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES
         if threshold <= 1 - lowest:
@@ -213,7 +213,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return threshold
 
     def _kinds(self, X: Any) -> list | None:
-        """Return the kind of each sequence, if sequences have some."""
+        """Return the kind of each sequence, if there are kinds."""
         return [self.strata(tokens) for tokens in X] if callable(self.strata) else None
 
     def _threshold_of(self, kind: Any) -> float:
@@ -305,13 +305,13 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return [[_label_sets(row, classes, threshold) for row in table] for table, threshold in pairs]
 
     def _within(self, segments: np.ndarray) -> np.ndarray:
-        """Return the segments that the thresholds of their labels leave."""
+        """Return the segments within the thresholds of their labels."""
         thresholds = np.array([self._threshold_of(label) for label in segments["label"].tolist()])
         return segments[1 - segments["probability"] <= thresholds + _TIES]
 
 
 class _Misses(NamedTuple):
-    """Nonconformities of the parts of the truth, and what it costs to miss them.   P parts, n sequences."""
+    """Nonconformities of the true labels or segments, and the loss if they are missed. P parts, n sequences."""
 
     sequence: np.ndarray  # (P,)   index of the sequence of each part
     score: np.ndarray  # (P,)   nonconformity, in [0, 1]
@@ -325,7 +325,7 @@ class _Misses(NamedTuple):
         return np.bincount(self.sequence, missed, self.n_sequences)
 
     def among(self, kinds: set) -> _Misses:
-        """Return the parts of some kinds, of the sequences that have one."""
+        """Return the parts of some kinds, of the sequences that contain one."""
         kept = np.array([kind in kinds for kind in self.kind], dtype=bool)
         _, sequence, counts = np.unique(self.sequence[kept], return_inverse=True, return_counts=True)
         return _Misses(sequence, self.score[kept], 1 / counts[sequence], len(counts), [])

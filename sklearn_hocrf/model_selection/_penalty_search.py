@@ -325,7 +325,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             check_weights(self, whole, self._final, self._orders())
 
     def _prepared(self, X, y, groups, sample_weight) -> tuple[Any, Any, np.ndarray | None, list, TrainingData | None]:
-        """Return data, weights, splits and, unless there are transformers to fit first, what is read; or raise."""
+        """Return data, weights, splits and, unless transformers must be fitted first, the read targets; or raise."""
         self._check_parameters()
         X, y, groups = indexable_sequences(X, y, groups)
         if y is None:
@@ -338,7 +338,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         return X, y, weight, splits, whole
 
     def _check_targets(self, y, weight) -> None:
-        """Raise for y that the model at the end of a pipeline refuses, at one of the orders."""
+        """Raise an error if the model at the end of a pipeline refuses y at one of the orders."""
         with unwarned():
             refuse_missing_labels(FitSteps(self._final).read_without_features(y, weight))
         for order in self._orders():
@@ -422,7 +422,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             tasks.end_order(search.task)
 
     def _run_rising(self, whole, parts, course, tasks) -> None:
-        """Search at rising orders while the score rises, only to compare them, and then go on at the best one."""
+        """Search at rising orders while the score rises, only to compare them, and then continue at the best one."""
         earlier = None
         for order in self._orders():
             if earlier and not self._has_more_weights(order, whole):
@@ -467,7 +467,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         return course.searches[-1]
 
     def _warn_of_orders(self, course: Course, whole: TrainingData) -> None:
-        """Warn if orders are not tried, or if the highest one is the best, so that a higher one may be better."""
+        """Warn if orders are not tried, or if the highest one tried is the best, so that a higher one may be better."""
         if course.untried:
             fewer = "" if isinstance(self.orders, str) else ", or pass fewer orders"
             warn_user(

@@ -1,4 +1,4 @@
-"""Predictions for all sequences, each by a model that has not seen it."""
+"""Predictions for all sequences, each by a model that was not trained on it."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _route(estimator: BaseEstimator, cv: Any, groups: Any, params: dict) -> tupl
 
 
 def _answer(X: Sized, method: str, params: dict, fitted: Any, X_test: Sized, test: np.ndarray) -> tuple:
-    """Return the results for the test part, and the labels that the fitted estimator knows."""
+    """Return the results for the test part, and the labels of the fitted estimator."""
     results = getattr(fitted, method)(X_test, **check_method_params(X, params, indices=test))
     if not (isinstance(results, list) or (isinstance(results, np.ndarray) and results.ndim)):
         raise TypeError(f"{method} must return a list or an array, not {short(results)} ({type(results).__name__})")

@@ -268,7 +268,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
                 self._prepared(X, y, sample_weight, params)
 
     def _prepared(self, X, y, sample_weight, params) -> tuple[_Training, list | None, _Scoring, dict]:
-        """Return what is trained on, with the splits unless the classifier is fitted, or raise what can be refused."""
+        """Return the training data, and splits unless the classifier is fitted, or raise errors that need no work."""
         X, y = indexable_sequences(X, y)
         tokens = _Tokens.from_sequences(X)
         form, lengths = tokens.form, np.diff(tokens.offsets)
@@ -295,7 +295,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         return training, splits, scoring, of_final
 
     def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> tuple[_Scoring, np.ndarray]:
-        """Return the scores of all tokens, each by a classifier that has not seen its sequence, and their method."""
+        """Return the scores of all tokens, by classifiers that were not trained on their sequences, and the method."""
 
         def score(fitted, rows, _):
             fold_scoring = scoring.with_classifier(fitted.estimator_, fitted.codes_)
@@ -392,7 +392,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
 
 
 class _Tokens(NamedTuple):
-    """The tokens of all sequences, one after another, as a classifier takes them.   N tokens, n sequences."""
+    """The tokens of all sequences, one after another, as the input of a classifier. N tokens, n sequences."""
 
     rows: Any  # array, sparse matrix or data frame with N rows, or list of N tokens
     offsets: np.ndarray  # (n + 1,)
@@ -417,7 +417,7 @@ class _Tokens(NamedTuple):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Add to errors of a classifier which tokens it may not take: what it takes shows only when it is called."""
+        """Add to errors of a classifier which tokens it may refuse, because this is known only when it is called."""
         try:
             yield
         except (AttributeError, TypeError, ValueError) as error:
@@ -471,19 +471,19 @@ def _stacked(X: list) -> Any:
 
 
 class _OfCodes(BaseEstimator):
-    """A classifier whose labels are 0 to n - 1 in each part of the data: some classifiers take no others."""
+    """A classifier whose labels are 0 to n - 1 in each part of the data: some classifiers accept no others."""
 
     def __init__(self, estimator: BaseEstimator, labels: np.ndarray):
         self.estimator, self.labels = estimator, labels
 
     def fit(self, X: Sized, y: np.ndarray, **params: Any) -> Self:
-        """Fit a clone; y has indices of ``labels``, and ``codes_`` are those that occur."""
+        """Fit a clone; y contains indices of ``labels``, and ``codes_`` those that occur."""
         self.codes_, codes = np.unique(y, return_inverse=True)
         self.estimator_ = clone(self.estimator).set_params(**self._weights()).fit(X, codes, **params)
         return self
 
     def _weights(self) -> dict:
-        """Return the weights of classes that parameters name by label, with codes for labels."""
+        """Return the class weights of the parameters, with codes in place of labels."""
         code_of = {label: code for code, label in enumerate(self.labels[self.codes_].tolist())}
         absent = set(self.labels.tolist()) - set(code_of)
         class_weights = {
@@ -508,7 +508,7 @@ class _Training(NamedTuple):
     params: dict  # of fit, by token
 
     def of_fit(self) -> tuple[Any, Any, np.ndarray]:
-        """Return the estimator, its X and its y; only those of :meth:`labelled` tokens are meant."""
+        """Return the estimator, and X and y of :meth:`labelled` tokens."""
         return _OfCodes(self.estimator, self.labels), self.tokens.rows, self.codes
 
     def check(self, splits: list) -> None:
@@ -542,7 +542,7 @@ class _Scoring(NamedTuple):
     codes: np.ndarray | None = None  # the columns of the classifier's classes 0, 1, ...; None if they are all labels
 
     def with_classifier(self, classifier: BaseEstimator, codes: np.ndarray | None = None) -> _Scoring:
-        """Return this with the method of a fitted classifier: some have it only then. ``codes`` are of its labels."""
+        """Return a copy with the method of a fitted classifier; ``codes`` are the codes of its labels."""
         asked = METHODS if self.method == "auto" else (self.method,)
         method = next((name for name in asked if hasattr(classifier, name)), None)
         if method is None or not hasattr(classifier, "classes_"):
@@ -570,7 +570,7 @@ class _Scoring(NamedTuple):
         return values[:, 1:] if is_one and len(self.labels) == 2 else values
 
     def scaled_on(self, scores: np.ndarray, training: _Training) -> _Scoring:
-        """Return this with the temperature at which the labels are most likely."""
+        """Return a copy with the temperature at which the labels are most likely."""
         column_of = {label: column for column, label in enumerate(self.labels)}
         columns = np.array([column_of.get(label, -1) for label in training.labels])[training.codes]
         at = np.flatnonzero((training.codes >= 0) & (columns >= 0))

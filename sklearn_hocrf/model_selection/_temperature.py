@@ -209,7 +209,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             self._prepared(X, y, sample_weight, params)
 
     def _prepared(self, X, y, sample_weight, params) -> tuple[Any, Any, np.ndarray | None, list, dict]:
-        """Return data, weights, splits and the options of the estimator's ``fit``, or raise what can be refused."""
+        """Return data, weights, splits and options of the estimator's ``fit``, or raise errors that need no work."""
         check_labeler(self.estimator)
         X, y = indexable_sequences(X, y)
         if y is None:
@@ -253,7 +253,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
 
 class _HeldOut(NamedTuple):
-    """Labelled sequences and a model that has not seen them.   n sequences."""
+    """Labelled sequences, and a model that was not trained on them. n sequences."""
 
     model: Model
     labelled: LabelledBatch
@@ -311,7 +311,7 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
 
 
 def _divided(estimator: BaseEstimator, temperature: float) -> Any:
-    """Return a copy of a fitted estimator with divided weights, which shares everything else."""
+    """Return a copy of a fitted estimator with divided weights, which shares all other attributes."""
     if isinstance(estimator, BaseSequenceLabeler):
         return FittedModel(estimator).divided_by(temperature)
     divided = copy.copy(estimator)

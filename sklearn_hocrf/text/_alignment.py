@@ -245,7 +245,7 @@ def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: s
 
 
 def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
-    """Return segments with one of label "O" for each token between them."""
+    """Return segments, with a segment of label "O" for each token between them."""
     tile: list[Span] = []
     last = 0
     for segment in [*segments, (n_tokens, n_tokens, OUTSIDE)]:
@@ -427,7 +427,7 @@ def convert_tags(
 
 
 def _n_tokens(segments: list[list[Span]], lengths: Iterable[int] | None) -> list[int]:
-    """Return the number of tokens of each sequence of segments, which must be without gaps if it is not given."""
+    """Return the number of tokens of each sequence of segments; unless it is given, segments must have no gaps."""
     stops = [[0, *(stop for _, stop, _ in of_sequence)] for of_sequence in segments]
     n_tokens = [of_sequence[-1] for of_sequence in stops] if lengths is None else list(lengths)
     if len(n_tokens) != len(segments):

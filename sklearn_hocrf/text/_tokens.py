@@ -201,7 +201,7 @@ def _word_bounds(text: str) -> Iterable[tuple[int, int]]:
 
 @lru_cache(maxsize=256)
 def _word_pattern(marks: str) -> re.Pattern:
-    """Return the pattern of words in texts with the given marks, of which :mod:`re` has no class."""
+    """Return the pattern of words in texts with the given marks, for which :mod:`re` defines no class."""
     if not marks:
         return re.compile(rf"\w(?:\w|[{JOINERS}](?=\w))*|[^\w\s]")
     return re.compile(rf"\w(?:[\w{marks}]|[{JOINERS}](?=[\w{marks}])|(?<=[{marks}])[{JOINERS}])*|[^\w\s][{marks}]*")
