@@ -33,8 +33,7 @@ class BaseSequenceLabeler(
 ):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
-    Its parameters and attributes are documented in the estimators, in the same words
-    (tests/documentation/test_docstrings.py).
+    The estimators document its parameters and attributes in the same words (tests/documentation/test_docstrings.py).
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")

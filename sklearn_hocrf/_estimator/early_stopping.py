@@ -181,7 +181,7 @@ class EarlyStopping:
         return len(scores) - 1 - last
 
     def _best_estimator(self, estimator: BaseEstimator) -> Any:
-        """Return the model that replaces the last one, or None; the estimator calls this at the end of fit."""
+        """Return the model that replaces the last one, or None. The estimator calls this method at the end of fit."""
         best = self._runs[estimator].best
         return best[0] if best else None
 

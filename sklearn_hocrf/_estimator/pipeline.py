@@ -31,8 +31,8 @@ else:
 class SequencePipeline(_Pipeline):
     """The pipelines of :func:`make_pipeline`; parameters as in :class:`~sklearn.pipeline.Pipeline`.
 
-    The methods that take X are created below: each transforms X by the other steps and calls the last step. A method
-    exists only if the last step has it. If the last step is a search, the method of its best estimator is used.
+    The methods that take X are created below: each transforms X by the other steps and calls the last step, or its best
+    estimator if the last step is a search. A method exists only if the last step has it.
     """
 
     _doc_link_module = "sklearn_hocrf"  # of scikit-learn's diagram

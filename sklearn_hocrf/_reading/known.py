@@ -7,10 +7,10 @@ Where labels may be missing, y may contain for a token, or as the label of a seg
 
 A whole sequence may be None. Lists of segments need not tile a sequence: the gaps may have any labels.
 
-Tags specify where segments begin and end, in addition to their labels. A mask must be able to express a set of tags:
-all tags of each of its labels, or all that begin a segment, or all that do not, and the same with ends. Invalid tags
-are read as in :mod:`sklearn_hocrf._reading.schemes`: the tag before or after decides if it is known. An I whose
-neighbour is unknown continues the segment before it; in "iob1" it may also begin one.
+Tags specify where segments begin and end, in addition to their labels. A mask can express only some sets of tags: all
+tags of each of its labels, or all that begin a segment, or all that do not, and likewise for ends. Invalid tags are
+read as in :mod:`sklearn_hocrf._reading.schemes`: the tag before or after decides, if it is known. An I whose neighbour
+is unknown continues the segment before it; in "iob1" it may also begin one.
 
 Read y: the concatenated labels of all tokens, or a list for each sequence.
 """
@@ -57,7 +57,7 @@ from .values import IGNORED, is_missing, is_ordered_collection, no_label
 
 
 class Known(NamedTuple):
-    """What y says about a batch.   N tokens, L labels of the model, R sets of labels."""
+    """The information in y about a batch. N tokens, L labels of the model, R sets of labels."""
 
     codes: np.ndarray  # (N,) int32   label of each token, or of the segment that contains it; -1: several, or none
     begins: np.ndarray  # (N,) int8   as in Mask; 0 where the labels alone decide
@@ -69,7 +69,7 @@ class Known(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no label and no border is left open; a code of -1 is then of a label unknown to the model."""
+        """Whether no label and no border is missing; a code of -1 then belongs to a label unknown to the model."""
         return self.allowed is None
 
     @property
@@ -100,7 +100,7 @@ class Given(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no label and no border of a segment is left open."""
+        """Whether no label and no border of a segment is missing."""
         has_gaps = self.scheme == "segments" and (self.of_tokens == len(self.distinct)).any()
         return not has_gaps and not any(entry is None or isinstance(entry, frozenset) for entry in self.distinct)
 
@@ -160,7 +160,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
 
 
 def _parts(entry, i, entries, may_be_open) -> list | None:
-    """Return the prefix and the label of each member of an entry, or raise if it is neither a label nor a set of them.
+    """Return prefix and label of each member of an entry, or raise if it is neither a label nor a set of labels.
 
     The order is fixed, because messages name the first wrong one.
     """
@@ -201,7 +201,7 @@ def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
 
 
 def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.ndarray:
-    """Return all possible labels, sorted, from a parameter that has the labels, or tags, of one sequence."""
+    """Return all possible labels, sorted, from a parameter with the labels, or tags, of one sequence."""
     if not is_ordered_collection(classes):
         raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
     lengths = np.array([len(classes)])
@@ -289,7 +289,7 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
 
 
 def _borders(known: Known, scheme, singles) -> np.ndarray:
-    """Return where segments begin, as in ``Mask.begins``, and that one ends with the last token; (N + 1,)."""
+    """Return at which tokens segments begin, as in ``Mask.begins``, with an end after the last token; (N + 1,)."""
     codes, borders = known.codes, np.ones(len(known.codes) + 1, np.int8)
     if scheme == "runs" and not singles:
         borders[1:-1][codes[1:] == codes[:-1]] = -1
@@ -302,7 +302,7 @@ def _borders(known: Known, scheme, singles) -> np.ndarray:
 
 
 def _counted(known: Known) -> np.ndarray:
-    """Return the labels of each set, without sets that count as missing; (R, L)."""
+    """Return the labels of each set, except sets that count as missing; (R, L)."""
     allowed: Any = known.allowed
     return allowed & are_counted(allowed.sum(axis=1), known.n_labels)[:, None]
 
@@ -372,7 +372,7 @@ def _listed_segments(y, lengths, form, name, what) -> tuple[list, np.ndarray]:
 
 
 def _refuse_gaps(bounds, offsets):
-    """Raise unless the segments tile the sequences; ``offsets`` are those of the tokens."""
+    """Raise unless the segments tile the sequences; ``offsets`` are the offsets of the tokens."""
     sequence, start, stop = bounds.T
     origin = offsets[sequence]
     begins = np.sort(np.append(stop + origin, offsets[:-1]))  # of gaps, most of which have no tokens
@@ -415,7 +415,7 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
 def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
     """Return the entry of each token, which is ``gap`` outside of all listed segments, and their borders.
 
-    A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
+    A segment begins with its first token and with no other of its tokens, and the next one begins where it stops.
     """
     sequence, start, stop = bounds.T
     start, stop = start + offsets[sequence], stop + offsets[sequence]
@@ -441,7 +441,7 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
     """Return labels and flags that are equivalent to a set of tags, or None if no such flags exist.
 
     The flags specify whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``. They
-    may allow shapes that the neighbours rule out: shapes of segments with a label that a neighbour cannot have.
+    may allow shapes that the neighbours exclude: shapes of segments with a label that a neighbour cannot have.
 
     Parameters
     ----------
@@ -474,7 +474,7 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
 
 
 def _begins_of_tags(entries, codes) -> np.ndarray:
-    """Return where segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
+    """Return at which tokens segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
     prefixes, labels = np.array([tags[0][0] for tags in entries.parts], np.int8)[entries.ids], codes[entries.ids]
     begins = np.ones(len(prefixes), np.int8)
     begins[1:][goes_on(TagTable(prefixes[:-1], labels[:-1]), TagTable(prefixes[1:], labels[1:]))] = -1
@@ -483,9 +483,9 @@ def _begins_of_tags(entries, codes) -> np.ndarray:
 
 
 def _of_tags(entries, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sets of labels, the set of each token and the borders that tags give, some of which are open.
+    """Return sets of labels, the set of each token, and the borders from tags, some of which are unknown.
 
-    ``tags`` are those of each entry, as pairs of prefix and code, or None for any; ``possible`` as in
+    ``tags`` are the tags of each entry, as pairs of prefix and code, or None for any; ``possible`` as in
     :func:`_conditions`.
     """
     here, outer, neighbours = entries.ids, len(tags), [*tags, []]  # the last one for the border of a sequence
@@ -571,7 +571,7 @@ def read_target_sequences(y, n_sequences, name, what="y") -> list:
 
 
 def read_collection(y, name, what):
-    """Return y with missing entries of arrays as None, or raise if it is no collection with an order."""
+    """Return y with missing entries of arrays as None, or raise if it is no ordered collection."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     return ordered_collection(y, what, "a list of sequences of labels, or an array", "[list(text)]")

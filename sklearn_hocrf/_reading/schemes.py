@@ -13,7 +13,7 @@ A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a la
 "_". Every O token is a segment of one token, whose label is "O". Invalid tags, such as an I after an O, are read as in
 conlleval: a segment begins at B and S, after E, S and O, and where the label changes. The same rules apply to tags of
 "iob1", where B only separates neighbouring segments of the same label. Estimators never write tags of "iob1", because
-each depends on the segment before; ``separators_only`` makes them from tags of "bio".
+each depends on the segment before; ``separators_only`` converts tags of "bio" to "iob1".
 
 Segments and labels are integers here; strings occur only in the names of tags.
 """
@@ -105,7 +105,7 @@ def tag_table(tags, scheme, name, where, may_be_outside=False) -> tuple[TagTable
 
 
 def mixed_tags(labels) -> str:
-    """Return the fault, for a message, of labels of which only some look like tags; "" if there is none."""
+    """Return the fault, for a message, if only some labels look like tags; "" if there is none."""
     tags = [label for label in labels if split_tag(label, "bio") and label.startswith("B-")]
     if not tags or guessed_scheme(labels) != "runs":
         return ""
@@ -205,13 +205,13 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
 
 
 def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
-    """Return where a tag continues the segment of the tag before it; bool, of the broadcast shape of both."""
+    """Return whether a tag continues the segment of the tag before it; bool, of the broadcast shape of both."""
     is_open = (before.prefix == B) | (before.prefix == I)
     return (before.label == after.label) & is_open & ((after.prefix == I) | (after.prefix == E))
 
 
 def _refuse_bytes(labels):
-    """Raise if labels are tags but for their type; as labels without a scheme they would give other segments."""
+    """Raise if labels are tags of type bytes; as labels without a scheme, they would give other segments."""
     texts = [str(label, "utf-8", "replace") for label in labels if isinstance(label, bytes)]
     if texts and guessed_scheme(texts) != "runs":
         tag = min(label for label in labels if isinstance(label, bytes))

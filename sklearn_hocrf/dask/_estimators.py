@@ -313,7 +313,7 @@ class ClusterProblem:
     ----------
     partitions : Partitions of Part
     setting : Setting
-        Its criterion is replaced for each criterion that is evaluated.
+        A setting whose criterion is replaced by each criterion that is evaluated.
     n_sequences : int
     """
 
@@ -328,8 +328,8 @@ class ClusterProblem:
     def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=add_sums) -> Any:
         """Return the sum of a criterion's method over the partitions, for some vectors of weights.
 
-        Workers keep the criterion bound to each partition, with the layout that it needs. They would lose copies of a
-        layout that they share: between two sums, Dask drops all but one, which is then sent again.
+        Workers keep the criterion bound to each partition, with the layout that it needs. They do not share a layout:
+        between two sums, Dask would drop all copies except one, and send it again.
         """
         if criterion is not self._posed:
             self._partitions.add_step(_parts.pose, Kept(self._setting._replace(criterion=criterion)))

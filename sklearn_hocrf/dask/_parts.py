@@ -1,4 +1,4 @@
-"""The work of workers on a partition: read it, count in it, evaluate criteria on it.
+"""The functions of workers on a partition: reading, counting, and evaluating criteria.
 
 For each function there is a method or function that merges its results for two partitions.
 
@@ -155,7 +155,7 @@ class Part:
 
 
 def prepare_part(local: BaseSequenceLabeler, labels: np.ndarray, features: FeatureSpace, part: ReadPart) -> Part:
-    """Return a partition with the labels and features that all partitions have."""
+    """Return a partition with the labels and features of all partitions."""
     data = FitSteps(local).read_targets(part.y, part.sequences, labels)
     if features.vocabulary is not None:
         data = data.reindexed(features)
@@ -197,7 +197,7 @@ def count_features(builder: LayoutBuilder, part: Part) -> FeatureCounts:
 
 
 class Setting(NamedTuple):
-    """Everything that, with data, defines a function of the weights."""
+    """All that, with data, defines a function of the weights."""
 
     local: BaseSequenceLabeler
     layout: WeightLayout

@@ -1,4 +1,4 @@
-"""Candidate labels of tokens in a lattice: the best ones by a model of order 0, which is trained only for this."""
+"""Candidate labels of tokens in a lattice: the best ones by a model of order 0, which is trained for this purpose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # with few tokens, there are more epoch
 
 
 class Candidates(NamedTuple):
-    """The labels that each token may have.   N tokens, M candidates."""
+    """The possible labels of each token. N tokens, M candidates."""
 
     starts: np.ndarray  # (N + 1,) int64
     labels: np.ndarray  # (M,) int32   ascending for each token
@@ -72,7 +72,7 @@ class Candidates(NamedTuple):
         return np.flatnonzero(self.labels == codes[self.tokens])
 
     def with_labels(self, codes: np.ndarray) -> Candidates:
-        """Return the candidates, to which a given label of each token is added, which no limit drops."""
+        """Return the candidates and a given label of each token, which no limit drops."""
         missing = np.flatnonzero(~self.contain(codes))
         tokens = np.concatenate([self.tokens, missing])
         labels = np.concatenate([self.labels, codes[missing]])

@@ -1,8 +1,8 @@
 """Gradients of a few sequences of a batch, in time that does not depend on the number of weights.
 
-A step of stochastic training reads and moves the weights that its sequences touch: all pairs of their attributes, the
-weights of lengths, and the biases. Tables with one number for each weight exist once per batch; a step restores them to
-their state before it.
+A step of stochastic training reads and updates the weights that its sequences use: all pairs of their attributes, the
+weights of lengths, and the biases. Tables with one number for each weight exist once per batch; each step restores
+their previous state.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Entries(NamedTuple):
 
 
 class PartlyLabelled(NamedTuple):
-    """The sequences whose labelling has missing labels."""
+    """The sequences with missing labels."""
 
     is_partial: np.ndarray  # (n_sequences,) bool
     plan: Any  # of the whole batch, masked by the known labels
@@ -107,7 +107,7 @@ class Minibatches(metaclass=ABCMeta):
         """Return the arcs that the labels of each sequence use; prepare other tables of the family."""
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the pairs that some sequences touch, each once; shape (M,), int64."""
+        """Return the pairs that some sequences use, each once; shape (M,), int64."""
         touched, count = self._touched, 0
         for first, stop, starts in self._entries():
             count = minibatches.find_pairs(first, stop, starts, sequences, self._seen, touched, count)
@@ -119,7 +119,7 @@ class Minibatches(metaclass=ABCMeta):
         return [self._entries_of_tokens]
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
+        """Return the weights that some sequences use, each once: pairs, then biases; int64."""
         return np.concatenate([self.pairs(sequences), self._biases])
 
     def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
@@ -182,7 +182,7 @@ class Minibatches(metaclass=ABCMeta):
 
     @abstractmethod
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
-        """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
+        """Subtract the counts of pairs in the labels from the gradient, and return the sum of their weights."""
 
 
 class ChainMinibatches(Minibatches):
@@ -212,7 +212,7 @@ class ChainMinibatches(Minibatches):
 
     @cached_property
     def _of_steps(self) -> tuple:
-        """What all compiled steps share: labels and structure, and memory that they overwrite."""
+        """Arguments of all compiled steps: labels and structure, and memory that they overwrite."""
         layout, plan, automaton = self.layout, self._whole_plan, self.layout.automaton
         allowed = np.empty((0, automaton.n_labels)) if plan.mask is None else plan.mask.allowed
         labels = freeze(self._truth_arcs.ids, np.int32), freeze(allowed, np.bool_)
@@ -274,7 +274,7 @@ class SegmentMinibatches(Minibatches):
 
 
 def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:
-    """Return the pairs that given segments count, and the weights of their tokens, by sequence."""
+    """Return the pairs in given segments, and the weights of their tokens, by sequence."""
     features = segment_features(batch, segments.start, segments.stop).tocoo()
     keys = layout.pair_feature.astype(np.int64) * layout.n_rows + layout.pair_pattern
     by_key = np.argsort(keys, kind="stable")

@@ -1,4 +1,4 @@
-"""Models: weights under a layout, ready for kernels. Their answers about a batch come from a :class:`Posterior`.
+"""Models: weights under a layout, ready for kernels. A :class:`Posterior` computes their results for a batch.
 
 Labelled sequences, read once for all models of one layout.
 """
@@ -64,7 +64,7 @@ class Model(metaclass=ABCMeta):
 
     @property
     def arc_layout(self) -> Any:
-        """Whose arcs the passes use."""
+        """The layout whose arcs the passes use."""
         return self.layout
 
     @property
@@ -98,7 +98,7 @@ class Model(metaclass=ABCMeta):
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
         """Return the model with more score columns, as for the layout, and their indices; the last one is kept.
 
-        The columns have the weight 0: they change no scores but are counted.
+        The columns have the weight 0: they change no scores, but passes count them.
         """
         kept = self._wider  # once: another thread may ask for other columns
         if kept is None or kept[0] != columns:
@@ -114,7 +114,7 @@ class Model(metaclass=ABCMeta):
 
     @classmethod
     def for_layout(cls, layout: Any) -> type[Model]:
-        """Return the class that answers for a layout: this one, or one that takes less time and memory."""
+        """Return the class of models for a layout: this class, or one that takes less time and memory."""
         return cls
 
     @staticmethod
@@ -137,7 +137,7 @@ class Model(metaclass=ABCMeta):
 
     @abstractmethod
     def log_scores(self, batch: SequenceBatch, labelling: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
+        """Return the scores of the tokens or segments of a labelling, and their number in each sequence."""
 
 
 class TokenModel(Model):
@@ -192,7 +192,7 @@ class LabelledBatch(NamedTuple):
     def slope(self, model: Model, direction: Model) -> np.ndarray:
         """Return the derivative of each log-likelihood along a direction of the weights; shape (n,).
 
-        It is valid for sequences whose log-likelihood is finite, and arbitrary for others.
+        The derivative is valid for sequences whose log-likelihood is finite, and arbitrary for others.
         """
         expected = model.posterior_on(self.plan).log_z_and_slope(direction.weights)[1]
         if self.event is None:

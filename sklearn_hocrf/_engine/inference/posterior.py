@@ -1,7 +1,8 @@
-"""The distribution of the labellings of a batch, given a model: all that can be asked about it.
+"""The distribution of the labellings of a batch, given a model, and all queries about it.
 
-:class:`Posterior` declares the questions, once for all families. :class:`LanePosterior` answers most of them for chains
-and segmentations, for which ``chain`` and ``segment`` supply plans and passes; ``lattice`` has its own answers.
+:class:`Posterior` declares the queries, once for all families. :class:`LanePosterior` implements most of them for
+chains and segmentations, for which ``chain`` and ``segment`` define plans and passes; ``lattice`` has its own
+implementation.
 
 The best labellings, found from the choices at the borders of labellings.
 """
@@ -124,7 +125,7 @@ class Posterior(metaclass=ABCMeta):
         return posterior
 
     def narrowed(self) -> Self:
-        """Return the posterior whose mask is of the labellings that the model has: fewer only in lattices."""
+        """Return the posterior whose mask allows the labellings of the model: fewer only in lattices."""
         return self
 
     # --- large scores -------------------------------------------------------------------------------------------------
@@ -132,9 +133,9 @@ class Posterior(metaclass=ABCMeta):
     def centred(self) -> tuple[Self, Any]:
         """Return the same distribution with small scores, and its best labelling.
 
-        Where the best score of a sequence is large, the scores of all labels of a token are reduced by about what the
-        token contributes to it. All labellings of the sequence lose the same number, so no probability changes, but
-        differences between labellings and from log Z are then those of small numbers.
+        If the best score of a sequence is large, about the contribution of each token to it is subtracted from the
+        scores of all labels of the token. The scores of all labellings of the sequence decrease by the same number, so
+        no probability changes, but differences between labellings and from log Z are then those of small numbers.
         """
         labelling, best = self._best()
         large = np.isfinite(best) & (np.abs(best) > LARGE_SCORE)  # -inf: there is no labelling
@@ -158,7 +159,7 @@ class Posterior(metaclass=ABCMeta):
 
     @property
     def reduction(self) -> np.ndarray:
-        """What the scores of all labellings of each sequence are reduced by; shape (n_sequences,)."""
+        """The reduction of the scores of all labellings of each sequence; shape (n_sequences,)."""
         of_token = np.repeat(np.arange(len(self.batch)), self.batch.lengths)
         shift = np.zeros(self.batch.n_tokens) if self.shift is None else self.shift
         return np.bincount(of_token, shift, len(self.batch)).astype(np.float64, copy=False)
@@ -201,7 +202,7 @@ class Posterior(metaclass=ABCMeta):
 
     @abstractmethod
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
-        """Return all segments of at least a probability, and the probabilities; shape (M,).
+        """Return all segments of at least a given probability, and the probabilities; shape (M,).
 
         They are sorted by sequence, start, stop and label. ``tags`` define the segments that token labels encode.
         """
@@ -234,13 +235,13 @@ class Posterior(metaclass=ABCMeta):
     def entropy(self) -> np.ndarray:
         """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
 
-        It is log Z minus the expected score, a derivative of log Z.
+        The entropy is log Z minus the expected score, a derivative of log Z.
         """
 
     def log_score(self, labelling: Any) -> np.ndarray:
         """Return the log potential of a labelling of each sequence; shape (n_sequences,).
 
-        It is -inf if the labelling is forbidden, or contains the code -1; over lattices also if it is not in them.
+        It is -inf if the labelling is forbidden, or contains the code -1; for lattices, also if the lattice lacks it.
         """
         scores, n_scores = self.model.log_scores(self.batch, labelling)
         if self.shift is not None:
@@ -275,7 +276,7 @@ class Posterior(metaclass=ABCMeta):
         raise ImpossibleSequence(f"sequence {sequence}: the model forbids every labelling of it", sequence)
 
     def _refuse_evidence(self, evidence: Evidence) -> None:
-        """Raise an error that names the first sequence, and its position, where known labels leave no labelling."""
+        """Raise an error that names the first sequence, and its position, for which known labels allow no labelling."""
         impossible = np.flatnonzero(~self.is_possible())
         without = self.model.posterior(self.batch, self.support)
         if not len(impossible) or (self.support is not None and not without.is_possible()[impossible[0]]):

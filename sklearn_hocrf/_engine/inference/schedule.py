@@ -1,4 +1,4 @@
-"""How the work on a batch is cut, distributed to threads, and summed.
+"""Division of the work on a batch, its distribution to threads, and sums of its results.
 
     chunk   the work of one thread; its sums are added to the sums of other chunks, in a fixed order
     task    blocks of sequences whose tables fit the cache; scores, kernels and adjoint process it in one go
@@ -173,7 +173,7 @@ class SharedWork:
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
-        """Lend the workspace of one thread; it is kept for the next evaluation."""
+        """Lend the workspace of one thread, which is kept for the next evaluation."""
         try:
             workspace = self._spare_workspaces.pop()
         except IndexError:  # none is left, or another thread has taken it
@@ -192,8 +192,8 @@ class SharedWork:
     def add_up(self, work: Callable[[Any, Workspace], tuple]) -> tuple | None:
         """Return the sums of the arrays in the tuples ``work(chunk, workspace)``, by position; None without chunks.
 
-        Chunks are added in order, so that the number of threads does not change the bits, each as soon as those before
-        it have been added: few arrays are in memory at a time, and threads that go on compute meanwhile.
+        Chunks are added in order, so that the number of threads does not change the bits. Each chunk is added as soon
+        as all earlier ones have been added, so few arrays are in memory at a time, while threads continue to compute.
         """
         sums, indices = _Sums(self.memory), iter(range(len(self.chunks)))  # shared: each thread takes the next index
         halt = self.halt = Event()
@@ -211,9 +211,9 @@ class SharedWork:
     def _in_threads(self, work_through: Callable[[], None]) -> None:
         """Call a function in ``n_jobs`` threads, including the caller's.
 
-        joblib determines the number of threads; its own pool checks for results only every 10 ms, longer than many
-        gradients take. If kernel calls take long, the caller's thread does no work: Python handles an interrupt
-        (Ctrl-C) only there, and between calls.
+        joblib determines the number of threads, but its own pool checks for results only every 10 ms, longer than many
+        gradients take. If kernel calls take long, the caller's thread does no work, because Python handles an interrupt
+        (Ctrl-C) only in this thread, and between calls.
         """
         n_chunks, n_jobs, halt = len(self.chunks), self.n_jobs, self.halt
         n_threads = n_chunks if n_chunks < 2 and n_jobs != 0 else min(threads_for(n_jobs), n_chunks)
@@ -358,11 +358,11 @@ class Plan(SharedWork, metaclass=ABCMeta):
 
     @property
     def _single_lane_length(self) -> int:
-        """The length from which on a sequence that is much longer than its neighbours is alone in a block."""
+        """The minimum length at which a sequence that is much longer than its neighbours is alone in a block."""
         return min(self.schedule.lone_length, self.schedule.lone_table // max(self.row_size, 1))
 
     def _blocks(self, sequences: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
-        """Yield the sequences of each block; one that is long, and much longer than those after it, is alone."""
+        """Yield the sequences of each block; a sequence that is long, and much longer than those after it, is alone."""
         lengths, start = self.lengths, 0
         single_lane_length = self._single_lane_length
         while start < len(sequences):
@@ -469,9 +469,9 @@ class Plan(SharedWork, metaclass=ABCMeta):
 
 
 def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
-    """Return at most ``n_chunks`` lists of consecutive tasks, of which the one with most tokens has as few as possible.
+    """Return at most ``n_chunks`` lists of consecutive tasks, such that the largest number of tokens is minimal.
 
-    Threads take turns to fetch a list, and wait for the one that ends last.
+    Each idle thread fetches the next list, and all wait for the one that ends last.
     """
     if n_chunks == 1 or len(tasks) <= 1:
         return [tasks] if tasks else []
@@ -508,7 +508,7 @@ def threads_for(n_jobs: int | None = None) -> int:
 
 
 class _Sums:
-    """Sums of arrays that arrive in any order; of one evaluation, so no forked process has some of another thread."""
+    """Sums of arrays that arrive in any order, for one evaluation only, so that forked processes share none."""
 
     def __init__(self, memory: BufferPool) -> None:
         self.totals: tuple | None = None

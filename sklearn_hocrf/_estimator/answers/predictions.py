@@ -1,4 +1,4 @@
-"""Methods of fitted models, in the shape of X: labels, probabilities, best labellings, samples, segments."""
+"""Methods of fitted models, with results in the shape of X: labels, probabilities, samples, segments."""
 
 from __future__ import annotations
 

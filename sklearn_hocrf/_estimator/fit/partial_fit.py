@@ -1,8 +1,8 @@
 """Training on a stream: ``partial_fit`` of all sequence labellers.
 
-A call makes one pass over some sequences, starting from the solver's state after the previous call. Labels, label
-patterns and, for segments, maximum lengths are fixed by the first call. Pairs of features and patterns get weights when
-they first occur.
+A call makes one pass over some sequences, starting from the solver's state after the previous call. The first call
+fixes labels, label patterns and, for segments, maximum lengths. Pairs of features and patterns get weights when they
+first occur.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
 def without_forbidden_patterns(
     rules: Rules, constraints: str | Constraints | None, patterns: PatternTable, labels: np.ndarray, is_given: bool
 ) -> PatternTable:
-    """Return the patterns of a model that can occur; raise a ValueError if the user has given one that cannot."""
+    """Return the possible patterns of a model; raise a ValueError if a pattern given by the user is impossible."""
     if not rules.forbidden:
         return patterns
     never = contain_any(patterns.labels, rules.forbidden)
@@ -269,7 +269,7 @@ def refuse_breaches(
 
 
 def _reading(constraints: str | Constraints | None, labels: np.ndarray, tag: Hashable, where: str) -> str:
-    """Return the part of a message that names what accepts an invalid tag."""
+    """Return the part of a message that names how to accept an invalid tag."""
     if not isinstance(constraints, str):
         return ""
     if marks_ends(constraints) and guessed_scheme(labels.tolist()) == "bio":
@@ -314,7 +314,7 @@ def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -
 
 
 def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
-    """Return the first token or segment whose label must not begin a sequence, and the first that must not end one."""
+    """Return the first token or segment with a forbidden label at the start of a sequence, and at the end of one."""
     if rules.borders is None:
         return []
     violations, has_labels = [], np.diff(runs.offsets) > 0
