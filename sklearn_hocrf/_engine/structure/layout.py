@@ -6,8 +6,8 @@ feature are the same. Combinations of channel and pattern that have pairs are *s
 scores, column by column, is one sparse product. The first L columns are the single labels in channel 0, the emission
 scores; the others move the arcs whose labels end in the column's pattern.
 
-A part of labels is a row of weights like a pattern, numbered beyond the patterns. It has weights with features only;
-the scores of its columns are added to the scores of its labels.
+A part of labels is a row of weights like a pattern, numbered after the patterns. It has only weights with features; the
+scores of its columns are added to the scores of its labels.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class WeightLayout(ArcLayout):
         self.pair_feature, self.dense_slots = freeze_all((pair_feature[order], slots), np.int32, np.int64)
 
     def _set_arcs(self) -> None:
-        """Find the columns that move the scores of arcs by position: columns of patterns at the first token."""
+        """Find the columns that change the scores of arcs by position: columns of patterns at the first token."""
         n_patterns = len(self.patterns.lengths)
         columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
         column_of_row = np.full(self.n_rows, -1)
@@ -271,7 +271,7 @@ class WeightLayout(ArcLayout):
 
     @cached_property
     def slots_are_distinct(self) -> bool:
-        """Whether no two features count one dense attribute in the same way, which would share a slot."""
+        """Whether no two features count one dense attribute in the same way; such features would share a slot."""
         return bool(np.all(np.diff(self.dense_slots) > 0))  # sorted
 
     def add_dense(self, table: np.ndarray, gradient: np.ndarray) -> None:
@@ -457,8 +457,8 @@ class WeightLayout(ArcLayout):
     def joined(self, other: WeightLayout) -> tuple[Self, np.ndarray | None]:
         """Return a layout that also has the pairs of another one, and the indices of this layout's weights in it.
 
-        The other one has the same patterns, and at least the same features. If it has nothing new, this layout is
-        returned, and None.
+        The other layout has the same patterns, and at least the same features. If it has no new pairs, the result is
+        this layout, and None.
         """
         n_rows = self.n_rows
 
@@ -601,7 +601,7 @@ class LayoutBuilder:
     ) -> FeatureCounts:
         """Return the counts of labelled data.
 
-        ``sequence_weight`` is how often each sequence counts (None: once); ``sets`` replace single labels.
+        ``sequence_weight`` is the weight of each sequence (None: 1); ``sets`` replace single labels.
         """
         dense = []
         if batch.dense is not None:

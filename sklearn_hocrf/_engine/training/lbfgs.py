@@ -4,9 +4,9 @@ Memory of the curvature: the last steps of L-BFGS, and the changes of the gradie
 
 Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights.
 
-The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the steepest
-descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values [2]_. It is
-found by steps of Newton's method within an orthant [1]_: a weight whose sign would change becomes 0.
+The absolute values are linear within an orthant. Each iteration moves the weights that are not 0, or that the steepest
+descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values [2]_. Steps of
+Newton's method within an orthant find this minimum [1]_: a weight whose sign would change becomes 0.
 
 References
 ----------
@@ -239,8 +239,8 @@ def _between(low, high, too_long, in_a_row):
     """Return the next step to try.
 
     ``low`` and ``high`` are the steps and slopes at the ends; ``high`` is None if there is no upper end yet. The last
-    step was ``too_long`` or too short, as were the ``in_a_row`` steps before it. The more of them, the closer the next
-    step is to the other end, because interpolation alone would then move too slowly.
+    step was ``too_long`` or too short, as were the ``in_a_row`` steps before it. The more such steps, the closer the
+    next step is to the other end, because interpolation alone would move too slowly.
     """
     (short, falling), (long, slope) = low, high or (np.inf, 0.0)
     if long == np.inf:
@@ -375,7 +375,7 @@ class LBFGSMemory:
         self._rows, self._tabulated = [], set()  # rows of pairs, oldest first; those in the tables
 
     def expect_from(self, gradient):
-        """Expect more curvature along weights with a large gradient, such as those of frequent features.
+        """Assume more curvature along weights with a large gradient, such as those of frequent features.
 
         The scale of a weight is the gradient's size to the power of ``_POWER``, at least ``_FLOOR`` of the largest one.
         """
@@ -426,9 +426,9 @@ class LBFGSMemory:
     def restricted(self, chosen, most_pairs) -> RestrictedHessian:
         """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
 
-        It is the compact form of Byrd, Nocedal and Schnabel, 1994. The matrix before any step is scaled by the newest
-        change of the gradient of these weights alone, because that of others may be large although they do not move; by
-        the change of all weights if it does not change for these.
+        This is the compact form of Byrd, Nocedal and Schnabel, 1994. The scale of the initial matrix is the newest
+        change of the gradient of these weights alone, because the gradient of other weights may change much although
+        they do not move. If the gradient of these weights does not change, the scale is that of all weights.
         """
         rows, (steps, changes) = self._rows, self._tables
         for i, row in enumerate(rows):
@@ -500,10 +500,10 @@ def orthant_search(attempt, point, curvature, penalty):
 
 
 def _path(point, curvature, strength):
-    """Return a function from the length of a step, up to 1, to where it ends.
+    """Return a function from the length of a step, up to 1, to the end of the step.
 
-    The steps lead towards about the minimum of the quadratic model. Without one they follow the gradient within the
-    orthant: weights may become 0 at any length, or they would only come closer to it.
+    The steps lead approximately to the minimum of the quadratic model. Without a model, they follow the gradient within
+    the orthant; weights may become 0 at any length, because otherwise they would only approach 0.
     """
     w, _, gradient, steepest = point
     if not len(curvature):
@@ -518,7 +518,7 @@ def _path(point, curvature, strength):
 
 
 def _minimum_of_model(hessian, w, gradient, strength):
-    """Return about the minimum of a quadratic function, given at w, plus ``sum(strength * abs(w))``.
+    """Return the approximate minimum of a quadratic function, given at w, plus ``sum(strength * abs(w))``.
 
     These are steps of Newton's method within an orthant, which need no pass over the data.
     """
@@ -543,7 +543,7 @@ def _minimum_of_model(hessian, w, gradient, strength):
 
 
 def _within_orthant(w, direction, steepest, strength):
-    """Return the end of a step where weights that would change their sign are 0; from 0, they descend or stay."""
+    """Return the end of a step at which weights that would change their sign are 0; from 0, they descend or stay."""
     end = w + direction
     orthant = np.where(w != 0, w, -steepest)
     end[(strength > 0) & (np.sign(end) != np.sign(orthant))] = 0.0

@@ -1,10 +1,10 @@
 """Stochastic solvers: many cheap steps, each on a few sequences.
 
-The cost of a step depends on the number of weights that its sequences touch, not on the number of all weights. The
+The time of a step depends on the number of weights that its sequences use, not on the number of all weights. The
 objective is a sum over sequences. A minibatch has ``weights``, the indices of the weights on which its value depends,
 and ``value_gradient(w)``, which returns derivatives with respect to only these weights. The penalty on the other
-weights is applied in closed form when they are next touched. When epochs of steps hardly lower the function, L-BFGS
-takes over.
+weights is applied in closed form when a step next uses them. When epochs of steps hardly lower the function, training
+continues as L-BFGS.
 """
 
 from __future__ import annotations
@@ -339,9 +339,9 @@ def _first_state(w0, step, rng) -> TrainingState:
 
 
 def _run_epoch(objective, batch_size, penalty, state, n_sequences):
-    """Take the steps of the minibatches of an epoch, and change the state; ``n_sequences`` sequences share the penalty.
+    """Take the steps of the minibatches of an epoch, and update the state; ``n_sequences`` sequences share the penalty.
 
-    Kernels take the steps that they can.
+    Kernels take all steps that they support.
     """
     w, sums, squares = state.w, state.sums, state.squares
     mass, course = np.array([state.mass]), None
@@ -396,7 +396,7 @@ class _Watch:
 
 
 def _judge(result, watch, patience) -> SolverReport:
-    """Return the report of validated training, including whether it converged, regardless of the minimum."""
+    """Return the report of validated training, and whether it converged by validation, not by the minimum."""
     if watch.n_since < patience:
         return result._replace(converged=False, message="the maximum number of epochs was reached")
     if watch.n_best == 0:
