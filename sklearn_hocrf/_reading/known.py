@@ -474,7 +474,7 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
 
 
 def _begins_of_tags(entries, codes) -> np.ndarray:
-    """Return at which tokens segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
+    """Return where segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
     prefixes, labels = np.array([tags[0][0] for tags in entries.parts], np.int8)[entries.ids], codes[entries.ids]
     begins = np.ones(len(prefixes), np.int8)
     begins[1:][goes_on(TagTable(prefixes[:-1], labels[:-1]), TagTable(prefixes[1:], labels[1:]))] = -1

@@ -126,7 +126,7 @@ class SegmentTable(NamedTuple):
         return SegmentTable(sequence, start, stop, label, probability, labels, self.n_sequences, self.lengths)
 
     def position(self, i: int) -> str:
-        """Return the name of the place of a segment from a list."""
+        """Return the name of the place of a segment that was given in a list."""
         n = self.sequence[i]
         return f"sequence {n}, position {i - np.searchsorted(self.sequence, n)}"
 
@@ -149,10 +149,10 @@ def segment_lists(table: SegmentTable, with_probability: bool = False) -> list[l
 def read_segmentations(
     labellings: Mapping[str, LabelSequences], scheme: str, strict: bool = False, texts: Sequence | None = None
 ) -> list[SegmentTable]:
-    """Read segmentations of the same sequences, which are those of the tokens X if ``texts`` contains them.
+    """Read segmentations of the same sequences, those of the tokens X if ``texts`` has them.
 
-    Each has its own form: labels of tokens, all in one scheme, or segments, which are read as segments in any scheme.
-    If all sequences are empty, they are lists of no segments. The label "O" of segments means the same as the tag.
+    Each has its own form: labels of tokens, which are all in one scheme, or segments, which are read as such in any
+    scheme. Sequences that are all empty are lists of no segments. The label "O" of segments means the same as the tag.
     """
     sequences = {name: list_sequences(y, name, "labels or segments") for name, y in labellings.items()}
     listed = {name for name, y in sequences.items() if scheme == "segments" or hold_segments(y) or not any(map(len, y))}
@@ -243,7 +243,7 @@ def _refuse_repeated(rows: list[tuple], offsets: np.ndarray, name: str) -> None:
 
 
 def refuse_other_sizes(labellings: Mapping[str, CodedLabels | SegmentTable]) -> None:
-    """Raise unless all labellings can belong to the same sequences as the first one."""
+    """Raise unless all can belong to the same sequences as the first."""
     (name, first), *others = labellings.items()
     for other, one in others:
         if first.n_sequences != one.n_sequences:

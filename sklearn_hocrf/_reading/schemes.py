@@ -13,7 +13,7 @@ A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a la
 "_". Every O token is a segment of one token, whose label is "O". Invalid tags, such as an I after an O, are read as in
 conlleval: a segment begins at B and S, after E, S and O, and where the label changes. The same rules apply to tags of
 "iob1", where B only separates neighbouring segments of the same label. Estimators never write tags of "iob1", because
-each depends on the segment before; ``separators_only`` converts tags of "bio" to "iob1".
+each depends on the segment before; ``separators_only`` makes them from tags of "bio".
 
 Segments and labels are integers here; strings occur only in the names of tags.
 """

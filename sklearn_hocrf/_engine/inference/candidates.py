@@ -1,4 +1,4 @@
-"""Candidate labels of tokens in a lattice: the best ones by a model of order 0, which is trained for this purpose."""
+"""Candidate labels of tokens in a lattice: the best ones by a model of order 0, which is trained only for this."""
 
 from __future__ import annotations
 

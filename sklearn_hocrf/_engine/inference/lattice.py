@@ -1,7 +1,7 @@
 """High-order CRFs over lattices: the model in which each token has one of a few candidate labels.
 
-This is the model of all labels, conditional on the labelling consisting of candidates. For queries without a kernel
-over lattices, that model with a mask therefore computes the result.
+It is the model of all labels, conditional on the labelling consisting of candidates. Queries without a kernel over
+lattices are therefore answered by that model, with a mask.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class LatticePlan(SharedWork):
         self._deal_out()
 
     def _deal_out(self) -> None:
-        """Cut the sequences into chunks that take about the same time."""
+        """Cut the sequences into chunks of about the same work."""
         lattice_, schedule = self.lattice, self.schedule
         work = lattice_.entries[lattice_.columns] + 4 * lattice_.steps  # up to each token
         worth = int(work[-1]) // (schedule.work_per_weight * max(self.layout.n_weights, 1))
@@ -253,7 +253,7 @@ class LatticePosterior(Posterior):
     def _make_plan(self) -> LatticePlan:
         """Return the lattice: for each token, the best labels that the mask allows.
 
-        The number of labels of a sequence without a labelling is doubled until it has one.
+        A sequence without a labelling among them gets twice as many, and so on until it has one.
         """
         if self.model.finder is None:
             raise ValueError("this model has no finder of candidate labels: it needs a plan")
@@ -356,7 +356,7 @@ class LatticePosterior(Posterior):
         return log_z, self._by_sequence(terms, lists.starts) + self._by_sequence(of_steps, lists.steps)
 
     def _by_sequence(self, values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Return the sums of values by sequence; the values of a token begin at its start; shape (n_sequences,)."""
+        """Return the sums of values, those of each token beginning at its start; shape (n_sequences,)."""
         sequences = np.repeat(np.arange(len(self.batch)), np.diff(starts[self.batch.offsets]))
         return np.bincount(sequences, values, len(self.batch))
 

@@ -137,7 +137,7 @@ class Model(metaclass=ABCMeta):
 
     @abstractmethod
     def log_scores(self, batch: SequenceBatch, labelling: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scores of the tokens or segments of a labelling, and their number in each sequence."""
+        """Return the scores of the tokens or segments of a labelling, and how many there are in each sequence."""
 
 
 class TokenModel(Model):

@@ -159,7 +159,7 @@ class Posterior(metaclass=ABCMeta):
 
     @property
     def reduction(self) -> np.ndarray:
-        """The reduction of the scores of all labellings of each sequence; shape (n_sequences,)."""
+        """What the scores of all labellings of each sequence are reduced by; shape (n_sequences,)."""
         of_token = np.repeat(np.arange(len(self.batch)), self.batch.lengths)
         shift = np.zeros(self.batch.n_tokens) if self.shift is None else self.shift
         return np.bincount(of_token, shift, len(self.batch)).astype(np.float64, copy=False)

@@ -439,7 +439,7 @@ class AgedPosterior(SegmentPosterior):
         return self._ask(LanePosterior.hessian_vector_product, direction, sequence_weight)
 
     def _ask(self, question: Callable, *arguments: Any) -> Any:
-        """Return the result of a query about sums, by passes with tails if the plan has them."""
+        """Return the answer to a question about sums, by passes with tails where the plan has them."""
         plan, model, posterior = self.plan.tailed, self.model, self
         if plan is not None and self.shift is None:
             posterior = SegmentModel(model.layout, model.weights, model.dense_table, model.schedule).posterior_on(plan)

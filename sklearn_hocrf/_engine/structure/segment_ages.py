@@ -350,7 +350,7 @@ class AgedLayout(ArcLayout):
 
     @staticmethod
     def _failing(trie: PatternAutomaton, state: np.ndarray, age: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the states, and their ages, whose arcs a state uses if it has none: a lower age, then a suffix."""
+        """Return the states, and their ages, whose arcs a state uses where it has none: a lower age, then a suffix."""
         return np.where(age > 1, state, trie.fail[state]), np.where(age > 1, age - 1, 1)
 
     @staticmethod

@@ -13,9 +13,8 @@ That is the squared distance between the feature vector of each position and its
 component per weight. The derivative of mu with respect to a weight is a covariance, so the gradient is twice the
 derivative of the expected counts when the score of each place moves along ``r = n (mu - 1)``.
 
-The data are processed in parts of some sequences, under a layout in which each place of a part has a separate weight of
-0. The expected count of this weight is mu, and the product of the Hessian and r is the derivative of the expected
-counts.
+The data are processed in parts of some sequences, under a layout in which each place of a part has a weight of its own,
+which is 0: its expected count is mu, and the product of the Hessian and r is the derivative of the expected counts.
 
 Pruning: a level of order 0 keeps a few labels per token, to which training and prediction are restricted.
 """
@@ -47,7 +46,7 @@ LARGE = 1e6  # size of scores beyond which rounding errors would distinguish lab
 
 
 def most_states(n_candidates: int) -> int:
-    """Return the number of states of the pattern automaton that each token keeps."""
+    """Return how many states of the pattern automaton each token keeps."""
     return 2 * n_candidates
 
 
@@ -202,7 +201,7 @@ class Problem:
     def over(self, candidates: Candidates, level_zero: LevelZero | None = None, plan: Any = None) -> Problem:
         """Return the problem in which each token has a few candidate labels; features pair only with single labels.
 
-        Candidates are labels that the support allows. A ``plan`` is an existing lattice of the candidates.
+        Candidates are labels that the support allows. A ``plan`` is a lattice of them that is already there.
         """
         pruned = replace(self, model_class=LatticeModel, candidates=candidates, level_zero=level_zero, support=None)
         if plan is not None:
@@ -225,11 +224,11 @@ class Problem:
         return self.over(candidates.with_labels(self.truth), level_zero)
 
     def pruned_by(self, level_zero: LevelZero | None) -> Problem:
-        """Return held-out data over the candidates of level 0, to which the held-out labels are not added."""
+        """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
         if level_zero is None:
             return self
         model = LatticeModel(self.layout, np.zeros(self.n_weights), level_zero.finder(), self.schedule)
-        # the plan has more states if the constraints allow no labelling with fewer states
+        # the plan has more states where the constraints leave no labelling of fewer
         plan = model.posterior(self.batch, self.support, self.n_jobs).plan
         return self.over(plan.candidates, level_zero, plan)
 
@@ -391,7 +390,7 @@ class _Candidates(NamedTuple):
 
 
 class PrunedLikelihood:
-    """The negative log-likelihood of held-out labels, some of which have probability 0 because of pruning.
+    """The negative log-likelihood of held-out labels, some of which pruning leaves no probability.
 
         L(w) = - sum_n c_n log((1 - e) p(y_n | x_n; w) + e q(y_n | x_n))
 

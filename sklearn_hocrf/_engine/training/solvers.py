@@ -274,7 +274,7 @@ def minimize_in_box(
     scale, best, in_vain, n_left = None, None, 0, max_evaluations
 
     def promise(x):
-        """Return the first-order decrease of the function from the best point to another one."""
+        """Return the decrease of the function from the best point to another one, to first order."""
         return float(best.gradient @ (best.w - x))
 
     def scaled(x):

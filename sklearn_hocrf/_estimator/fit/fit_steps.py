@@ -272,7 +272,7 @@ class FitSteps:
         model.posterior(problem.batch, problem.support, evidence=evidence).with_plan(problem.plan.masked(mask)).log_z()
 
     def pruned(self, problem: Problem) -> Problem:
-        """Return a problem over the labels that ``pruning`` keeps."""
+        """Return a problem over the labels that ``pruning`` leaves."""
         return problem.pruned(self.parameters.get("pruning"), self.estimator.random_state)
 
     def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingStructure) -> Penalty:
