@@ -277,7 +277,7 @@ def read_known_attributes(X, vocabulary) -> SequenceBatch:
     Warns
     -----
     UserWarning
-        If no token has a key that every training token had; if none of the attributes is known.
+        If no token contains a key that every training token contains, or if none of the attributes is known.
     """
     batch = read_attributes(X, vocabulary, grow=False)
     lost = _lost_keys(X, vocabulary.complete)

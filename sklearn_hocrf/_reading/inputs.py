@@ -155,9 +155,9 @@ def _has_times(X) -> bool:
 
 
 def sequences_like(reader, y, sample_weight=None) -> TrainingSequences | None:
-    """Return training sequences without features, of the lengths that y has, for X that is not known yet.
+    """Return training sequences without features, of the lengths of y, for an unknown X.
 
-    None if y does not tell: tuples may be sequences or labels.
+    The result is None if y is ambiguous: tuples may be sequences or labels.
 
     Parameters
     ----------

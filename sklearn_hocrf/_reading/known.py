@@ -125,7 +125,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
     y, lengths, form, name, what
         As in :func:`~sklearn_hocrf._reading.known.read_labels`.
     scheme : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
-        "tokens" for labels of tokens that need not give segments.
+        "tokens" means labels of tokens that need not describe segments.
     kept : ndarray of bool of shape (n_sequences,), or None
         Sequences that are not left out. The others have no tokens, but keep their indices, for messages.
     takes_missing_labels : bool
@@ -214,7 +214,7 @@ def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.nd
 
 
 def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
-    """Return what y says, given the labels of the model.
+    """Return the information in y, given the labels of the model.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) 
 
 
 def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarray, np.ndarray]:
-    """Return the segments that are known from end to end, and labels and lengths of all pieces of segments.
+    """Return the segments with known starts and stops, and labels and lengths of all pieces of segments.
 
     Parameters
     ----------
@@ -310,15 +310,15 @@ def _counted(known: Known) -> np.ndarray:
 def possible_segments(known: Known, scheme, segments, longest, singles) -> tuple[Segments, LabelSets] | None:
     """Return the segments that sets of labels or tags may be, and the labels of each; None if there are no such sets.
 
-    They lie between borders that are known, without a missing label between them. If other borders between them are
-    open, the segments have at most 8 tokens.
+    They lie between known borders, without a missing label between them. If other borders between them are unknown, the
+    segments have at most 8 tokens.
 
     Parameters
     ----------
     known, scheme, singles
         As for :func:`segments_of`.
     segments : Segments
-        Those that are known from end to end.
+        The segments with known starts and stops.
     longest : ndarray of shape (L,)
         Highest length of a segment, by label.
     """
@@ -386,7 +386,7 @@ def _refuse_gaps(bounds, offsets):
 
 
 def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
-    """Return the numbers of tokens that y tells, and the form of its X; None if tuples may be sequences or labels.
+    """Return the numbers of tokens in y, and the form of its X; None if tuples may be sequences or labels.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def sorted_labels(labels, offsets, at_least=2, positions=None, name="y") -> np.n
     TypeError
         If a label is not hashable, or if labels cannot be sorted together.
     ValueError
-        If a label is -100 where no other one is a negative integer, if a label is inf or a real number that is not
+        If a label is -100 and no other label is a negative integer, if a label is inf or a real number that is not
         whole, or if there are too few distinct labels.
 
     Examples

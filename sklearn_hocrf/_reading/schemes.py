@@ -221,7 +221,7 @@ def _refuse_bytes(labels):
 def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     """Return which tags may follow each other, and which ones may begin and end a sequence.
 
-    Legal tags define the segments by themselves, without the rules for invalid tags.
+    Legal tags alone define the segments, without the rules for invalid tags.
 
     Parameters
     ----------
@@ -510,10 +510,10 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
 
 
 def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
-    """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
+    """Return the probable scheme of labels of tokens, for ``scheme="auto"``, and warn if another one is possible.
 
-    Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. Labels that are all
-    "O" are tags, of which none belongs to a segment.
+    Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. If all labels are
+    "O", they are tags, and there are no segments.
 
     Parameters
     ----------

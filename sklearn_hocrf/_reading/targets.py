@@ -226,8 +226,8 @@ def read_segment_targets(
         As in :func:`read_given`.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     segment_length : int, inf, (least, most), dict or None
-        The most tokens of a segment, or the least of one that neither begins nor ends a sequence and the most, for all
-        labels or by label. None, also as the most, means the longest training segment.
+        The maximum number of tokens of a segment, or a pair of the minimum (except at the ends of sequences) and the
+        maximum, for all labels or by label. None, also as the maximum, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
     at_least : int or None

@@ -113,8 +113,7 @@ def _check_candidates(search, X, y, params):
 def method_of_model(estimator: BaseEstimator, name: str) -> Callable:
     """Return a method of a model, or of the model at the end of a pipeline or inside a search.
 
-    A pipeline's method takes the pipeline's X and transforms it by all other steps first. A search uses its best
-    estimator.
+    A pipeline's method first transforms the pipeline's X by all other steps. A search uses its best estimator.
 
     Parameters
     ----------

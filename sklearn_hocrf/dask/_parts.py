@@ -131,7 +131,7 @@ class Part:
     ----------
     data : TrainingData
     setting : Setting or None
-        What the criterion needs; None if there is none yet.
+        The settings of the criterion; None before there is a criterion.
     """
 
     def __init__(self, data: TrainingData, setting: Setting | None = None) -> None:

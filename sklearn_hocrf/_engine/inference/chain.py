@@ -238,9 +238,9 @@ _FIRST = np.zeros((1, 1), np.int64)  # the sequence of the only lane
 
 
 class OneSequence:
-    """The answers about a single sequence, of a model whose arcs have constant scores.
+    """Results for a single sequence, by a model whose arcs have constant scores.
 
-    The methods take the attributes of the tokens, as for :func:`token_entries`. They return None where the kernels of a
+    The methods take the attributes of the tokens, as for :func:`token_entries`. They return None if the kernels of a
     batch are needed.
 
     Parameters

@@ -70,7 +70,7 @@ class Minibatches(metaclass=ABCMeta):
     sequence_weight : ndarray of shape (n_sequences,)
         Weight of each sequence.
     partial : PartlyLabelled or None
-        The sequences whose labelling has missing labels; none by default.
+        The sequences with missing labels; none by default.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Minibatches(metaclass=ABCMeta):
         Parameters
         ----------
         w : ndarray of shape (K,)
-            All weights; only those that the sequences touch are read.
+            All weights, of which only those that the sequences use are read.
         sequences : ndarray of int
         touched : ndarray of int
             The result of :meth:`weights` for them.
@@ -137,7 +137,7 @@ class Minibatches(metaclass=ABCMeta):
         -------
         value : float
         gradient : ndarray of shape (len(touched),)
-            Derivatives by the touched weights.
+            Derivatives with respect to these weights.
         """
         model = self._model_class(self.layout, w, self._no_table)
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
@@ -167,7 +167,7 @@ class Minibatches(metaclass=ABCMeta):
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
     def descend(self, batches: list[np.ndarray], course: descent.Course) -> int:
-        """Take the steps of the first minibatches, as far as kernels can, and return their number, which may be 0.
+        """Take the steps of the first minibatches that kernels support, and return their number, which may be 0.
 
         Only chains have such kernels.
 
@@ -297,7 +297,7 @@ def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Seg
 
 
 def shuffled_minibatches(lengths: np.ndarray, batch_size: int, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Cut sequences into minibatches: each sequence is in one, grouped by similar length.
+    """Divide sequences into minibatches of similar lengths, each sequence in exactly one.
 
     Kernels process sequences side by side, which is fastest for equal lengths.
 

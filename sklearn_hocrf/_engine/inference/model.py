@@ -29,13 +29,13 @@ class Model(metaclass=ABCMeta):
     Parameters
     ----------
     layout : WeightLayout or SegmentLayout
-        Which weights there are.
+        The layout of the weights.
     weights : ndarray of shape (n_weights,)
         The weights; -inf for the bias of a forbidden pattern.
     dense_table : ndarray or None
         The dense table of the layout with these weights; or an empty one for plans without a dense table.
     schedule : Schedule or None
-        How batches are cut.
+        The sizes that determine how batches are cut.
     """
 
     layout_class: ClassVar[type[WeightLayout]] = WeightLayout

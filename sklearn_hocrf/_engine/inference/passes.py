@@ -342,7 +342,7 @@ class MarginalPass(BasePass):
         return np.concatenate([table, *[np.zeros_like(table)] * n_zeros], axis=1) if n_zeros else table
 
     def _sum(self, name: str, size: int, columns: int) -> np.ndarray:
-        """Return sums by column for kernels to add to, shape (size, columns)."""
+        """Return an array of sums by column, to which kernels add, of shape (size, columns)."""
         if (name, columns) not in self._sums:
             self._sums[name, columns] = np.zeros((size, columns))
         return self._sums[name, columns]
@@ -369,7 +369,7 @@ class ExpectedCounts:
     posterior : LanePosterior
         The model, and the plan whose memory is used.
     gradient : ndarray of shape (first_bias,) or None
-        The array to which the counts of pairs are added; by default zeros of shape (n_weights,), with room for the
+        The array to which the counts of pairs are added; by default zeros of shape (n_weights,), which also contain the
         counts of biases.
     """
 

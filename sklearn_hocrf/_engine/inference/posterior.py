@@ -65,26 +65,26 @@ class Expectations(NamedTuple):
 class Posterior(metaclass=ABCMeta):
     """The distribution of the labellings of a batch, given a model.
 
-    Questions raise an :class:`ImpossibleSequence` if a sequence has no labelling. They share the plan of the batch,
-    which is made for the first of them; ``model.posterior_on(plan)`` is the posterior of a plan that is already there.
+    Queries raise an :class:`ImpossibleSequence` if a sequence has no labelling. They share the plan of the batch, which
+    the first query makes; ``model.posterior_on(plan)`` is the posterior of an existing plan.
 
     Parameters
     ----------
     model : Model
     batch : SequenceBatch
     support : Mask or None
-        The possible labellings; None means all that the model has.
+        The possible labellings; None means all labellings of the model.
     n_jobs : int or None
-        Number of threads, as in joblib. Answers have the same bits for any number.
+        Number of threads, as in joblib. Results have the same bits for any number.
     evidence : Evidence or None
-        Known labels: answers are conditional on the labelling agreeing with them.
+        Known labels: results are conditional on the labelling agreeing with them.
 
     Attributes
     ----------
     mask : Mask or None
         The labellings that support and evidence allow.
     shift : ndarray of shape (N,) or None
-        What the scores of all labels of each token are reduced by; see :meth:`centred`.
+        The number by which the scores of all labels of each token are reduced; see :meth:`centred`.
     """
 
     shift: np.ndarray | None = None
@@ -337,7 +337,7 @@ class LanePosterior(Posterior):
     ) -> tuple:
         """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
 
-        The model and the plan have no dense table, so the work depends on the sequences and not on the number of
+        The model and the plan have no dense table, so the time depends on the sequences and not on the number of
         weights.
 
         Parameters

@@ -54,22 +54,21 @@ class Schedule:
     tasks_wanted : int
         Tiles grow to the largest target size as long as this number of tasks remains for several threads.
     tile_rows : int
-        Minimum number of rows of a tile, regardless of their size: a kernel call from Python costs as much as some
-        rows.
+        Minimum number of rows of a tile of any size, because a kernel call from Python takes as long as some rows.
     cut_size : float
         Blocks whose tables are larger (32 MiB of doubles) are cut by position; inf if kernels need whole sequences.
     single_sequence_size : float
         Sequences run alone, one lane per block, if a block of them would be larger (512 MiB of doubles).
     lone_length, lone_table : int
         A sequence with this number of positions, or tables of this size, runs alone if it is much longer than the
-        following ones. For shorter sequences, a few empty lanes cost less than kernels for another kind of lanes.
+        following ones. For shorter sequences, a few empty lanes take less time than kernels for another kind of lanes.
     lone_batch : int
-        A batch of one sequence runs alone from this number of doubles a lane: the tables of all lanes would be fresh
-        pages of memory in each call.
+        A batch of one sequence runs alone from this number of doubles per lane, because the tables of all lanes would
+        be new pages of memory in each call.
     long_call : float
         Size of the tables of the longest sequence above which a kernel call is too long to wait for after Ctrl-C.
     least_chunks, most_chunks : int
-        Each chunk costs its own gradient, so their number is limited by the work on the data.
+        Each chunk needs its own gradient, so the work on the data limits their number.
     work_per_weight : int
         Operations on the data per weight that justify another chunk.
     poll_interval : float
@@ -155,7 +154,7 @@ class SharedWork:
     chunks : list
         The units of work of threads.
     calls_are_long : bool
-        Whether a kernel call may delay Ctrl-C by longer than users accept.
+        Whether a kernel call may delay Ctrl-C for longer than users accept.
     halt : Event
         Set when the evaluation has been abandoned; each evaluation has its own. A plan is evaluated by one caller at
         a time.
@@ -241,25 +240,25 @@ class SharedWork:
 
 
 class Plan(SharedWork, metaclass=ABCMeta):
-    """How a batch is cut into tasks, which are distributed to chunks; and state kept between evaluations.
+    """The division of a batch into tasks and chunks, and the state that is kept between evaluations.
 
     A subclass reads the features of its family of models, and estimates the work on them.
 
     Parameters
     ----------
     layout : WeightLayout or SegmentLayout
-        Which weights the models have.
+        The layout of the models' weights.
     batch : SequenceBatch
         The sequences.
     schedule : Schedule or None
-        How to cut; by default, the best schedule found for the family.
+        The sizes for cutting; by default, the best schedule found for the family.
     n_jobs : int or None
         Number of threads, as in joblib.
 
     Attributes
     ----------
     token_features : TokenFeatures
-        Places of the weights of the tokens' sparse features, for kernels.
+        Positions of the weights of the tokens' sparse features, for kernels.
     dense : DenseProduct or None
         The tokens' dense features, and the positions of their weights.
     row_size, work_per_token : int

@@ -61,11 +61,11 @@ _NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are al
 class WeightLayout(ArcLayout):
     """The patterns and (feature, pattern) pairs that have a weight, and the indices of the weights.
 
-    The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. A segment counts the weights
-    of tokens once for each of its tokens, whatever their features are.
+    The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. In the score of a segment,
+    the weights of tokens count once for each of its tokens, with any features.
 
-    All indices used by kernels are made here, from checked parameters. Copies and objects from files are made in the
-    same way (``__reduce__``), so their indices are in range, too.
+    The constructor makes all indices for kernels from checked parameters. It also makes copies and objects from files
+    (``__reduce__``), so their indices are in range, too.
 
     Parameters
     ----------
@@ -333,11 +333,11 @@ class WeightLayout(ArcLayout):
         ----------
         batch : SequenceBatch
         dense : bool, default=True
-            Without, there are no rows of the dense table: all weights are found among the pairs.
+            If False, no rows belong to the dense table: all weights are among the pairs.
         ends : sequence of int or None
             0 and the ends of ranges of tokens; None means one range.
         each : callable
-            ``map``, or the method of that name of a pool of threads, which processes several ranges at once.
+            ``map``, or the method ``map`` of a pool of threads, which processes several ranges at once.
         """
         values = _NOTHING if batch.values is None else batch.values
         n_dense, n_tokens, empty = self.pairs.n_dense if dense else 0, batch.n_tokens, allocator(batch)

@@ -457,7 +457,7 @@ def sum_values(
     weight : ndarray of shape (n_owners,)
     n_columns : int
     as_counts : bool
-        Whether every value but 0 counts as 1.
+        Whether every nonzero value counts as 1.
 
     Returns
     -------

@@ -254,10 +254,10 @@ def count_patterns(
     max_order : int
         Highest order; patterns have up to ``max_order + 1`` labels.
     min_count : float
-        Patterns that occur less often are left out, see :func:`is_frequent`, and with them all longer ones, which
-        cannot occur more often. For counts that will be merged it is 1.
+        Patterns that occur less often are left out, see :func:`is_frequent`, as are all longer ones, which cannot occur
+        more often. Use 1 for counts that will be merged.
     sequence_weight : ndarray of shape (n_sequences,) or None
-        How often each sequence counts; a sequence of weight 0 is ignored.
+        The weight of each sequence; a sequence of weight 0 is ignored.
     history : {"tokens", "segments"} or TagHistory
         Except for "tokens", pairs of labels are counted inside segments, and patterns of segments at their borders.
 

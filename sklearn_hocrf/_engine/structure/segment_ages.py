@@ -171,14 +171,14 @@ class AgedLayout(ArcLayout):
     Parameters
     ----------
     layout : SegmentLayout
-        One whose scores are sums over tokens: :func:`what_needs_lengths` finds nothing.
+        A layout whose scores are sums over tokens, so that :func:`what_needs_lengths` finds nothing.
 
     Attributes
     ----------
     label, age : ndarray of shape (M,)
         Label and age of each aged label; those of age 1 come first, in the order of the labels.
     n_columns : int
-        Number of columns of the chain: aged labels, then what moves the scores of arcs.
+        Number of columns of the chain: aged labels, then columns that change the scores of arcs.
     compiled, arc_structure, bias_pattern, first_bias
         As in :class:`ArcLayout`: the automaton over aged labels, whose ``pattern_arc`` are the arcs of the layout's
         patterns.
@@ -186,7 +186,7 @@ class AgedLayout(ArcLayout):
     length_entries : LengthEntries
         The weights of lengths and tokens, and the columns of the chain to which they add.
     layout_arc : ndarray of shape (A,), int64
-        The arc of the layout that an arc with a label of age 1 stands for; -1 for all others.
+        The arc of the layout for each arc with a label of age 1; -1 for all others.
     """
 
     def __init__(self, layout: SegmentLayout) -> None:

@@ -397,7 +397,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
     frame, rule
         As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``limits.repeats``.
     fit_intercept : bool, "segment" or "token"
-        Whether each segment counts a weight of its label ("segment"), each of its tokens does ("token"), or both
+        Whether the weights of labels count for each segment ("segment"), for each of its tokens ("token"), or for both
         (True).
     """
 

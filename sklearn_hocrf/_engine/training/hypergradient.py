@@ -72,7 +72,7 @@ class Fold:
     max_iter : int
         Maximum number of iterations of training.
     origin : object
-        What the fold was made from, for its maker.
+        The inputs from which the fold was made, for its maker.
     """
 
     residual = 0.01  # of the linear system, relative to its right side, unless a step has another one
@@ -146,7 +146,7 @@ class Fold:
             Training continues with finer tolerances until the relative change of the score is smaller than this. By
             default, training runs once; the correction does not bound the error, because it may be 0 by chance.
         before : float
-            The score of these penalties, if it is known from training that was less precise.
+            The score of these penalties from less precise training, if it is known.
         """
         begun, passes = time.perf_counter(), self._training.n_passes
         precision, strength = self._penalties(logs)

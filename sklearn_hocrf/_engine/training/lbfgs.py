@@ -47,10 +47,10 @@ _ROUNDING = 1e-9  # relative difference below which values are not trusted
 class LBFGS(Solver):
     """Limited-memory BFGS [1]_.
 
-    Steps satisfy the strong Wolfe conditions. If the line search takes too long, the lowest of the points that satisfy
-    Armijo's condition of sufficient decrease is accepted. If two values are so close that their difference consists of
-    rounding errors, the difference is computed from the slopes at both ends. A step that overflows is treated as too
-    long.
+    Steps satisfy the strong Wolfe conditions. If the line search takes too long, the solver accepts the lowest of the
+    points that satisfy Armijo's condition of sufficient decrease. If two values are so close that their difference
+    consists of rounding errors, the solver computes the difference from the slopes at both ends. A step that overflows
+    counts as too long.
 
     Parameters
     ----------
@@ -64,16 +64,17 @@ class LBFGS(Solver):
     Raises
     ------
     TypeError
-        For parameters of the estimator, and for unknown ones.
+        For parameters of the estimator, and for unknown parameters.
     ValueError
         For settings that are out of range.
 
     Notes
     -----
-    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function; if no bound is
-    available, as without a penalty on all weights, when ``norm(gradient) <= tol * max(1, norm(w))``.
+    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function. If no bound is
+    available, for example because some weights have no penalty, training stops when ``norm(gradient) <= tol * max(1,
+    norm(w))``.
 
-    With ``l1_reg`` > 0, the orthant-wise limited-memory quasi-Newton method takes its place [2]_, with these settings.
+    With ``l1_reg`` > 0, the solver is the orthant-wise limited-memory quasi-Newton method [2]_, with these settings.
     The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the
     steepest descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values
     [3]_. The shortest subgradient replaces the gradient.
@@ -188,7 +189,7 @@ class LBFGSMinimizer(Minimizer):
 
 
 def line_search(attempt, point, curvature, penalty):
-    """Return a better point of a smooth function, or None, and add to the curvature what is found along the step.
+    """Return a better point of a smooth function, or None, and update the curvature along the step.
 
     Parameters
     ----------

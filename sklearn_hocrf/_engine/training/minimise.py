@@ -147,8 +147,7 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     layout : WeightLayout
     batch : SequenceBatch
     groups : ndarray of shape (n_weights,), int, or None
-        Group ids; weights of different groups are not tied, because weights with different penalties must not be.
-        None means one group.
+        Group ids; weights of different groups, which have different penalties, are not tied. None means one group.
 
     Returns
     -------

@@ -138,7 +138,7 @@ class NegativeLogLikelihood(Objective):
     def minibatches(self, batch_size: int, rng: np.random.RandomState, course: Any = None) -> Iterator[Minibatch]:
         """Yield all sequences, in random order and at most ``batch_size`` at a time.
 
-        With a course, kernels take the steps that they can, and only the other minibatches are yielded.
+        With a course, kernels take the steps that they support, and only the other minibatches are yielded.
 
         Parameters
         ----------

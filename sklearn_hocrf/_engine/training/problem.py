@@ -52,7 +52,7 @@ def most_states(n_candidates: int) -> int:
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """Labelled training data under one layout of weights, which training criteria are bound to.
+    """Labelled training data under one layout of weights, to which training criteria are bound.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Problem:
     n_jobs : int or None
         Number of threads, as in joblib. Results have the same bits for any number.
     schedule : Schedule or None
-        Where the batch is cut into tasks.
+        The sizes that determine how the batch is cut into tasks.
     support : Mask or None
         The possible labellings, which include the truth. None allows all.
     known : Mask or None
