@@ -510,7 +510,7 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
 
 
 def scheme_of_labels(labels: Iterable[Any], name: str = "scheme") -> str:
-    """Return the probable scheme of labels of tokens, for ``scheme="auto"``, and warn if another one is possible.
+    """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
 
     Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. If all labels are
     "O", they are tags, and there are no segments.

@@ -370,7 +370,7 @@ class ClusterObjective(Objective):
 
 
 class DaskExtractor(WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
-    """Fit and apply a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster.
+    """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it there.
 
     The transformer's ``fit_partition`` counts each partition; the counts are merged along a tree, and ``finish`` makes
     the same vocabulary as on one machine.

@@ -167,8 +167,8 @@ def train_level_zero(
 ) -> LevelZero:
     """Train a model of order 0, by a few epochs of stochastic gradient descent.
 
-    A tenth of the sequences is used for training only in the last few epochs; before, it measures how often the true
-    label is among the candidates.
+    A tenth of the sequences takes part only in the last few epochs; before these, it is used to measure how often the
+    true label is among the candidates.
 
     Parameters
     ----------

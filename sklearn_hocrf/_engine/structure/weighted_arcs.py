@@ -39,8 +39,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = ()) -> CompiledPa
     patterns : PatternTable
         Patterns that have weights. Those that contain a forbidden run never occur.
     forbidden : iterable of tuples of int
-        Runs of two or more label codes, of any length, that must not occur; they need not be patterns. If labels are
-        tags, a run consists of codes of segments, or is a pair of tags.
+        Runs of two or more label codes that must not occur, of any length, whether they are patterns or not. If labels
+        are tags, a run has the codes of segments, or is a pair of tags.
 
     Raises
     ------

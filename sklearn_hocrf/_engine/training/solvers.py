@@ -194,7 +194,7 @@ def one_blas_thread() -> AbstractContextManager:
 
 
 def zero_of_slope(slope: Callable[[float], float], bounds: tuple[float, float], *, flat: float, tol: float) -> float:
-    """Return the argument at which the slope of a concave function is 0, or the nearest bound.
+    """Return where the slope of a concave function is 0, or the nearest bound.
 
     The search begins at 1 and doubles or halves the variable until the slope changes its sign.
 
@@ -205,8 +205,8 @@ def zero_of_slope(slope: Callable[[float], float], bounds: tuple[float, float], 
     bounds : tuple of float
         Lowest and highest value of the variable, below and above 1.
     flat : float
-        Size of slopes that may be rounding errors: a change of sign must be larger. For a function that increases
-        without end, ever more slowly, the result is therefore the bound.
+        Size of slopes that may be rounding errors: a change of sign must be larger. A function that increases for ever,
+        more and more slowly, therefore leads to the bound.
     tol : float
         Relative error of the result.
     """
@@ -260,10 +260,10 @@ def minimize_in_box(
     max_evaluations : int
         Number of evaluations after which no further step is begun.
     tol : float
-        Stop when ``PATIENCE`` successive evaluations lower the function by less than this fraction of its value. A
-        single such evaluation may be a step that is too long; with inexact values, more of them are useless. The second
-        one is omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for a
-        convex function.
+        Stop when ``PATIENCE`` evaluations in a row lower the function by less than this fraction of its value. A single
+        one may be a step that is too long; with inexact values, more of them would be in vain. The second one is
+        omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for a convex
+        function.
     first : float
         Length of the first step.
     """
