@@ -215,7 +215,7 @@ def lacks_counts(what, fields) -> ValueError:
 
 
 class TemplateCounts(NamedTuple):
-    """The attributes that templates make in some training sequences, however rare."""
+    """All attributes that templates make in some training sequences, including rare ones."""
 
     vocabularies: TemplateVocabularies
     n_of: dict  # number of tokens with each of them, by template

@@ -72,7 +72,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
         indicator. "capped" is the same, except that the last indicator, with a plus sign, also applies to longer
         segments. "gamma" is ``length``, d itself, and ``log_length``, its natural logarithm: two weights for each
-        label, however long its segments are. With weights of -1 / scale and shape - 1, the durations of a label have a
+        label, for segments of any length. With weights of -1 / scale and shape - 1, the durations of a label have a
         gamma distribution. The lengths of a sequence's segments have a fixed sum, so weights of ``length`` are
         determined up to a constant for all labels.
     max_length : int or None, default=None

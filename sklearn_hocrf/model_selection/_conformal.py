@@ -34,7 +34,7 @@ class Coverage(NamedTuple):
 
 
 class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
-    """Predict sets that contain the truth with a given probability, whatever the model.
+    """Predict sets that contain the truth with a given probability, for any model.
 
     By split conformal prediction [1]_, :meth:`fit` computes a threshold from sequences on which the model was not
     trained. For a new sequence, the sets of :meth:`predict_set` then miss the truth with probability at most ``alpha``.

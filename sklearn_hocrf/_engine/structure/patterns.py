@@ -408,7 +408,7 @@ def pairs_of_equals(n_labels: int) -> tuple[tuple[int, int], ...]:
 
 
 def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
-    """Return which weighted counts reach ``min_count``; if it is at most 1, all positive counts do, however small."""
+    """Return which weighted counts reach ``min_count``; if it is at most 1, all positive counts do."""
     return counts >= min_count if min_count > 1 else counts > 0
 
 
