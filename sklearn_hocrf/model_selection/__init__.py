@@ -9,8 +9,7 @@ scikit-learn's searches can choose orders, penalties, templates and all other pa
 :func:`cross_val_predict`           predictions of each sequence by a model that has not seen it, by any method
 :class:`CalibratedSequenceLabeler`  a temperature for all weights of a model, so that probabilities match how often
                                     predictions are correct
-:class:`ConformalSequenceLabeler`   sets of labels or segments that miss the truth as rarely as asked for, whatever the
-                                    model
+:class:`ConformalSequenceLabeler`   sets of labels or segments that miss the truth with at most a chosen probability
 ==================================  ====================================================================================
 
 The folds must mimic what will be new at prediction time: pass groups of words, writers or documents.
