@@ -111,9 +111,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         (``length="gamma"`` of the extractor) have no intercept for tokens, because the two weights would be redundant.
     label_parts : callable, mapping or None, default=None
         The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
-        Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns weights
-        for rare labels from frequent ones. Parts must be hashable and mutually comparable. Not for
-        "local_feature_matching". See https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels share weights
+        with frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
 

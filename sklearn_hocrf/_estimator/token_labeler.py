@@ -78,9 +78,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Whether each single label has an intercept. It is penalised like the other weights.
     label_parts : callable, mapping or None, default=None
         The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
-        Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns weights
-        for rare labels from frequent ones. Parts must be hashable and mutually comparable. Not for
-        "local_feature_matching". See https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels share weights
+        with frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     pruning : int or None, default=None
         Number of labels that a model of order 0 selects for each token before training, if labels are many. All other
         labels have probability 0 at the token. Pruning requires the likelihood, ``feature_order=0`` and a y without
