@@ -401,7 +401,7 @@ def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
     ------
     ValueError
         If the splitter refuses the data; for a stratified splitter, the message names alternatives. Also if there are
-        no splits, or if one contains anything except indices of sequences.
+        no splits, or if one contains anything but indices of sequences.
     """
     name = type(splitter).__name__
     try:

@@ -184,7 +184,7 @@ def _check_sequence(sequence, n):
 def columns_of_texts(tokens, kind, fields, may_have_more) -> dict | None:
     """Return the columns of one sequence of tokens of a kind, as lists by field; None unless all cells are texts.
 
-    ``may_have_more``: whether dicts may have further keys, which a batch does not read.
+    ``may_have_more`` tells whether dicts may have further keys, which a batch does not read.
     """
     types = set(map(type, tokens)) if type(tokens) is list else set()
     if kind == "text" and types == {str}:

@@ -387,8 +387,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def __token_ids__(self, tokens) -> tuple | None:
         """Return the names of all attributes, those of one sequence, their ranges and values, and its texts by field.
 
-        None means that the caller must use a batch. This fast path is for feature dicts, lists of names and texts of
-        common types, about which ``transform`` does not warn.
+        None means that a batch must be used. This is for feature dicts, lists of names and texts of common types, of
+        which ``transform`` would not warn.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
         known, attributes, columns = self.__dict__.get("_vocabularies") if is_own else None, None, None

@@ -63,7 +63,7 @@ class IdentityRows:
         return cls(np.array([string for *_, string in runs], np.int64), FeatureNames.from_names(names))
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
-        """Return the indicators of candidate segments; ``token_data`` contains the "number" of each token."""
+        """Return the indicators of candidate segments; ``token_data`` has the "number" of each token."""
         place = find_keys(self._ascending, fingerprints(token_data["number"], start, stop))
         present = place >= 0
         indptr = offsets_of(present)
@@ -127,7 +127,7 @@ class FunctionRows:
         )
 
     def rows(self, columns, offsets, token_data, start, stop) -> sparse.csr_array:
-        """Return the features of candidate segments, except features that occur in no training segment."""
+        """Return the features of candidate segments, without features that no training segment had."""
         rows, indices, data = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
         for name, segments, values in _entries(self._functions, self._fields, columns, offsets, start, stop):
             if name in self._index_of:

@@ -171,7 +171,7 @@ class FieldTemplates(GivenNames):
         return indptr, indices, None if (data == 1).all() else data
 
     def _always(self, window):
-        """Return, for each attribute outside the templates, which tokens contain it."""
+        """Return, for each attribute outside the templates, which tokens have it."""
         present = [window.from_begin >= 0] if self.bias else []
         return [*present, window.from_begin == 0, window.to_end == 0] if self.padding == "drop" else present
 
