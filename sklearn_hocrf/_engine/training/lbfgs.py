@@ -503,8 +503,8 @@ def orthant_search(attempt, point, curvature, penalty):
 def _path(point, curvature, strength):
     """Return a function from the length of a step, up to 1, to the end of the step.
 
-    The steps lead approximately to the minimum of the quadratic model. Without a model, they follow the gradient within
-    the orthant; weights may become 0 at any length, because otherwise they would only approach 0.
+    The steps lead towards about the minimum of the quadratic model. Without one they follow the gradient within the
+    orthant: weights may become 0 at any length, or they would only come closer to it.
     """
     w, _, gradient, steepest = point
     if not len(curvature):
@@ -519,7 +519,7 @@ def _path(point, curvature, strength):
 
 
 def _minimum_of_model(hessian, w, gradient, strength):
-    """Return the approximate minimum of a quadratic function, given at w, plus ``sum(strength * abs(w))``.
+    """Return about the minimum of a quadratic function, given at w, plus ``sum(strength * abs(w))``.
 
     These are steps of Newton's method within an orthant, which need no pass over the data.
     """
