@@ -1,8 +1,8 @@
 """High-order conditional random fields for scikit-learn users.
 
 :class:`HighOrderCRF` labels each token of a sequence, :class:`HighOrderSemiCRF` splits sequences into labelled
-segments. Both have weights not only for pairs of neighbouring labels but for label patterns of any length. Training is
-exact, and both are scikit-learn estimators.
+segments. Both have weights not only for pairs of neighbouring labels but for label patterns of any length. Gradients
+and probabilities are exact. Both are scikit-learn estimators.
 
 =======================================  ===============================================================================
 :mod:`sklearn_hocrf.crf`                 labels of tokens
@@ -20,7 +20,7 @@ exact, and both are scikit-learn estimators.
 =======================================  ===============================================================================
 
 :func:`make_pipeline` chains transformers and an estimator, with all methods of the estimator, and :class:`Constraints`
-says which labels may follow each other. ``TRUSTED_TYPES`` is for ``skops.io.load``: see
+restricts which labels may follow each other. ``TRUSTED_TYPES`` is for ``skops.io.load``: see
 https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html. ``python -m sklearn_hocrf warm-up`` compiles
 all kernels: see :mod:`sklearn_hocrf.__main__`.
 
@@ -96,7 +96,7 @@ else:
     }
 
     def __getattr__(name):
-        """Import a public name at its first use: a tagger needs numpy alone, and subpackages take their time."""
+        """Import a public name at its first use: a tagger needs only numpy, and subpackages take time to import."""
         if name not in {*__all__, "crf", "dask", "semicrf"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:

@@ -1,8 +1,8 @@
 """High-order conditional random fields: one label per token, weights on label patterns of any length.
 
-A model uses the label patterns that occur in the training data, up to ``max_order + 1`` labels long. Time grows with
-the number of patterns and of states (prefixes of patterns), not with the number of labels to the power of the order.
-A fitted model answers:
+A model learns weights for the label patterns of up to ``max_order + 1`` labels that occur in the training data. Time
+grows with the number of patterns and of states (prefixes of patterns), not with the number of labels to the power of
+the order. A fitted model answers:
 
 ==============================================  =====================================================================
 ``predict(X)``                                  the most probable label sequences, in the form that y had in ``fit``

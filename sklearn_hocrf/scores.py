@@ -47,9 +47,9 @@ __all__ = ["posterior", "sequence_log_likelihood"]
 class ScoredPosterior:
     """The labellings of sequences whose label scores are given: what :func:`posterior` returns.
 
-    Its methods have the names and the parameters of those of :class:`~sklearn_hocrf.HighOrderCRF`, except X, ``scheme``
-    (which :func:`posterior` has) and ``unknown``. They return the same: a list with an element for each sequence, or an
-    array of shape (n_sequences,). ``known`` are known labels as in :meth:`HighOrderCRF.predict
+    Its methods have the same names and parameters as those of :class:`~sklearn_hocrf.HighOrderCRF`, except X,
+    ``scheme`` (a parameter of :func:`posterior`) and ``unknown``. They return a list with an element for each sequence,
+    or an array of shape (n_sequences,). ``known`` are known labels as in :meth:`HighOrderCRF.predict
     <sklearn_hocrf.HighOrderCRF.predict>`, a list of labels for each sequence: None for any, a set for one of its
     members.
     """
@@ -146,13 +146,13 @@ class ScoredPosterior:
         Parameters
         ----------
         n : int, default=10
-            Number of labellings; fewer for a sequence that has fewer.
+            Number of labellings; a sequence with fewer possible labellings gets all of them.
         known : list of label sequences, default=None
             Known labels.
         accept : callable or None, default=None
-            Which labellings to accept: called with ``labels``, it returns a bool.
+            A function that gets ``labels`` and returns whether to accept them.
         max_candidates : int, default=1000
-            Maximum number of labellings of a sequence to check with ``accept``.
+            Maximum number of labellings of a sequence for which ``accept`` is called.
 
         Returns
         -------
@@ -208,7 +208,7 @@ class ScoredPosterior:
         ----------
         y : list of label sequences
             Labels may be missing, as in ``known``; the result is then the log-probability that the labelling agrees
-            with those that are there.
+            with the given labels.
 
         Returns
         -------
@@ -254,40 +254,38 @@ def posterior(
     Parameters
     ----------
     scores : array-like of shape (n_tokens, n_labels), or list of such arrays
-        The score of each label at each token, such as the logits of a token classifier: of all sequences one after the
-        other, or an array for each sequence. Without patterns and constraints, the labels of tokens are independent,
-        with the softmax of the scores as probabilities. -inf means that the token cannot have the label. One array of
-        float32 or float64 without -inf is not copied, and must not change while the result is used; tensors on the CPU
-        are read as arrays.
-        For padded scores of shape (n_sequences, length, n_labels) and a boolean mask of the tokens, they are
-        ``scores[mask]``, with ``lengths=mask.sum(1)``.
+        The score of each label at each token, such as the logits of a token classifier, with all sequences one after
+        the other in one array, or an array for each sequence. Without patterns and constraints, the labels of tokens
+        are independent, with the softmax of the scores as probabilities. -inf means that the token cannot have the
+        label. One array of float32 or float64 without -inf is not copied, so do not change it while you use the result.
+        Tensors on the CPU are accepted. If you have padded scores of shape (n_sequences, length, n_labels) and a
+        boolean mask of the tokens, pass ``scores[mask]`` and ``lengths=mask.sum(1)``.
     patterns : mapping from tuples of labels to float, default=None
         The weight of each label pattern, such as ``{("B-PER", "O"): 0.3}``; None means none. A pattern of two or more
         labels of weight -inf is forbidden, whether its labels are those of tokens or of segments.
     labels : array-like of shape (n_labels,), default=None
         The label of each column of ``scores``, such as ``[*model.config.id2label.values()]``; None means 0 to
-        ``n_labels - 1``. Patterns, constraints, known labels and all answers have these labels.
+        ``n_labels - 1``. Patterns, constraints, known labels and all results use these labels.
     lengths : array-like of shape (n_sequences,), int, default=None
         The numbers of tokens of the sequences, if they are one after the other; None means one sequence.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
-        Which labels may follow each other: the rules of a scheme of tags, or others, as in
-        :class:`~sklearn_hocrf.HighOrderCRF`.
+        Which labels may follow each other: a tagging scheme or other rules, as in :class:`~sklearn_hocrf.HighOrderCRF`.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default=None
         How labels encode segments, for ``predict_segments``. None and "auto" mean the scheme that ``constraints`` name,
         otherwise that of the labels if all look like tags, and else "runs" of equal labels, unless some labels look
         like tags: ``predict_segments`` then raises an error.
     history : {"tokens", "segments"}, default="tokens"
         Whether patterns run over the labels of consecutive tokens or segments. If ``constraints`` name a scheme, the
-        segments are those of the tags, and patterns have their labels, such as ``("PER", "O", "LOC")``; otherwise, they
-        are the runs of equal labels. In both cases as in :class:`~sklearn_hocrf.HighOrderCRF`.
+        segments are those of the tags, and patterns consist of their labels, such as ``("PER", "O", "LOC")``;
+        otherwise, segments are the runs of equal labels. See :class:`~sklearn_hocrf.HighOrderCRF`.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
 
     Returns
     -------
     found : ScoredPosterior
-        Its methods answer as those of :class:`~sklearn_hocrf.HighOrderCRF`, without X; the results are lists or arrays
-        with an element for each sequence, also for one sequence.
+        Its methods are those of :class:`~sklearn_hocrf.HighOrderCRF`, without X. They return lists or arrays with an
+        element for each sequence, even if there is only one:
 
         =====================================================  =======================================================
         ``predict()``                                          the best labelling
@@ -300,14 +298,14 @@ def posterior(
         ``log_likelihood(y)``                                  log-probability of labels, some of which may be missing
         =====================================================  =======================================================
 
-        All but the last one take ``known=``, known labels, on which the answer is conditional.
+        All methods except the last one accept known labels, ``known=``, and compute results given these labels.
 
     Raises
     ------
     TypeError, ValueError
-        If a score is nan or inf, a token has no possible label, shapes or lengths do not match, labels are not tags of
-        the scheme, and patterns or constraints have other labels. The methods raise one if all labellings of a
-        sequence are forbidden.
+        If a score is nan or inf, if a token has no possible label, if shapes or lengths do not match, if labels are not
+        tags of the scheme, or if patterns or constraints contain other labels. The methods raise a ValueError if all
+        labellings of a sequence are forbidden.
 
     See Also
     --------
@@ -326,15 +324,15 @@ def posterior(
     0 1 PER 0.38
     0 2 PER 0.41
 
-    The probability that the first token begins a name and the last one is in none; the best labelling if the second
-    token is known to be outside:
+    The probability that the first token begins a name and the last one is outside names; the best labelling if the
+    second token is known to be outside:
 
     >>> found.log_likelihood([["B-PER", None, "O"]]).round(2)
     array([-0.4])
     >>> found.predict(known=[[None, "O", None]])
     [['B-PER', 'O', 'O']]
 
-    Patterns of labels have weights, and there are two sequences, of two tokens and of one:
+    Two sequences, of two tokens and of one, and weights of patterns:
 
     >>> found = posterior(logits, {(0, 1): -1.0, (1, 1): 0.7}, lengths=[2, 1])
     >>> [labels for labels, _, _ in found.predict_nbest(2)[0]]
@@ -370,7 +368,7 @@ def sequence_log_likelihood(
 
     The model is a high-order CRF over label scores, such as those of a neural encoder: the potential of a labelling is
     exp of the sum of its scores and of the weights of the label patterns that occur in it, with one weight for each
-    occurrence. Everything is exact, for patterns of any length.
+    occurrence. All results are exact, for patterns of any length.
 
     Parameters
     ----------
@@ -381,8 +379,8 @@ def sequence_log_likelihood(
         The labels of the tokens, from 0 to ``n_labels - 1``.
     patterns : mapping from tuples of int to float
         The weight of each label pattern, such as ``{(0, 1): 0.5, (0, 1, 1): -np.inf}``. A pattern of two or more labels
-        of weight -inf is forbidden. For a fitted :class:`~sklearn_hocrf.HighOrderCRF`, they are ``patterns_`` with
-        ``pattern_coef_``, its labels replaced by their indices in ``classes_``.
+        of weight -inf is forbidden. The weights of a fitted :class:`~sklearn_hocrf.HighOrderCRF` are in ``patterns_``
+        and ``pattern_coef_``; replace its labels by their indices in ``classes_``.
     lengths : array-like of shape (n_sequences,), int, default=None
         The numbers of tokens of the sequences; None means one sequence.
     history : {"tokens", "segments"}, default="tokens"
@@ -391,7 +389,7 @@ def sequence_log_likelihood(
         token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`. Segments of tags are for
         :func:`posterior` only.
     sequence_weight : array-like of shape (n_sequences,), default=None
-        Weights of the sequences in the gradients: with c, these are the gradients of the sum of c_n log P(y_n).
+        Weights c_n of the sequences: the gradients are those of the sum of c_n log P(y_n).
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
 

@@ -1,9 +1,9 @@
-"""Tagging with only numpy installed: a trained model as one small file, and one class that reads it.
+"""Tagging with only numpy installed: functions that write a model to a small file, and a class that reads it.
 
 :func:`export_tagger` writes a fitted :class:`~sklearn_hocrf.HighOrderCRF`, alone or behind an extractor, into one file.
-:class:`Tagger` reads it and gives the labels, probabilities and segments of the estimator, one sequence at a time. This
-module imports numpy and the standard library alone; `_data/tagger.py`, its reader, may be copied into the code of a
-product (BSD-3-Clause).
+:class:`Tagger` reads the file and predicts the same labels, probabilities and segments as the estimator, one sequence
+at a time. This module imports only numpy and the standard library; you may copy its reader, `_data/tagger.py`, into the
+code of a product (BSD-3-Clause).
 
 >>> import os, tempfile
 >>> from sklearn_hocrf import HighOrderCRF, datasets, make_pipeline
@@ -29,7 +29,7 @@ product (BSD-3-Clause).
 3 4 LOC True
 5 8 ORG True
 
-A file holds no code; loading a damaged or malicious one raises a ValueError.
+A file contains no code; loading a damaged or malicious file raises a ValueError.
 
 User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html, also for a service in a few
 lines; https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html describes the files.
@@ -77,15 +77,15 @@ def export_tagger(
     Parameters
     ----------
     model : HighOrderCRF, or pipeline, search or calibrated model with one
-        Before it, there may be one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`. Alone, it takes
-        feature dicts or names.
+        A pipeline may contain one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor` before the model.
+        A model alone must take feature dicts or names.
     path : str or path
         A file of that name is replaced atomically.
     dtype : {"float32", "float64"}, default="float32"
         Type of the weights. With float64 all answers are those of the estimator, up to rounding (1e-12).
     compress : bool or None, default=None
-        Whether all but the weights is compressed, to a quarter or so. None stands for files below 16 MiB; processes
-        that map a larger file share its memory.
+        Whether to compress everything except the weights, to about a quarter. None compresses files below 16 MiB;
+        processes that map a larger file share its memory.
     X : list of sequences or None, default=None
         Data on which the answers of the file are compared with those of the model.
 
@@ -99,8 +99,8 @@ def export_tagger(
     Raises
     ------
     ValueError, TypeError
-        If a tagger cannot do what the model does: segments with features of their own, ``pruning``, hashed features,
-        arrays of numbers as fields, several other transformers.
+        If a tagger cannot represent the model: features of segments, ``pruning``, hashed features, arrays of numbers as
+        fields, or several other transformers.
 
     Examples
     --------
@@ -128,25 +128,24 @@ def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = N
     """Write a fitted model of order 1 as a model file of CRFsuite.
 
     python-crfsuite and all other programs that read such files can tag with it, so a product can keep its dependencies
-    and its code, and change only the training. Labels and probabilities are those of the model.
+    and its code, and change only the training. Labels and probabilities are the same as the model's.
 
     Parameters
     ----------
     model : HighOrderCRF, or pipeline or search with one
-        With ``max_order=1`` and features that have names. Transformers of a pipeline are not in the file: whoever tags
-        gives the attributes that they make, by the names in ``feature_names_in_`` of the model. Those of feature dicts
-        and lists of names are the same as in python-crfsuite.
+        A model with ``max_order=1`` and named features. The file does not contain the transformers of a pipeline: the
+        program that tags must pass the attributes that they make, by their names in ``feature_names_in_`` of the model.
+        For feature dicts and lists of names, these are the attributes of python-crfsuite.
     path : str or path
         A file of that name is replaced atomically.
     bias : str or None, default=None
-        Name of an attribute that each token has whenever the file is used, with the value 1: its weights are the
-        model's intercepts, added to those that an attribute of this name has already. Needed only with
-        ``fit_intercept=True``.
+        Name of an attribute that you will give each token, with the value 1. Its weights are the model's intercepts,
+        plus the weights that an attribute of this name already has. Needed only with ``fit_intercept=True``.
 
     Raises
     ------
     ValueError
-        If the format cannot hold what the model has: whole segments, a history of segments, patterns of three or more
+        If the format cannot represent the model: whole segments, a history of segments, patterns of three or more
         labels, ``feature_order``, ``label_parts``, ``constraints``, ``pruning``, intercepts without `bias`, attributes
         without names (arrays, hashed features), or names with null characters or halves of surrogate pairs; or if the
         file would be larger than 4 GiB.

@@ -1,4 +1,4 @@
-"""Solvers with their settings, and early stopping.
+"""Settings of solvers, and early stopping.
 
 Both estimators minimise an ``objective`` plus a penalty with a ``solver``.
 

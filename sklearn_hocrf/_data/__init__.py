@@ -1,6 +1,6 @@
 """Arrays: sequences, segments and masks as arrays, files, the reader of taggers, words of messages.
 
-numpy and scipy.sparse alone, and no labels of users. The version is here for the build, pickles and users.
+These modules import only numpy and scipy.sparse, and know no labels of users. The version is defined here.
 """
 
 __version__ = "0.1.0"

@@ -1,8 +1,8 @@
 """Arrays for kernels: C-contiguous, with a fixed dtype, read-only, and with all indices in range.
 
-State that threads share, such that a process that forks beside them leaves a child that works.
+State that threads share, without locks: a child process that is forked while threads run must not block.
 
-A fork copies a lock as it is. If another thread holds it, nobody in the child ever releases it.
+A fork copies a lock in its current state. If another thread holds the lock, no thread of the child ever releases it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _CACHE_LINE = 64  # bytes
 def empty_aligned(*shape: int) -> np.ndarray:
     """Return an uninitialised array of float64 that begins at a cache line.
 
-    Kernels read tables of lanes in vectors of whole lines. numpy aligns memory to 16 bytes: from there, each vector
-    would lie across two lines.
+    Kernels read tables of lanes in vectors of whole cache lines. numpy aligns memory to 16 bytes, so that each vector
+    could extend over two lines.
 
     Examples
     --------
@@ -105,8 +105,8 @@ def freeze_all(arrays, *dtypes) -> tuple[np.ndarray, ...]:
 def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
     """Return a 1-D array of integers as :func:`freeze` does, or raise unless all of them lie in [start, stop).
 
-    Kernels do not check array bounds. Therefore every index array passes through here when an object is made, whether
-    by fit, from a file or as a copy.
+    Kernels do not check array bounds. Therefore this function checks every index array when an object is made, by fit,
+    from a file or as a copy.
     """
     array = np.asarray(array)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
@@ -122,7 +122,7 @@ def freeze_all_indices(*argument_lists) -> list[np.ndarray]:
 
 
 def offsets_of(lengths) -> np.ndarray:
-    """Return where each of several neighbouring ranges starts, and where the last one stops; int64.
+    """Return the start of each of several neighbouring ranges, and the stop of the last one; int64.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def joined_ranges(starts, stops) -> np.ndarray:
 
 
 def group_offsets(groups, n_groups) -> np.ndarray:
-    """Return where each group starts once its members are sorted by group, and where the last stops; read-only.
+    """Return the start of each group after sorting members by group, and the stop of the last one; read-only.
 
     Examples
     --------
@@ -161,9 +161,9 @@ def group_offsets(groups, n_groups) -> np.ndarray:
 def allocator(batch: Any) -> Callable[[int, Any], np.ndarray]:
     """Return a function that makes arrays of a given length and dtype, for data that belong to the features of a batch.
 
-    If the batch is in memory-mapped files, so are the arrays: in nameless files in the same folder, or in the folder
-    for temporary files if that one is not writable. The operating system writes them back and drops them from memory as
-    needed; they disappear once the arrays are no longer used.
+    If the batch is in memory-mapped files, the arrays are also in files, without names, in the same folder, or in the
+    folder for temporary files if that folder is not writable. The operating system writes them to disk and frees their
+    memory as needed, and deletes them when the arrays are no longer used.
     """
     file = mapped_file(batch.indices)
     if file is None and batch.dense is not None:
@@ -199,15 +199,15 @@ def _nameless_file(folder):
 
 
 class BufferPool:
-    """Memory for large arrays of few shapes, which begin at a cache line, for users that give it back.
+    """Memory for large arrays of few shapes, which begin at a cache line; callers give it back after use.
 
-    The system clears new memory page by page, when it is first used; for some allocators, each time. Threads may use a
-    pool together.
+    The system clears new memory page by page at its first use; with some allocators, after each allocation. Threads may
+    share a pool.
 
     Attributes
     ----------
     max_kept : int
-        How many arrays of a shape are kept for later.
+        Maximum number of arrays of a shape that are kept for later.
     """
 
     max_kept = 1
@@ -216,9 +216,9 @@ class BufferPool:
         self._free: dict[tuple[int, ...], list[np.ndarray]] = {}  # by shape
 
     def zeros(self, *shape: int) -> np.ndarray:
-        """Return an array of zeros, in the memory of one that was given back, if there is one.
+        """Return an array of zeros, in the memory of an array that was given back, if there is one.
 
-        A page of ``np.zeros`` that kernels add to would be mapped twice, first to be read and then to be written.
+        If kernels add to ``np.zeros``, the system maps each page twice, first to read and then to write it.
         """
         try:
             table = self._free.setdefault(shape, []).pop()
@@ -228,7 +228,7 @@ class BufferPool:
         return table
 
     def give_back(self, arrays: Iterable[np.ndarray]) -> None:
-        """Keep the memory of arrays to which nobody else refers; of shapes that were never lent, it is not kept."""
+        """Keep the memory of arrays without other references, if arrays of their shapes were lent before."""
         for array in arrays:
             free = self._free.get(array.shape)
             if free is not None and len(free) < self.max_kept:
@@ -241,7 +241,7 @@ T = TypeVar("T")
 class cached_property(functools.cached_property[T]):
     """``functools.cached_property`` without a lock: before Python 3.12, that is one lock for all instances of a class.
 
-    Threads may compute a value twice; all of them get the one that is there first.
+    Threads may compute a value twice; all of them get the value that is stored first.
     """
 
     if not TYPE_CHECKING:

@@ -3,13 +3,12 @@
     sequence n  ->  tokens offsets[n] .. offsets[n + 1]
     token t     ->  features indices[indptr[t]] .. indices[indptr[t + 1]], with their values
 
-There is no padding and there are no lists of arrays: a batch of a million tokens is five arrays. All of them are
-C-contiguous and read-only, and each has a fixed dtype. Thus every kernel is compiled only once, and batches from worker
-processes, which are read-only memory maps, have the same types as new batches.
+A batch contains neither padding nor lists of arrays: a batch of a million tokens consists of five arrays. All of them
+are C-contiguous and read-only, and each has a fixed dtype. Thus every kernel is compiled only once, and batches from
+worker processes, which are read-only memory maps, have the same types as new batches.
 
-Features that nearly every token has, such as embeddings and sensor readings, may be *dense columns* instead: one more
-array, of shape (N, d), in addition to the sparse rows. Results do not depend on which numbers are dense, except for
-rounding.
+Features that nearly every token has, such as embeddings and sensor readings, may be *dense columns* instead: an array
+of shape (N, d), in addition to the sparse rows. Except for rounding, results do not depend on which numbers are dense.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ class SequenceBatch:
     """A list of sequences of feature rows, sparse and dense.
 
     The transformers of :mod:`sklearn_hocrf.feature_extraction` return it, and estimators take it as X. It has the
-    length of a list of sequences and can be indexed like one: an int, a slice, a mask or an array of indices selects a
-    batch of sequences. It is immutable: its arrays are read-only. N is the number of tokens of all sequences.
+    length of a list of sequences, and an int, a slice, a mask or an array of indices selects a batch of sequences. A
+    batch is immutable: its arrays are read-only. N is the number of tokens of all sequences.
 
     Parameters
     ----------
@@ -53,7 +52,7 @@ class SequenceBatch:
     columns : mapping or None
         Raw token columns by field name: a ``TokenColumn``, or a float64 array of shape (N,) for numeric fields.
     blocks : tuple or None
-        The features of segments, as a transformer makes them; None means only token features.
+        The features of segments that a transformer makes; None means only token features.
     block_names : sequence of str or None
         Names of the blocks' features: one lazy object for all batches of a transformer. None: derived from the blocks.
     dense : DenseColumns or None
@@ -205,7 +204,7 @@ class SequenceBatch:
         ----------
         table : array or sparse matrix of shape (N, n_features)
             The features of the tokens of all sequences. The columns of an array that is mostly nonzero become dense;
-            anything else becomes sparse rows, as in :meth:`from_csr`.
+            other tables become sparse rows, as in :meth:`from_csr`.
         offsets : array-like of shape (n_sequences + 1,)
             Token range of each sequence; starts with 0, ends with N.
         feature_names : sequence of str or None, default=None
@@ -239,8 +238,8 @@ class SequenceBatch:
         FileExistsError
             If this folder exists, unless ``overwrite``.
         ValueError
-            If the batch has segment features, which are computed by transformers; or if ``batch.json`` in ``folder`` is
-            not that of a saved batch.
+            If the batch has segment features, which only transformers compute; or if ``batch.json`` in ``folder`` does
+            not belong to a saved batch.
         TypeError
             If a feature name or a value of a raw column is not a str, or the name of a raw column is neither str nor
             int.
@@ -248,9 +247,10 @@ class SequenceBatch:
         Notes
         -----
         All new files are complete before they replace the earlier ones, in one step. Other processes may load the batch
-        in the meantime: they get the earlier or the new one. If several processes save at the same time, the last one
-        wins. A killed process leaves the earlier batch or the new one; its other files are removed by the next process
-        that saves here a day later or more. A process that saves must therefore write something every day.
+        in the meantime: they read the earlier or the new one. If several processes save at the same time, the batch of
+        the last one remains. If a process is killed, the folder contains the earlier batch or the new one; the next
+        process that saves here a day later or more removes the other files. A process that saves must therefore write
+        something every day.
 
         Examples
         --------
@@ -277,8 +277,8 @@ class SequenceBatch:
         folder : str or path
             As in :meth:`save`.
         batches : iterable of SequenceBatch
-            They must have the same features and raw columns, as when one fitted transformer makes them from parts of
-            the data. The features that are dense columns in the first batch are dense in all.
+            They must have the same features and raw columns, for example because one fitted transformer makes them from
+            parts of the data. The dense columns of the first batch are dense in all.
         overwrite : bool, default=False
             As in :meth:`save`.
 
@@ -312,14 +312,14 @@ class SequenceBatch:
 
     @staticmethod
     def load(folder: str | PathLike, mmap_mode: str | None = "r") -> SequenceBatch:
-        """Return the batch that has been saved in a folder.
+        """Return the batch that was saved in a folder.
 
         All indices are checked once, so that an invalid file cannot cause reads outside the arrays.
 
         Parameters
         ----------
         folder : str or path
-            The folder that :meth:`save` has written.
+            A folder that :meth:`save` wrote.
         mmap_mode : "r" or None, default="r"
             "r" leaves the arrays in memory-mapped files; the operating system keeps as much of them in memory as fits.
             The files must not be changed as long as the batch is in use, but :meth:`save` may replace them. None reads
@@ -335,7 +335,7 @@ class SequenceBatch:
             If the folder does not contain a saved batch.
         ValueError
             If files are missing, truncated, or differ in type or size from the header; if indices are out of range; or
-            if another version of the package has saved the batch in an unknown format.
+            if another version of the package saved the batch in an unknown format.
         """
         return read_folder(folder, mmap_mode, SequenceBatch)
 
@@ -486,7 +486,7 @@ def with_dense(batch: SequenceBatch, attributes: np.ndarray | None) -> SequenceB
 
 
 def ranges_of_tokens(batch: SequenceBatch) -> list[tuple[int, int]]:
-    """Return first and last + 1 of consecutive tokens that are processed at a time, to save memory."""
+    """Yield first and last + 1 of ranges of tokens that are processed together, to save memory."""
     return [(first, min(first + PIECE, batch.n_tokens)) for first in range(0, batch.n_tokens, PIECE)]
 
 
@@ -534,7 +534,7 @@ def cut_sequences(batch: SequenceBatch, starts: np.ndarray, stops: np.ndarray) -
 
 
 def _only_batches(batches):
-    """Yield batches, and raise where one is something else."""
+    """Yield batches, and raise an error for any other object."""
     for index, batch in enumerate(batches):
         if not isinstance(batch, SequenceBatch):
             raise TypeError(f"batch {index} is a {type(batch).__name__}, but must be a SequenceBatch")
@@ -542,14 +542,14 @@ def _only_batches(batches):
 
 
 class TokenFeatures(NamedTuple):
-    """The feature rows of all tokens, for kernels: where to find the weights of each entry.
+    """The feature rows of all tokens, for kernels, with the positions of the weights of each entry.
 
-    Looking it up by feature id in the kernel would cost a cache miss per entry. Token t has the rows of the dense
+    If kernels looked up positions by feature id, each entry would take a cache miss. Token t has the rows of the dense
     table ``row_indptr[t] .. row_indptr[t + 1]``, the single pairs ``indptr[t] .. ranges[t]``, and the ranges of pairs
-    ``ranges[t] .. indptr[t + 1]``. Rows have an array of their own, as one number says where their weights are. Values
-    are those of the first token's rows, of its other entries, of the second token's rows, and so on: row i of token t
-    has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``. Kernels that do not mention
-    rows need features without any; entry i then has the value i.
+    ``ranges[t] .. indptr[t + 1]``. Rows are in a separate array, because one number determines the position of their
+    weights. Values are those of the first token's rows, of its other entries, of the second token's rows, and so on:
+    row i of token t has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``. Kernels that
+    do not mention rows need features without any; entry i then has the value i.
     """
 
     row_indptr: np.ndarray  # (N + 1,) int64

@@ -1,4 +1,4 @@
-"""What checks share: how messages show values, settings and their text."""
+"""Shared functions of checks: texts of values in messages, and settings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 
 
 def refuse_iterator(value: Any, what: str) -> None:
-    """Raise a ValueError for an iterator, which a second fit would find empty."""
+    """Raise a ValueError for an iterator, which would be empty in a second fit."""
     if isinstance(value, Iterator):
         raise ValueError(f"{what} a {type(value).__name__}, which can be read only once: use a list")
 
@@ -107,5 +107,5 @@ def _plain_value(value: Any) -> Any:
 def _parameter_text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array({np.array2string(value, separator=', ', threshold=_MANY)})"
-    # the repr of a method or a partial may contain whatever it is bound to
+    # the repr of a method or a partial may contain the object to which it is bound
     return getattr(value, "__qualname__", None) or repr(value)

@@ -13,7 +13,7 @@ _DENSE_SHARE = 0.5  # of nonzero values; a dense number takes 0.3 of the memory 
 
 
 def is_mostly_nonzero(table) -> bool:
-    """Return whether a table, an array or a sparse matrix, is better kept dense."""
+    """Return whether an array or a sparse matrix should be stored as dense columns."""
     n_nonzero = np.count_nonzero(table.data if sparse.issparse(table) else table)
     return bool(n_nonzero > 0 and n_nonzero >= _DENSE_SHARE * table.shape[0] * table.shape[1])
 

@@ -206,7 +206,7 @@ def _database(keys: list[bytes]) -> bytes:
 
 
 def _hashed(hashes: np.ndarray, positions: np.ndarray, slots: np.ndarray) -> np.ndarray:
-    """Return the slots of all hash tables: a record is in the first empty one from where its hash points."""
+    """Return the slots of all hash tables: each record is in the first empty slot from the position of its hash on."""
     table = hashes % N_TABLES
     start, stop = slots[table], slots[table + 1]
     wanted = start + (hashes >> 8) % np.maximum(stop - start, 1)
@@ -224,7 +224,7 @@ def _hashed(hashes: np.ndarray, positions: np.ndarray, slots: np.ndarray) -> np.
 def _hashes(keys: list[bytes], sizes: np.ndarray) -> np.ndarray:
     """Return the hash of each name: Bob Jenkins' ``hashlittle`` (lookup3.c, 2006) with the initial value 0.
 
-    It mixes three numbers with blocks of 12 bytes, which the longest names here have to the end: all names at once.
+    The hash mixes three numbers with blocks of 12 bytes, for all names at once, up to the end of the longest name.
     """
     n_blocks = -(-sizes // BLOCK)
     order = np.argsort(-n_blocks, kind="stable")

@@ -4,9 +4,9 @@
     folder/arrays.GENERATION/*.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two (``pack_texts``)
 
 A generation is a random number, new each time that the folder is written. The header is written last, and replaced as a
-whole. At any moment, readers and killed writers thus see either the earlier or the new generation, never a mixture,
-because each generation has its own paths. A writer removes the arrays that it replaces, and those that no header names
-and nobody has written to for a day: leftovers of killed writers.
+whole. Readers thus find either the earlier or the new generation, never a mixture, even if a writer is killed, because
+each generation has its own paths. A writer removes the arrays that it replaces, and leftovers of killed writers: arrays
+that no header names and that have not been written for a day.
 
 Nothing in a folder is executed or unpickled. The header is compared with the sizes of the files, and all indices used
 by kernels are checked once, before a batch is returned.
@@ -125,7 +125,7 @@ class _FolderWriter:
             self._array("dense_attributes", np.int32).append(batch.dense.attributes)
 
     def _like_first(self, batch, index):
-        """Return a batch with dense columns where the first one has them, or raise if its form differs."""
+        """Return a batch with the same dense columns as the first one, or raise if its form differs."""
         first = self._first
         if batch.n_attributes != first.n_attributes:
             raise ValueError(f"batch {index} has {batch.n_attributes} features, but batch 0 has {first.n_attributes}")
@@ -409,9 +409,9 @@ _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
 
 
 def output_file(path: str | os.PathLike, *inputs: str | os.PathLike | None) -> Path:
-    """Return the file that is to be written, behind symbolic links; raise unless it can be, and is none of the inputs.
+    """Return the file to write, after following symbolic links; raise if it cannot be written, or is one of the inputs.
 
-    Nothing is written yet, so that no work is lost. Errors name the path as it was given.
+    This check precedes all work, so that none is lost. Errors name the given path.
     """
     for name in inputs:
         with suppress(OSError):  # one of them does not exist
@@ -439,7 +439,7 @@ def new_name(path: Path) -> Path:
 def replace(new: Path, path: Path) -> None:
     """Replace a file by another one.
 
-    Windows refuses this as long as the old file is open, so it is tried again for a second or two.
+    Windows refuses this while the old file is open, so the function tries again for a second or two.
     """
     for pause in _PAUSES:
         try:

@@ -1,6 +1,6 @@
-"""What users are told: warnings with the place of their call, texts for display and HTML; texts in files.
+"""Warnings at the line of the user's call, texts for display and HTML, and texts in files.
 
-Files hold texts as two arrays, because skops writes about 200 bytes of JSON for each str, and reads them in Python.
+Files contain texts as two arrays, because skops writes about 200 bytes of JSON for each str, and reads them in Python.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches 
 
 @contextmanager
 def unwarned() -> Iterator[None]:
-    """Keep :func:`warn_user` from warning; unlike filters of warnings, this concerns the own thread alone."""
+    """Suppress the warnings of :func:`warn_user`; unlike filters of warnings, this affects only the current thread."""
     token = _is_quiet.set(True)
     try:
         yield
@@ -81,9 +81,9 @@ def warn_unless_saved(function: Any, what: str) -> None:
 
 
 def loads_again(thing: Any, *holders: Any) -> bool:
-    """Return whether a function, or an object that holds some, loads from a file of skops, which writes names.
+    """Return whether skops, which writes names, can load a function, or an object that contains functions.
 
-    ``holders`` are the objects that hold the thing; objects may hold themselves.
+    ``holders`` are the objects that contain it; objects may contain themselves.
 
     Examples
     --------
@@ -116,9 +116,9 @@ _JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoj
 
 
 def pack_texts(texts) -> tuple | list:
-    """Return texts as two arrays: their bytes in UTF-8, uint8, and how many characters each has, int32.
+    """Return texts as two arrays: their bytes in UTF-8, uint8, and the number of characters of each, int32.
 
-    If one is not a str, or has 2^31 characters, they are returned as a list.
+    If one is not a str, or has 2^31 characters, the result is a list.
 
     Examples
     --------

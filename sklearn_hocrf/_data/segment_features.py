@@ -72,7 +72,7 @@ def segment_features(batch: SequenceBatch, start, stop) -> sparse.csr_array:
 
 
 def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
-    """Return how often each feature occurs in given segments, whatever its value; shape (M, n_features)."""
+    """Return how often each feature occurs in given segments, with any value; shape (M, n_features)."""
     return _stack_blocks(batch, start, stop, _ones)
 
 

@@ -192,16 +192,16 @@ MOST = 8  # labels of a set that counts, and tokens of its segments if their bor
 
 
 def are_counted(sizes: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return which sets of labels count, given their sizes; the others count as missing labels.
+    """Return which sets of labels count as sets, given their sizes; others count as missing labels.
 
-    They have at most 8 labels and at most half of the labels, or two of three.
+    Such sets contain at most 8 labels and at most half of the labels, or two of three.
     """
     most = min(MOST, max(2, n_labels // 2), max(1, n_labels - 1))
     return (sizes > 0) & (sizes <= most)
 
 
 class LabelSets(NamedTuple):
-    """The labels that units may have, which are tokens or segments.   N units, M labels of all of them."""
+    """The possible labels of units, which are tokens or segments. N units, M labels of all of them."""
 
     starts: np.ndarray  # (N + 1,) int64   range of each unit's labels; empty where they count as missing
     codes: np.ndarray  # (M,) int32   ascending in each unit

@@ -1,7 +1,7 @@
-"""The reader of files of models: what :mod:`sklearn_hocrf.tagger` is without the writer.
+"""The reader of tagger files: :mod:`sklearn_hocrf.tagger` without the writer.
 
-It imports numpy and the standard library alone, and may be copied into the code of a product (BSD-3-Clause). The files
-are described in https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html.
+This module imports only numpy and the standard library, and may be copied into the code of a product (BSD-3-Clause).
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html describes the files.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def marks_of(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Map
 
 
 def named_function(name: str) -> Callable | None:
-    """Return the function of a name, None if there is none; ``prefix4`` and the like carry their length in the name."""
+    """Return the function of a name, None if there is none; names such as ``prefix4`` contain the length."""
     affix = re.fullmatch(r"(prefix|suffix)([1-9][0-9]{0,8})", name)
     if affix is None:
         return FUNCTIONS.get(name)
@@ -164,7 +164,7 @@ def _parse_number(text):
 
 
 def _parse_header(content) -> dict:
-    """Return the object of a header; nothing in it is deep, large or there twice."""
+    """Return the object of a header, or raise if its parts are nested deeply, large or repeated."""
     text, depth = str(content, "utf-8"), 0
     for bracket in re.findall(r"[\[\]{}]", re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", text, flags=re.DOTALL)):
         depth += 1 if bracket in "[{" else -1
@@ -185,7 +185,7 @@ def _get(table, key, kind, what="the header"):
 
 
 def _unpacked(stream, n_bytes):
-    """Return the content of a gzip stream, which has so many bytes. No more memory is taken."""
+    """Return the content of a gzip stream of a given number of bytes, in no more memory than that."""
     _require(0 <= n_bytes <= MAX_RATIO * len(stream), f"an array of {n_bytes} bytes")
     reader = zlib.decompressobj(31)
     try:
@@ -210,7 +210,7 @@ def _type_and_size(name, entry, kind):
 def _read_file(content) -> tuple[dict, dict]:
     """Return the header of a tagger in a safetensors file, and the arrays, which are views of the content.
 
-    All that the file says of arrays is checked. They are neighbours, and fill the file.
+    The header's entries of arrays are checked: arrays must be adjacent, and fill the file.
     """
     _require(content[:4] != b"lCRF", "it is a CRFsuite model, which HighOrderCRF.from_crfsuite reads")
     size = int.from_bytes(content[:8], "little")
@@ -245,7 +245,7 @@ def _read_file(content) -> tuple[dict, dict]:
 
 
 def _offsets(counts, what, total) -> np.ndarray:
-    """Return where the parts of some lengths begin, and the end of the last; they make up the whole."""
+    """Return the beginnings of parts of given lengths, and the end of the last one; the parts must fill the whole."""
     _require(len(counts) == 0 or int(counts.max()) <= total, what)
     offsets = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts.astype(np.int64), out=offsets[1:])
@@ -283,7 +283,7 @@ class _Texts:
 class _Automaton:
     """The pattern automaton as tables.   L labels, S states, A arcs.
 
-    ``arcs`` (L, S) are those that states take for labels, ``target`` (S, L) are the next states.
+    ``arcs`` (L, S) are the arcs of states for labels, ``target`` (S, L) the next states.
     """
 
     def __init__(self, arrays, n_labels, n_columns):
@@ -330,12 +330,12 @@ class _Automaton:
 
 
 class _Pass:
-    """The scores of one sequence, and what is computed of them.   T tokens, L labels, S states, A arcs."""
+    """The scores of one sequence, and the results computed from them. T tokens, L labels, S states, A arcs."""
 
     def __init__(self, automaton, scores, borders):
         self.automaton, self.labels, self.moves = automaton, scores[:, : len(automaton.arcs)], None
         self.largest = float(np.maximum.reduce(np.abs(scores), axis=None))  # size of a score
-        self.shift = 0.0  # what the scores of all labellings are reduced by
+        self.shift = 0.0  # subtracted from the scores of all labellings
         if len(automaton.moved):
             self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
             np.add.reduceat(scores[:, automaton.moved_columns], automaton.moved_starts, axis=1, out=self.moves[:, 1:])
@@ -350,7 +350,7 @@ class _Pass:
         return scores
 
     def best(self):
-        """Return the highest score; keep the best scores from each state on, the label that leads to it included."""
+        """Return the highest score; keep the best scores from each state on, including the label before it."""
         automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
         self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
         for t in range(len(self.labels) - 1, -1, -1):
@@ -359,7 +359,7 @@ class _Pass:
         return _possible(beta[0])
 
     def choices(self, t, state):
-        """Return the scores of all labels that may come next, with those of what follows; (L,)."""
+        """Return the scores of all possible next labels, including the best scores of the following tokens; (L,)."""
         automaton = self.automaton
         scores = self.after[t].take(automaton.target[state], mode="clip")
         scores += automaton.scores[state]
@@ -403,7 +403,7 @@ class _Pass:
         return _possible(beta[0])
 
     def forward(self):
-        """Return for each token the probability of each state before it, and that of a label then."""
+        """Return, for each token, the probability of each state before it, and of a label in this state."""
         self.total()
         mass = np.zeros(self.automaton.n_states)
         mass[0] = 1.0
@@ -414,7 +414,7 @@ class _Pass:
             mass = self.move(cells * mass)
 
     def move(self, flow, codes=slice(None)):
-        """Return the sums of what flows into each state, by some labels; ``flow`` (L, S)."""
+        """Return the sums of ``flow``, of shape (L, S), into each state, by some labels."""
         return np.bincount(self.automaton.target[:, codes].ravel(), flow.T.ravel(), self.automaton.n_states)
 
     def marginals(self):
@@ -430,9 +430,9 @@ class _Pass:
         return np.array(terms)
 
     def centre(self):
-        """Reduce the scores of all labels of a token by about its score in the best labelling.
+        """Subtract from the scores of all labels of a token about its score in the best labelling.
 
-        This changes no probability, but later differences are taken between small numbers.
+        Probabilities do not change, and later differences are those of small numbers.
         """
         terms = np.rint(self.terms(self.decode()))  # sums of integers are exact
         self.labels -= terms[:, None]
@@ -441,9 +441,9 @@ class _Pass:
     def best_labellings(self, n):
         """Return the codes of the n best labellings, best first, each with its regret, and the best score.
 
-        A regret is how far the score is from the best one.
+        A regret is the difference between the best score and the score of a labelling.
 
-        Each leaves an earlier one, at some token, for a label that is not the best in its state.
+        Each labelling branches off from an earlier one at some token, by a label that is not the best in its state.
         """
         highest, target, length = self.best(), self.automaton.target, len(self.labels)
         labellings: list = []
@@ -474,14 +474,14 @@ class _Pass:
 
 
 def _possible(score):
-    """Return the score of all continuations, unless there are none."""
+    """Return the score of all continuations, or raise if there are none."""
     if score == -np.inf:
         raise ValueError("the constraints of the model allow no labelling of a sequence of this length")
     return float(score)
 
 
 class _Segments:
-    """What labels say about segments."""
+    """The segments that labels describe."""
 
     def __init__(self, labels, scheme):
         self.names: list = list(labels)
@@ -511,7 +511,7 @@ class _Segments:
         return np.array(rows, [("start", "i8"), ("stop", "i8"), ("label", self.dtype), ("probability", "f8")])
 
     def probabilities(self, chain, segments) -> list[float]:
-        """Return the probabilities of segments: of all labellings that have them, with these borders and labels."""
+        """Return the probabilities of segments: of all labellings that contain them, with these borders and labels."""
         of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
         by_start, probability, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
         goes_on = self.onward(chain)
@@ -548,7 +548,7 @@ class _Segments:
         return {one: p for one, p in sorted(p_of.items()) if p > 0.0 and p >= threshold}
 
     def onward(self, chain):
-        """Return which labels go on with the segment of each state's last label; (L, S)."""
+        """Return which labels continue the segment of each state's last label; (L, S)."""
         return np.ascontiguousarray(self.goes_on.T)[:, chain.automaton.last]
 
 
@@ -590,7 +590,7 @@ class _Weights:
 
 
 class Made(dict):
-    """What a function makes of values, by value; it is called once for most of them."""
+    """The results of a function by value; the function is called once for most values."""
 
     def __init__(self, function: Callable, most: int | None = None) -> None:
         self.function, self.most = function, most or MOST_VALUES
@@ -604,7 +604,7 @@ class Made(dict):
 
 
 class _Rests(dict):
-    """Ids of attributes by what follows a prefix in their names; -1 for none. Known ones are kept as they are met."""
+    """Ids of attributes by the text after a prefix in their names, -1 for none. Ids of known texts are kept."""
 
     def __init__(self, ids, prefix, have_amounts=False):
         self.get_id, self.prefix, self.have_amounts = ids.get, prefix, have_amounts
@@ -637,8 +637,8 @@ class AttributeIds:
     def add(self, tokens: Sequence, attribute_ids: list, amounts: array) -> list | None:
         """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
 
-        Numbers are amounts, with ids as of :data:`HAS_AMOUNT`. Nothing is added, and None returned, unless all tokens
-        are dicts, or lists of names, of the types that are common.
+        Numbers are amounts, with ids as in :data:`HAS_AMOUNT`. Unless all tokens are dicts or lists of names of common
+        types, nothing is added, and the result is None.
         """
         before, n_before, stops = len(attribute_ids), len(amounts), [len(attribute_ids)]
         try:
@@ -685,7 +685,7 @@ class AttributeIds:
 
 
 class TemplateIds:
-    """Ids of the attributes that templates make of the values around a token.   J templates, T tokens.
+    """Ids of the attributes that templates make from the values around a token. J templates, T tokens.
 
     Any number of threads may use one of these.
 
@@ -695,9 +695,9 @@ class TemplateIds:
     ids : list of dict
         For each template the ids by value or, if it has several pairs, by the tuple of their values.
     made : dict
-        For each column of texts the field whose values make its own, and what is :class:`Made` of them.
+        For each column of texts, its field, and a :class:`Made` of the field's values.
     numbers : dict
-        The same for columns of numbers; ids are of the value True instead of a number.
+        The same for columns of numbers; ids belong to the value True instead of a number.
     """
 
     def __init__(self, templates: Sequence, ids: Sequence[Mapping], made: Mapping, numbers: Mapping) -> None:
@@ -716,13 +716,13 @@ class TemplateIds:
         self.reach = max((abs(offset) for template in templates for _, offset in template), default=0)
 
     def ids_of(self, numbers: Sequence[int], value: Any) -> list[int]:
-        """Return the ids that a value of a field, or what stands for one outside, has in templates of one pair."""
+        """Return the ids of a value of a field, or of a mark outside the sequence, in templates of one pair."""
         columns = [self.made[self.templates[k][0][0]][1] for k in numbers]
         values = [value if value is BEFORE or value is AFTER else made[value] for made in columns]
         return [self.ids[k].get(key, -1) for k, key in zip(numbers, values, strict=True)]
 
     def around(self, columns: Mapping, places: Iterable, before: Any, after: Any) -> list[list]:
-        """Return what is at each place, a column and an offset, of all tokens."""
+        """Return the values of all tokens at each place (a column and an offset)."""
         length = len(next(iter(columns.values()), ()))
         pad = min(self.reach, length)
         padded = {column: [before] * pad + values + [after] * pad for column, values in columns.items()}
@@ -742,7 +742,7 @@ class TemplateIds:
         return amounts
 
     def of_several(self, fields: Mapping, marks: bool) -> list[int]:
-        """Return the ids that the templates of several pairs find: of all tokens by one, then by the next.
+        """Return the ids from the templates of several pairs: those of all tokens by one template, then by the next.
 
         ``fields`` are lists of values, or None. With ``marks``, places outside have the values BEFORE and AFTER.
         """
@@ -825,7 +825,7 @@ class _Names:
 
 
 def _attributes(prefix, features, t, depth=0):
-    """Yield the names and amounts of the attributes of a feature dict or a list of names, of whatever types."""
+    """Yield the names and amounts of the attributes of a feature dict or a list of names, of any types."""
     if isinstance(features, Mapping):
         if depth > 101:
             raise ValueError(f"position {t}: attribute {prefix[:-1]!r:.60} is too deep")
@@ -859,7 +859,7 @@ def filled_templates(templates: Sequence, columns: Sequence[Sequence[str]], styl
     columns : list of list of str
         The texts of all tokens.
     style : {"crf++", "wapiti"}
-        What stands for positions outside.
+        The texts for positions outside the sequence.
     """
     length, known = len(columns[0]), {}
     for macro in dict.fromkeys(chain.from_iterable(macros for _, macros in templates)):
@@ -881,7 +881,7 @@ def text_outside(position, length, style):
 
 
 class _Strings(_Names):
-    """Attributes that templates of CRF++ or Wapiti make of columns of texts."""
+    """Attributes that templates of CRF++ or Wapiti make from columns of texts."""
 
     def __init__(self, features, arrays, weights, functions):
         _require(features.keys() - {"fields"} == {"kind", "templates", "outside"}, "features")
@@ -954,7 +954,7 @@ class _Field:
         self.numeric, self.complete = (_get(entry, key, bool, "a field") for key in ("numeric", "complete"))
 
     def made(self, raw, name, function, numeric):
-        """Return what a column has for a value of the field: a text, a number, or None if it is missing."""
+        """Return the value of a column for a value of the field: a text, a number, or None if it is missing."""
         if raw is None or (not self.numeric and isinstance(raw, float) and math.isnan(raw)):
             return None
         if self.numeric != isinstance(raw, (Real, np.bool_)) or not (self.numeric or isinstance(raw, str)):
@@ -969,7 +969,7 @@ class _Field:
 
 
 class _Phrases:
-    """A list of phrases, by which tokens are marked."""
+    """A list of phrases that mark tokens."""
 
     def __init__(self, entry, fields, functions):
         called = _get(entry, "normalize", (str, type(None)), "phrases")
@@ -996,7 +996,7 @@ class _Phrases:
 
 
 class _Templates:
-    """Attributes that templates make of the fields of tokens."""
+    """Attributes that templates make from the fields of tokens."""
 
     def __init__(self, features, arrays, weights, functions):
         keys = {"kind", "fields", "by_position", "marks", "columns", "templates"}
@@ -1022,7 +1022,7 @@ class _Templates:
         self.ids = TemplateIds(templates, ids, made, self.numbers)
 
     def _read_columns(self, entries, texts, functions):
-        """Return the values of columns, by code, and by column the field and what is made of its values."""
+        """Return the values of columns, by code, and for each column its field and results for its values."""
         user_columns, columns, all_made = set(), [], {}
         for number, entry in enumerate(entries):
             name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
@@ -1109,12 +1109,12 @@ class _Templates:
 
 
 def compiled(n_labels, structure, score, borders, pairs):
-    """Return what answers in compiled code: nothing here. The package, which has such code, puts its own in place."""
+    """Return the compiled implementation: None in this module. The package replaces this function by its own."""
     return None
 
 
 class ReadSequence:
-    """A sequence as a tagger has read it; see its ``read``.   T tokens."""
+    """A sequence that a tagger has read; see its ``read``. T tokens."""
 
     def __init__(self, tagger, tokens):
         tokens = _sequence(tokens)
@@ -1133,7 +1133,7 @@ class ReadSequence:
         return self.length
 
     def _fast(self, question, *arguments):
-        """Return the answer of compiled code; None where there is none."""
+        """Return the result of compiled code; None if there is no compiled code."""
         fast = self.tagger._fast if self.length else None
         return fast and getattr(fast, question)((self.ids, self.indptr, self.amounts), *arguments)
 
@@ -1186,12 +1186,12 @@ class Tagger:
     path : str, path or bytes
         Name of the file, or its content.
     mmap : bool or None, default=None
-        Whether the file is mapped into memory, which processes share, rather than read. A file that is mapped must not
-        be overwritten in place, and on Windows not replaced. None stands for files above 16 MiB. A compressed file is
-        not shared.
+        Whether to map the file into memory, which processes share, instead of reading it. Do not overwrite a mapped
+        file in place; on Windows, do not replace it either. None maps files above 16 MiB. Processes do not share
+        compressed files.
     functions : dict or None, default=None
-        The model's token features that are functions of yours, by the name of the token feature, and your ``normalize``
-        of :func:`~sklearn_hocrf.feature_extraction.phrase_marks`, by the name of the token feature.
+        Your own functions among the model's token features, and your own ``normalize`` of
+        :func:`~sklearn_hocrf.feature_extraction.phrase_marks`, by the name of the token feature.
 
     Attributes
     ----------
@@ -1265,7 +1265,7 @@ class Tagger:
 
     @_CachedProperty
     def _fast(self):
-        """What answers in compiled code, made at the first question; None where there is none."""
+        """The compiled implementation, made at the first call; None if there is none."""
         automaton, weights = self._automaton, self._weights
         if weights.n_columns > len(self.labels) or len(weights.weight) > MOST_WEIGHTS:
             return None
@@ -1275,7 +1275,7 @@ class Tagger:
         return compiled(len(self.labels), structure, *scores, pairs)
 
     def read(self, tokens: Sequence | ReadSequence) -> ReadSequence:
-        """Return a sequence as read, which all other methods take in its place: several questions read it once.
+        """Return a sequence in a form that all other methods accept, so that several calls read the tokens only once.
 
         Parameters
         ----------
@@ -1285,7 +1285,7 @@ class Tagger:
         Returns
         -------
         sequence : ReadSequence
-            For this tagger alone. It does not change with the list.
+            Only for this tagger. Later changes of the list have no effect on it.
 
         Raises
         ------
@@ -1329,7 +1329,7 @@ class Tagger:
         ]
 
     def tag(self, tokens: Sequence | ReadSequence) -> list:
-        """Return the label of each token, as :meth:`predict`; python-crfsuite has this name.
+        """Return the label of each token, as :meth:`predict` does, under python-crfsuite's name.
 
         Parameters
         ----------
@@ -1392,14 +1392,14 @@ class Tagger:
             always included.
         threshold : float or None, default=None
             None returns the segments that the labels describe. A number in [0, 1] returns all segments that are at
-            least as probable, with their probabilities. Up to 0.5 they may overlap: a low threshold finds more of the
-            true segments than the labels describe.
+            least as probable, with their probabilities. Up to 0.5, they may overlap: with a low threshold, the result
+            contains more of the true segments than the labels describe.
 
         Returns
         -------
         segments : list of (start, stop, label), or structured array
             With probabilities, an array with the fields "start", "stop", "label" and "probability", as those of
-            ``predict_segments`` of the estimators. Its ``tolist()`` has tuples of Python objects, for JSON.
+            ``predict_segments`` of the estimators. Its ``tolist()`` returns tuples of Python objects, for JSON.
 
         Raises
         ------
@@ -1451,14 +1451,14 @@ class Tagger:
         return read.log_likelihood([self._code_of[label] for label in labels])
 
     def predict_nbest(self, tokens: Sequence | ReadSequence, n: int = 10) -> list[Labelling]:
-        """Return the n labellings of highest score, best first; fewer if there are fewer.
+        """Return the n labellings with the highest scores, best first, or all if there are fewer.
 
         Parameters
         ----------
         tokens : list, or result of read
             As in :meth:`predict`.
         n : int, default=10
-            Largest number of labellings.
+            Maximum number of labellings.
 
         Returns
         -------

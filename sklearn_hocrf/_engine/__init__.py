@@ -1,1 +1,1 @@
-"""The engine: from weights and arrays to answers and gradients; it knows no labels and no estimators."""
+"""The engine: from weights and arrays to predictions and gradients, independent of users' labels and of estimators."""

@@ -33,8 +33,7 @@ class BaseSequenceLabeler(
 ):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
-    Its parameters and attributes are documented in the estimators, in the same words
-    (tests/documentation/test_docstrings.py).
+    The estimators document its parameters and attributes in the same words (tests/documentation/test_docstrings.py).
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
@@ -48,27 +47,27 @@ class BaseSequenceLabeler(
         """Fit the model to labelled sequences.
 
         A plain 2-D X, such as a data frame of a time series, with a 1-D y is read as n sequences of one token, not as
-        one sequence. The model is then multinomial logistic regression; a warning says so where the index of X has
-        times, or where neighbouring rows have the same label far more often than by chance, as in a recording. To fit
-        one sequence, use ``fit([X], [y])``; to fit several, one for each value of a column, use ``fit([rows for _, rows
-        in frame.groupby("series")], ...)``.
+        one sequence. The model is then multinomial logistic regression; a warning says so if the index of X consists of
+        times, or if neighbouring rows have the same label far more often than by chance, as in a recording. To fit one
+        sequence, use ``fit([X], [y])``; to fit several, one for each value of a column, use ``fit([rows for _, rows in
+        frame.groupby("series")], ...)``.
 
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
             shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
-            frame or sparse matrix is n sequences of length 1. Empty sequences have no effect. An array that is at
-            least half nonzero is kept dense, and float32 is preserved: the result is the same except for rounding, and
-            takes less memory and time.
+            frame or sparse matrix is n sequences of length 1. Empty sequences have no effect. The model keeps an array
+            dense if at least half of it is nonzero, and keeps float32: results are the same except for rounding, in
+            less memory and time.
         y : list of label sequences, or array-like
             One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. Labels may
             be missing, as in ``known`` of :meth:`predict`: None for an unknown label, sets of possible labels, None for
-            a whole sequence; see Notes. Sets of more than 8 labels, or of more than half of all labels, give no
-            features weights.
+            a whole sequence; see Notes. Sets of more than 8 labels, or of more than half of all labels, create no
+            weights.
         sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence. It also weights the counts of patterns and features. Weight 0 excludes the
+            One weight per sequence, which also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
 
         Returns
@@ -85,12 +84,13 @@ class BaseSequenceLabeler(
         -----
         sklearn.exceptions.ConvergenceWarning
             If a solver stopped before the gradient was small enough, or could not decrease the function; also if there
-            is no optimum, for example because a model without a penalty separates the data. Not if a callback stopped
-            it, or ``max_iter`` where the objective is at most 1 % above the optimum (``optimality_gap_``).
+            is no optimum, for example because a model without a penalty separates the data. There is no warning if a
+            callback stopped the solver, or if ``max_iter`` did and the objective is at most 1 % above the optimum
+            (``optimality_gap_``).
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
-            precedes the work and estimates both. Also if y labels less than a tenth of the tokens, and if the rows of a
-            plain 2-D X seem to be one sequence.
+            precedes the work and estimates time and memory. Also if y labels less than a tenth of the tokens, or if the
+            rows of a plain 2-D X seem to be one sequence.
 
         Notes
         -----
@@ -100,12 +100,12 @@ class BaseSequenceLabeler(
         including those in sets. Local feature matching, ``pruning`` and
         :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
 
-        What occurs in y determines the patterns, and the pairs of patterns and features, that have weights. A set
-        counts like each of its labels, and a pattern counts wherever the labels and sets of neighbouring tokens contain
-        it and the constraints allow it. Missing labels count nothing. Nor do sets of more than 8 labels, or of more
-        than half of all labels, except two of three: they count as missing labels. If tags such as ``{"B-PER",
-        "I-PER"}`` leave borders of segments open, :class:`~sklearn_hocrf.HighOrderSemiCRF` counts all segments of up to
-        8 tokens that lie between known borders and have no missing label.
+        Only patterns, and pairs of patterns and features, that occur in y have weights. A set counts as each of its
+        labels, and a pattern occurs wherever the labels and sets of neighbouring tokens contain it and the constraints
+        allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of more than half of all labels,
+        except two of three, count as missing labels. If tags such as ``{"B-PER", "I-PER"}`` leave borders of segments
+        open, :class:`~sklearn_hocrf.HighOrderSemiCRF` counts all segments of up to 8 tokens that lie between known
+        borders and have no missing label.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the

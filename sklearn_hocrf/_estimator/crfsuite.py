@@ -1,13 +1,13 @@
 """CRFsuite models as fitted estimators and back: :meth:`HighOrderCRF.from_crfsuite`, :func:`tagger.export_crfsuite`.
 
-Model files are read byte by byte. python-crfsuite provides the weights only as a text, which rounds them to 6 decimals
-and breaks at line ends in names, and its library ends the process (SIGSEGV) on some damaged files. The format has not
-changed since 2011:
+Model files are read byte by byte. python-crfsuite provides the weights only as a text with 6 decimals, which is
+ambiguous if names contain line ends, and its library ends the process (SIGSEGV) on some damaged files. The format has
+not changed since 2011:
 
     header | features | names of labels | names of attributes | tables of the features of each of these
 
-All numbers are little-endian. A database of names (CQDB) has 256 hash tables of its records, which give an id for each
-name, and ends with a list of the positions of the records, by id.
+All numbers are little-endian. A database of names (CQDB) contains 256 hash tables of its records, which give an id for
+each name, and then a list of the positions of the records, by id.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def write_crfsuite_file(model: BaseEstimator, path: str | PathLike[str], bias: s
 
 
 def _written_weights(model: BaseEstimator, bias: str | None) -> CRFsuiteWeights:
-    """Return the weights of a fitted model other than 0, sorted by source, and the attributes that have some."""
+    """Return the nonzero weights of a fitted model, sorted by source, and the attributes with weights."""
     fitted = FittedModel.inside(model)
     for layer, _ in layers(model, fitted=True):
         if isinstance(layer, MethodsOfModel) and not hasattr(layer, "best_estimator_"):
@@ -208,7 +208,7 @@ def _written_weights(model: BaseEstimator, bias: str | None) -> CRFsuiteWeights:
 
 
 def _lacking(fitted: FittedModel) -> Iterator[tuple[str, str]]:
-    """Yield what the format lacks and a model has, and what to use instead."""
+    """Yield the properties of a model that the format cannot represent, and the alternatives."""
     state, layout, weights = fitted.state, fitted.state.layout, fitted.state.weights
     if fitted.kind.labels_segments:
         yield "a model of whole segments", "use HighOrderCRF"

@@ -30,13 +30,14 @@ class EarlyStopping:
     y : list of label sequences, or array-like
         Their labels, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
     scoring : str, callable or None, default=None
-        As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` has scorers.
-        None means ``score`` of the estimator, the token accuracy. Names are those of scikit-learn; scorers for segment
-        F1 and other sequence metrics are functions: :func:`~sklearn_hocrf.metrics.segment_f1_scorer`, not its name.
+        As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` contains
+        scorers. None means ``score`` of the estimator, the token accuracy. A str names a scorer of scikit-learn; for
+        segment F1 and other sequence metrics, pass the scorer itself, such as
+        :func:`~sklearn_hocrf.metrics.segment_f1_scorer`.
     patience : int, default=5
         Number of iterations without progress after which training stops.
     min_delta : float, default=0.0
-        A score counts as progress if it exceeds the last score that did by more than this.
+        A score counts as progress if it exceeds the last score that counted as progress by more than ``min_delta``.
     restore_best : bool, default=True
         Whether to return the model of the first iteration with the best score rather than of the last iteration, even
         if training has ended for another reason. ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are then
@@ -54,8 +55,8 @@ class EarlyStopping:
 
     Notes
     -----
-    Only iterations that train the weights of the final model count, not those of training the initial weights. Each
-    iteration costs a prediction of the held-out sequences.
+    Iterations that train initial weights do not count. After each other iteration, the model predicts the held-out
+    sequences, which takes time.
 
     Early stopping acts like a penalty [1]_, and costs less than a search for one. However, its result depends on the
     solver, while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns
@@ -175,7 +176,7 @@ class EarlyStopping:
         return len(scores) - 1 - last
 
     def _best_estimator(self, estimator: BaseEstimator) -> Any:
-        """Return the model that replaces the last one, or None; the estimator calls this at the end of fit."""
+        """Return the model that replaces the last one, or None. The estimator calls this method at the end of fit."""
         best = self._runs[estimator].best
         return best[0] if best else None
 

@@ -15,28 +15,28 @@ packed
     The type and the shape of those arrays that the file contains as a gzip stream of their bytes, by name;
     ``export_tagger(model, path, compress=False)`` packs none.
 features
-    What makes attributes, see below.
+    The description of attributes, see below.
 
 Arrays, with the numbers of states S, arcs A and attributes V:
 
 fail, length
-    (S,) the longest proper suffix that is a state; how many labels the state has. State 0 is empty, states 1 to L are
-    the labels, and lengths ascend.
+    (S,) the longest proper suffix that is a state; the number of labels of the state. State 0 is empty, states 1 to L
+    are the labels, and lengths ascend.
 source, label, target
     (A,) the state that an arc leaves, the label that it reads, the state that it enters. A state without an arc for a
     label uses the arc of its longest suffix that has one; state 0 has all.
 score, closed
     (A,) the score of an arc; whether it is impossible (0 or 1). No weight exceeds 1e100.
 n_moved, moved
-    How many scores of a token are added to the one of each arc; the columns of these scores.
+    The number of scores of a token that are added to the score of each arc; the columns of these scores.
 borders
     (2, L) whether a label may begin and end a sequence (0 or 1).
 always
     (3, C) scores of each token, of the first and of the last one.
 n_weights, column, weight
-    (V,) how many weights an attribute has; of all weights, attribute by attribute, the column and the value.
+    (V,) the number of weights of each attribute; the column and the value of all weights, attribute by attribute.
 text, n_text
-    All texts in UTF-8, one after the other; how many characters each has.
+    All texts in UTF-8, one after the other; the number of characters of each.
 code
     The codes of the attributes of templates, each as its difference from the one before, modulo the range of the type.
 
@@ -47,19 +47,19 @@ templates
     Lists that begin and end with a text. Between texts, ``[offset, column, lower]`` stands for the value of the token
     at that offset in a column, counted from 0, in lower case or not.
 outside
-    What stands for position p < 0 and for the n-th position after the end: "crf++" for ``_Bp`` and ``_B+n``, "wapiti"
-    for ``_xp`` and ``_x+n``, where distances above 4 are ``#``; never in lower case.
+    The texts for position p < 0 and for the n-th position after the end: "crf++" for ``_Bp`` and ``_B+n``, "wapiti" for
+    ``_xp`` and ``_x+n``, where distances above 4 are ``#``; never in lower case.
 fields
-    Only if columns have names: those of the columns that are read, which are the keys of tokens that are dicts.
+    Only if columns have names: the names of the columns that are read, which are the keys of tokens that are dicts.
 
 Field templates have the kind "templates", and
 
 fields
     ``name``, ``numeric`` and ``complete`` (all training tokens had it) of each. ``by_position``: tokens may be tuples.
 columns
-    Each is made from a ``field`` by a ``function``: a named one, one of the user (``own``) or null. ``values`` is the
-    number of its texts, which have the codes 0, 1 and so on; a ``numeric`` column has none, and the code 0 for numbers
-    other than 0. With ``marks``, the next two codes are for positions before and after the sequence.
+    Each is made from a ``field`` by a ``function``: a named function, a function of the user (``own``) or null.
+    ``values`` is the number of its texts, which have the codes 0, 1 and so on; a ``numeric`` column has none, and the
+    code 0 for numbers other than 0. With ``marks``, the next two codes are for positions before and after the sequence.
 templates
     ``places``, pairs of a column and an offset, and the number of its ``attributes``, one for each combination of
     values. The array ``code`` has, for one template after the other, the codes of all of its attributes at the first
@@ -98,7 +98,7 @@ __all__ = ["export"]
 
 
 class Exported(NamedTuple):
-    """What :func:`export_tagger` has written, and how its answers differ from the estimator's. See there."""
+    """The result of :func:`export_tagger`: the size of the file, and differences from the estimator's predictions."""
 
     n_bytes: int
     largest_difference: float | None = None  # of a probability of a label; None without data
@@ -184,12 +184,12 @@ def _json(content) -> str:
 
 
 def _type_and_shape(array) -> tuple[str, tuple]:
-    """Return the type of an array by the name that safetensors files have for it, and the shape."""
+    """Return the type of an array by its name in safetensors files, and the shape."""
     return next(name for name, dtype in TYPES.items() if dtype == array.dtype.str), array.shape
 
 
 def _smallest(array) -> np.ndarray:
-    """Return an array of integers in the smallest type, unless it is of unsigned ones already."""
+    """Return an array of integers in the smallest type, unless its type is already unsigned."""
     if array.dtype.kind != "u":
         array = array.astype(np.min_scalar_type(int(array.max(initial=0))))
     return array.astype(array.dtype.newbyteorder("<"))
@@ -199,7 +199,7 @@ def _smallest(array) -> np.ndarray:
 
 
 def _refuse_kinds(fitted) -> None:
-    """Raise a ValueError for models that a tagger cannot have."""
+    """Raise a ValueError for models that a tagger cannot represent."""
     if fitted.kind.labels_segments:
         raise ValueError("a tagger is for HighOrderCRF: models of whole segments need the features of all of them")
     if fitted.state.level_zero is not None:
@@ -207,7 +207,7 @@ def _refuse_kinds(fitted) -> None:
 
 
 def _scheme(fitted) -> str | None:
-    """Return how labels describe segments; None for labels that are tags in part."""
+    """Return how labels describe segments; None if only some labels are tags."""
     scheme, labels = fitted.scheme, fitted.labels.tolist()
     return None if scheme == "runs" and mixed_tags(labels) else scheme
 
@@ -310,7 +310,7 @@ def _names(steps) -> str:
 
 
 def _compare(model, X, content, functions) -> Exported:
-    """Return how the answers of a file differ from those of the estimator."""
+    """Return how the predictions of a file differ from those of the estimator."""
     tagger, fitted = Tagger(content, functions=functions), FittedModel.and_input(model, X)
     estimator, batch = fitted[0].estimator, fitted[1]
     n_tokens, n_different, largest = 0, 0, 0.0

@@ -31,8 +31,8 @@ else:
 class SequencePipeline(_Pipeline):
     """The pipelines of :func:`make_pipeline`; parameters as in :class:`~sklearn.pipeline.Pipeline`.
 
-    The methods that take X are created below: each transforms X by the other steps and calls the last step. A method
-    exists only if the last step has it. If the last step is a search, the method of its best estimator is used.
+    The methods that take X are created below: each transforms X by the other steps and calls the last step, or its best
+    estimator if the last step is a search. A method exists only if the last step has it.
     """
 
     _doc_link_module = "sklearn_hocrf"  # of scikit-learn's diagram
@@ -93,13 +93,13 @@ for _estimator in (HighOrderSemiCRF, HighOrderCRF):  # the second one documents 
 def make_pipeline(
     *steps: Any, memory: Any = None, transform_input: list[str] | None = None, verbose: bool = False
 ) -> SequencePipeline:
-    """Return a scikit-learn pipeline that also has the additional methods of this package's estimators.
+    """Return a scikit-learn pipeline that also offers the additional methods of this package's estimators.
 
-    scikit-learn's pipelines have only the methods that scikit-learn defines. This one also has ``predict_marginals``,
-    ``pattern_marginals``, ``log_likelihood``, ``predict_segments``, ``predict_nbest``, ``sample``, ``entropy`` and all
-    other methods that take X, if its last step has them. X is first transformed by the other steps; other arguments are
-    passed unchanged to the last step, whose result is returned. If the last step is a search, the method of its best
-    estimator is used.
+    scikit-learn's pipelines offer only the methods that scikit-learn defines. This pipeline also offers
+    ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``, ``predict_nbest``,
+    ``sample``, ``entropy`` and all other methods that take X, if its last step has them. The pipeline transforms X by
+    the other steps, passes all other arguments unchanged to the last step, and returns its result. If the last step is
+    a search, the pipeline calls the method of its best estimator.
 
     Parameters
     ----------
@@ -116,8 +116,8 @@ def make_pipeline(
     Returns
     -------
     pipeline : sklearn.pipeline.Pipeline
-        Of a subclass, to which slices such as ``pipe[:-1]``, clones, and the ``best_estimator_`` of a search over the
-        pipeline also belong.
+        An instance of a subclass. Slices such as ``pipe[:-1]``, clones, and the ``best_estimator_`` of a search over
+        the pipeline are instances of the same subclass.
 
     Notes
     -----

@@ -41,7 +41,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
     and ``optimality_gap_`` bounds how far above the optimum the fit ended.
 
-    **Start with** ``max_order`` (how many segments the model looks back), ``scheme`` (how y represents segments),
+    **Start with** ``max_order`` (the length of label patterns), ``scheme`` (how y represents segments),
     ``segment_length`` (the longest segment), ``sigma_reg`` (the penalty) and ``n_jobs`` (threads). Read more in
     https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html.
 
@@ -63,7 +63,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         * "bioes": as "bio", with E for the last token and S for segments of one token. "bilou" (spaCy) and "bmes" are
           the same scheme with other letters.
         * "iob1": as "bio", but a segment begins with I, and with B only directly after a segment of the same label.
-          This scheme is for input only; predictions are in "bio".
+          Only y may use this scheme; predictions are in "bio".
         * "segments": lists of (start, stop, label) with ``stop`` excluded, or segments in any other form that
           :func:`~sklearn_hocrf.text.extract_segments` takes; probabilities are ignored. Tokens between them are
           unknown. If they are outside all segments, fill the gaps with segments (t, t + 1, "O"), and limit this
@@ -77,7 +77,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         segments. Training time is proportional to the longest length, but does not depend on it with inf, see Notes. If
         the longest length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
         :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
-        Prediction raises an error for a sequence that cannot be segmented in this way. The label "O" of "bio" and
+        Prediction raises an error if a sequence has no segmentation within the limits. The label "O" of "bio" and
         "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
@@ -108,11 +108,11 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     fit_intercept : bool, default=True
         Whether each label has two intercepts, one that counts once per segment of the label, and one that counts once
         per token. They are penalised like the other weights. Labels with a weight of the feature ``length``
-        (``length="gamma"`` of the extractor) have none for tokens, because both would count the same.
+        (``length="gamma"`` of the extractor) have no intercept for tokens, because the two weights would be redundant.
     label_parts : callable, mapping or None, default=None
         The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
-        Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns about rare
-        labels from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels share weights
+        with frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
@@ -127,7 +127,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         takes steps on a few sequences each; it requires "likelihood". Instances of
         :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings.
     max_iter : int, default=500
-        Maximum number of iterations; for "sgd", also of epochs, which are passes over the training sequences.
+        Maximum number of iterations; for "sgd", also of epochs (passes over the training sequences).
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
         above the optimum; 0.03 is enough for searches.
@@ -197,15 +197,15 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     Notes
     -----
-    With ``segment_length=None``, prediction breaks up a segment that is longer than any training segment of
-    its label, and its log-likelihood is -inf. ``segment_length=inf``, or any number, lifts this limit.
+    With ``segment_length=None``, prediction breaks up a segment that is longer than any training segment of its label,
+    and its log-likelihood is -inf. To raise this limit, set ``segment_length`` to a number or ``inf``.
 
-    A pipeline from :func:`sklearn_hocrf.make_pipeline` has all methods, including :meth:`predict_segments`; a pipeline
-    of scikit-learn has only the methods that scikit-learn defines.
+    A pipeline from :func:`sklearn_hocrf.make_pipeline` offers all methods, including :meth:`predict_segments`; a
+    scikit-learn pipeline offers only the methods that scikit-learn defines.
 
     Time and memory grow with tokens x (arcs of the automaton + states x longest segment), not with the square of the
-    number of labels. ``feature_order`` costs little for features of the first token ("begin:"); restrict it to the few
-    other features that need it.
+    number of labels. ``feature_order`` costs little for features of the first token ("begin:"); otherwise, use it only
+    for the few features that need it.
 
     With ``segment_length=inf`` for some label, the model scores segments token by token, with the same results. Time
     and memory then grow with tokens x (arcs + 2 x states), or, with lengths up to n as features (``length="capped"``),
@@ -332,8 +332,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             Sequences may be empty.
         known : list of label or segment sequences, or array-like, default=None
             The known part of the segmentation, in the scheme of y in fit. The prediction is the best segmentation that
-            agrees with it. None instead of a label or tag means any, and a set means one of its
-            members; None instead of a whole sequence means that nothing is known about it.
+            agrees with it. None instead of a label or tag means any label, and a set means one of its members; None
+            instead of a whole sequence means that nothing is known about it.
 
             * "segments": the known segments, which need not tile the sequence. If only the boundaries of a segment are
               known, its label is None.
@@ -405,9 +405,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             As in :meth:`predict`.
         threshold : float or None, default=None
             None returns the segments of the most probable segmentation. A number in [0, 1] returns all segments that
-            are at least as probable, with their probabilities. Up to 0.5 they may overlap: a low threshold finds more
-            of the true segments than the best segmentation has. 0 returns every segment that is possible; those with
-            probabilities below 1e-250 may be missing.
+            are at least as probable, with their probabilities. Up to 0.5, they may overlap: with a low threshold, the
+            result contains more of the true segments than the best segmentation does. 0 returns every possible segment;
+            those with probabilities below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             Probabilities are conditional on the segmentation agreeing with it.

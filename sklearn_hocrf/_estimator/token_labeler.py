@@ -32,7 +32,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     logistic regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian
     penalty. The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit ended.
 
-    **Start with** ``max_order`` (how far the model looks back), ``sigma_reg`` and ``l1_reg`` (the penalty),
+    **Start with** ``max_order`` (the length of label patterns), ``sigma_reg`` and ``l1_reg`` (the penalty),
     ``constraints`` (for BIO tags) and ``n_jobs`` (threads). Read more in
     https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/order.html.
 
@@ -78,8 +78,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Whether each single label has an intercept. It is penalised like the other weights.
     label_parts : callable, mapping or None, default=None
         The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
-        Gen and Sg. Features have weights for parts in addition to those for labels, so that the model learns about rare
-        labels from frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels share weights
+        with frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     pruning : int or None, default=None
         Number of labels that a model of order 0 selects for each token before training, if labels are many. All other
@@ -99,7 +99,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         takes steps on a few sequences each; it requires "likelihood". Instances of
         :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings.
     max_iter : int, default=500
-        Maximum number of iterations; for "sgd", also of epochs, which are passes over the training sequences.
+        Maximum number of iterations; for "sgd", also of epochs (passes over the training sequences).
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
         above the optimum; 0.03 is enough for searches.
@@ -154,8 +154,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         the shortest subgradient if there is an L1 penalty; inf if some sigma is inf, for "local_feature_matching", and
         if labels were missing.
     pruning_recall_ : float
-        The fraction of tokens that keep their true label, in sequences that level 0 has not seen; nan if there is only
-        one sequence. Defined only if ``pruning`` leaves labels out.
+        The fraction of tokens that keep their true label, in sequences on which level 0 was not trained; nan if there
+        is only one sequence. Exists only if ``pruning`` leaves labels out.
 
     See Also
     --------
@@ -259,21 +259,21 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     def from_crfsuite(cls, model: str | PathLike[str] | Any, *, encoding: str = "utf-8") -> Self:
         """Return a CRFsuite model as a fitted estimator.
 
-        It gives the same labels and the same marginals, and accepts the same X: sequences of feature dicts, or of lists
-        of attribute names. It offers everything that a fitted estimator does: ``predict_nbest``, ``known``,
-        ``predict_segments``, pickle, skops. If several labellings have the same score, CRFsuite may return a different
-        one.
+        The estimator predicts the same labels and marginals, and accepts the same X: sequences of feature dicts, or of
+        lists of attribute names. All methods of a fitted estimator are available, such as ``predict_nbest`` and
+        ``predict_segments``. If several labellings have the same score, CRFsuite may return a different one.
 
         The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels; it has no
-        weights of single labels, hence ``fit_intercept=False``. Its algorithms "ap", "pa" and "arow" do not train
-        probabilities; CRFsuite nevertheless gives marginals, and so does this model.
+        weights of single labels, so the estimator has ``fit_intercept=False``. The algorithms "ap", "pa" and "arow" of
+        CRFsuite do not train probabilities; CRFsuite nevertheless computes marginals, and so does the estimator.
 
         Parameters
         ----------
         model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
             Preferably the path of a model file, written by any program: weights are read exactly, without any other
-            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. An open ``Tagger`` does not tell its
-            path; its weights are read from a text dump, which has 6 decimals, and names must not contain line breaks.
+            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. The path of an open ``Tagger`` is
+            unknown, so its weights are read from a text dump with 6 decimals, in which names must not contain line
+            breaks.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
             writes the bytes that it has read.
@@ -290,14 +290,14 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Raises
         ------
         ValueError
-            If the file is not a CRFsuite model, is damaged, or has names that are not text in this encoding; if there
-            are fewer than two labels. Damaged files are safe to read, whereas CRFsuite may end the process.
+            If the file is not a CRFsuite model, is damaged, or contains names that are not text in this encoding; if
+            there are fewer than two labels. Damaged files are safe to read, whereas CRFsuite may end the process.
         LookupError
             If the encoding does not exist.
         OSError
             If the file cannot be read.
         TypeError
-            If the model is not one of these.
+            If the model is of another type.
         sklearn.exceptions.NotFittedError
             If the ``sklearn_crfsuite.CRF`` is not fitted.
 

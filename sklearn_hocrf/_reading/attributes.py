@@ -3,9 +3,9 @@
     {"word": "Rome", "title": True, "length": 4}   ->   word:Rome = 1, title = 1, length = 4
     ["word:Rome", "title"]                         ->   word:Rome = 1, title = 1
 
-The rules are the same as for python-crfsuite's ``ItemSequence``: a str value becomes part of the name, a list (set,
-``dict.keys()``, ...) holds several of them, a nested dict prefixes the names of its own attributes. bytes are text in
-UTF-8.
+The rules are those of python-crfsuite's ``ItemSequence``: a str value becomes part of the name, a list (set,
+``dict.keys()``, ...) contains several such values, and a nested dict prefixes the names of its own attributes. bytes
+are text in UTF-8.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ class Vocabulary(dict):
     Attributes
     ----------
     complete : tuple of str
-        Keys of feature dicts that every token had.
+        Keys of feature dicts that every training token contains.
     """
 
     complete: tuple = ()
 
     @cached_property
     def tables(self) -> AttributeIds:
-        """The ids by key and value, for a vocabulary that does not grow any more."""
+        """The ids by key and value, for a vocabulary that no longer grows."""
         return AttributeIds(self)
 
     def ids_of(self, tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
         """Return the ids of the attributes of a sequence, -1 for unknown ones, the range of each token, and the values.
 
-        The values are None if all are 1. None instead of all where tokens are of uncommon types, or deserve a warning:
-        they need a batch.
+        The values are None if all are 1. The result is None if tokens are of uncommon types or require a warning: the
+        caller then makes a batch.
         """
         if type(tokens) is not list or not tokens:
             return None
@@ -68,7 +68,7 @@ class Vocabulary(dict):
         return ids, np.fromiter(accumulate(widths, initial=0), np.int64, len(widths) + 1), values
 
     def batch_of(self, tokens) -> SequenceBatch | None:
-        """Return the batch of a sequence; None where :meth:`ids_of` returns it, or if no attribute is known."""
+        """Return the batch of a sequence; None if :meth:`ids_of` returns None, or if no attribute is known."""
         attributes = self.ids_of(tokens)
         if attributes is None or attributes[0].max(initial=-1) < 0:
             return None
@@ -76,7 +76,7 @@ class Vocabulary(dict):
         return _canonical(np.array([0, len(indptr) - 1]), indptr, ids, values, len(self), None)
 
     def __getstate__(self) -> dict:
-        """Return what files keep: not the tables, which are made on demand."""
+        """Return the state for files, without the tables, which are made on demand."""
         return {name: value for name, value in vars(self).items() if name != "tables"}
 
     def like(self, ids) -> Vocabulary:
@@ -170,7 +170,7 @@ def _portions(X):
 
 
 def _common_keys(tokens, keys):
-    """Return those of ``keys``, where None stands for any, that all tokens have; none if a token is no dict."""
+    """Return those ``keys`` (None: any) that all tokens contain; none if a token is no dict."""
     for token in tokens:
         if type(token) is not dict and not isinstance(token, Mapping):
             return set()
@@ -180,7 +180,7 @@ def _common_keys(tokens, keys):
 
 
 def _joined(parts):
-    """Return what :func:`_read_each` returns for neighbouring sequences as if it had been called once."""
+    """Return the results of :func:`_read_each` for neighbouring sequences, as if it had been called once."""
     widths, ids, values = zip(*parts, strict=True)
     if any(amounts is not None for amounts in values):
         values = [np.ones(len(of_part)) if v is None else v for of_part, v in zip(ids, values, strict=True)]
@@ -189,9 +189,10 @@ def _joined(parts):
 
 
 def _read_columns(tokens, tables, grow):
-    """Return what :func:`_read_each` does, read key by key; numbers take a third of the time.
+    """Return the same as :func:`_read_each`, but read key by key; numbers take a third of the time.
 
-    None where few tokens have the same keys, or where the values of a key are not all texts, or all finite numbers.
+    The result is None if few tokens have the same keys, or if the values of a key are neither all texts nor all finite
+    numbers.
     """
     if len(tokens) < FEWEST_ALIKE or set(map(type, tokens)) != {dict} or list in map(type, tokens[0].values()):
         return None
@@ -221,7 +222,7 @@ def _read_columns(tokens, tables, grow):
 
 
 def _read_alike(keys, cell_values, tables):
-    """Return the ids and the amounts of what tokens have under the same keys, by token and key."""
+    """Return the ids and the amounts of the values of tokens under the same keys, by token and key."""
     n_tokens, n_keys, is_amount = len(cell_values) // max(len(keys), 1), len(keys), ARE_AMOUNTS.__getitem__
     if all(map(is_amount, map(type, cell_values[:n_keys]))) and all(map(is_amount, kinds := {*map(type, cell_values)})):
         ids = np.array([tables.names[key] for key in keys], np.int32)
@@ -250,8 +251,7 @@ def _floats(numbers, kinds):
 def _read_each(sequences, first, tables, grow):
     """Return how many attributes each token has, their ids, and their amounts or None if all are 1.
 
-    ``first`` is the number of the first sequence. Unknown names have the id -1, and so have amounts of 0 unless
-    ``grow``.
+    ``first`` is the number of the first sequence. Unknown names have the id -1; so do amounts of 0, unless ``grow``.
     """
     ids: list = []
     amounts = array("d")  # of the ids as of ``HAS_AMOUNT``
@@ -288,7 +288,7 @@ def read_known_attributes(X, vocabulary) -> SequenceBatch:
     Warns
     -----
     UserWarning
-        If no token has a key that every training token had; if none of the attributes is known.
+        If no token contains a key that every training token contains, or if none of the attributes is known.
     """
     batch = read_attributes(X, vocabulary, grow=False)
     lost = _lost_keys(X, vocabulary.complete)
@@ -309,7 +309,7 @@ def read_known_attributes(X, vocabulary) -> SequenceBatch:
 
 
 def _lost_keys(X, keys) -> list:
-    """Return the keys that no token of X has; usually the first token has them all."""
+    """Return the keys that no token of X contains; usually the first token contains them all."""
     lost = set(keys)
     n_tokens = 0
     for token in chain.from_iterable(X):
@@ -321,12 +321,12 @@ def _lost_keys(X, keys) -> list:
 
 
 def _decoded(keys) -> set:
-    """Return keys of feature dicts, which have been checked, as texts."""
+    """Return checked keys of feature dicts as texts."""
     return {str(key, "utf-8") if isinstance(key, bytes) else key for key in keys}
 
 
 def _attribute_names(names, n, t, key=None):
-    """Return the attribute names of a token, or in the value of its attribute ``key``, as a list or as they are."""
+    """Return the attribute names of a token, or of its attribute ``key``, as a list or unchanged."""
     if isinstance(names, np.ndarray):
         names = names.tolist()
     if set(map(type, names)) - {str}:
@@ -335,7 +335,7 @@ def _attribute_names(names, n, t, key=None):
 
 
 def _collection(token, n, t):
-    """Return a token that is no dict if it can be attribute names; a tuple could also be columns of a raw token."""
+    """Return a token that is no dict if it can consist of attribute names; a tuple could also be a raw token."""
     if isinstance(token, (str, bytes)) or not _is_collection(token) or (isinstance(token, tuple) and token):
         raise TypeError(
             f"sequence {n}, position {t} of X is the {type(token).__name__} {short(token)}, but a token must be a dict "
@@ -346,12 +346,12 @@ def _collection(token, n, t):
 
 
 def _is_collection(value) -> bool:
-    """Return whether a value can hold attribute names; a table has two axes, a number of numpy none."""
+    """Return whether a value can contain attribute names; a table has two axes, a number of numpy none."""
     return isinstance(value, Collection) and len(getattr(value, "shape", (0,))) == 1
 
 
 def _text(name, n, t, key=None) -> str:
-    """Return an attribute name, or a part of one, as a str; ``key`` is that of the list or dict that it is in."""
+    """Return an attribute name, or a part of one, as a str; ``key`` is the key of its list or dict."""
     if isinstance(name, str):
         return name
     if not isinstance(name, bytes) and key is not None:

@@ -34,7 +34,7 @@ NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least
 
 
 class Reader(NamedTuple):
-    """What reading needs to know of the estimator that data are for."""
+    """The settings of an estimator that reading its data requires."""
 
     name: str  # of its class, for messages
     scheme: str = "tokens"  # how y gives labels: one for each token, or segments in a scheme
@@ -52,7 +52,7 @@ class FeatureSpace(NamedTuple):
     kinds: tuple | None = None  # the kinds of segment features, if X was a batch with some
 
     def packed(self) -> FeatureSpace:
-        """Return the features for a file: the array of names as two arrays, the vocabulary as its complete keys."""
+        """Return the features for a file, with the names as two arrays, and the complete keys of the vocabulary."""
         names = pack_texts(self.names) if isinstance(self.names, np.ndarray) else self.names
         complete: Any = None if self.vocabulary is None else list(self.vocabulary.complete)
         return self._replace(names=names, vocabulary=complete)
@@ -96,8 +96,8 @@ class TrainingSequences(NamedTuple):
     def warn_of_one_recording(self, codes) -> None:
         """Warn if the rows of a plain 2-D X seem to be one sequence: by their index, or by the labels of neighbours.
 
-        Neighbours have the same label far more often than by chance, by six standard deviations and half of the
-        changes, and labels come back, unlike those of sorted rows. Pairs are treated as those of drawn labels.
+        It warns if neighbours have the same label far more often than by chance, by six standard deviations and half of
+        the changes, and if labels recur, unlike those of sorted rows. Chance means pairs of labels drawn at random.
         """
         n_changes, n_pairs = int(np.count_nonzero(codes[1:] != codes[:-1])), len(codes) - 1
         if self.form != "table" or n_pairs < 1:
@@ -120,7 +120,7 @@ class TrainingSequences(NamedTuple):
 
     @property
     def sequence_ids(self) -> np.ndarray:
-        """The indices, in X, of the sequences that are used."""
+        """The indices in X of the used sequences."""
         return np.arange(len(self.batch)) if self.is_used is None else np.flatnonzero(self.is_used)
 
 
@@ -155,9 +155,9 @@ def _has_times(X) -> bool:
 
 
 def sequences_like(reader, y, sample_weight=None) -> TrainingSequences | None:
-    """Return training sequences without features, of the lengths that y has, for X that is not known yet.
+    """Return training sequences without features, of the lengths of y, for an unknown X.
 
-    None if y does not tell: tuples may be sequences or labels.
+    The result is None if y is ambiguous: tuples may be sequences or labels.
 
     Parameters
     ----------
@@ -183,13 +183,13 @@ def used_sequences(lengths, weight) -> np.ndarray | None:
 
 
 def refuse_no_tokens(is_used) -> None:
-    """Raise a ValueError if training uses no sequence; ``is_used`` is that of :func:`used_sequences`."""
+    """Raise a ValueError if training uses no sequence; ``is_used`` is the result of :func:`used_sequences`."""
     if is_used is not None and not is_used.any():
         raise ValueError(NO_TOKENS)
 
 
 def check_sequence_weight(sample_weight, n_sequences):
-    """Return one weight per sequence as float64, or None if none are given."""
+    """Return one weight per sequence as float64, or None without weights."""
     if sample_weight is None:
         return None
     weight = np.asarray(number_weights(sample_weight), dtype=np.float64)
@@ -268,7 +268,7 @@ def read_sequences(reader, X, fitted) -> tuple[SequenceBatch, str]:
 def _read(reader, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, FeatureSpace]:
     """Return X as a batch, and its features; ``fitted`` are those of training data, with which they are compared.
 
-    With ``grow``, a new vocabulary gets the attribute names; otherwise those that are not in the fitted one are left
+    With ``grow``, a new vocabulary gets the attribute names; otherwise, names outside the fitted vocabulary are left
     out.
     """
     name, names = reader.name, None
@@ -314,7 +314,7 @@ def _read(reader, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, Feat
 
 
 def _refuse_table(n_columns, fitted, name):
-    """Raise for a plain 2-D X where training data were sequences, with what makes sequences of it."""
+    """Raise for a plain 2-D X if training data were sequences; the message shows how to make sequences of it."""
     _check_kind(True, fitted, name)
     remedy = ROWS_OF_NUMBERS
     if n_columns == fitted.n_features:
@@ -350,7 +350,7 @@ def _refuse_segment_features(batch, reader):
 def _warn_of_other_scheme(batch, reader):
     """Warn if segment features were learned with a scheme that differs from the reader's.
 
-    This is not an error, because it is correct if their y differ, too.
+    This is not an error, because the schemes may differ if the forms of y do.
     """
     schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
     for scheme, block in schemes.items():
@@ -391,7 +391,7 @@ def _first_other_name(names, fitted) -> str:
 def _refuse_other_features(features, fitted, name):
     """Raise unless the features of a batch are those of the training data.
 
-    Names are compared where both have them; one object for both, the usual case, costs nothing.
+    Names are compared if both have names; in the usual case, both are one object, and nothing is compared.
     """
     if features.n_features != fitted.n_features:
         first = _first_other_name(features.names, fitted.names)

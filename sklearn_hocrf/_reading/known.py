@@ -7,10 +7,10 @@ Where labels may be missing, y may contain for a token, or as the label of a seg
 
 A whole sequence may be None. Lists of segments need not tile a sequence: the gaps may have any labels.
 
-Tags specify where segments begin and end, in addition to their labels. A mask must be able to express a set of tags:
-all tags of each of its labels, or all that begin a segment, or all that do not, and the same with ends. Invalid tags
-are read as in :mod:`sklearn_hocrf._reading.schemes`: the tag before or after decides if it is known. An I whose
-neighbour is unknown continues the segment before it; in "iob1" it may also begin one.
+Tags specify where segments begin and end, in addition to their labels. A mask can express only some sets of tags: all
+tags of each of its labels, or all that begin a segment, or all that do not, and likewise for ends. Invalid tags are
+read as in :mod:`sklearn_hocrf._reading.schemes`: the tag before or after decides, if it is known. An I whose neighbour
+is unknown continues the segment before it; in "iob1" it may also begin one.
 
 Read y: the concatenated labels of all tokens, or a list for each sequence.
 """
@@ -56,7 +56,7 @@ from .values import IGNORED, is_missing, is_ordered_collection, no_label
 
 
 class Known(NamedTuple):
-    """What y says about a batch.   N tokens, L labels of the model, R sets of labels."""
+    """The information in y about a batch. N tokens, L labels of the model, R sets of labels."""
 
     codes: np.ndarray  # (N,) int32   label of each token, or of the segment that contains it; -1: several, or none
     begins: np.ndarray  # (N,) int8   as in Mask; 0 where the labels alone decide
@@ -68,7 +68,7 @@ class Known(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no label and no border is left open; a code of -1 is then of a label unknown to the model."""
+        """Whether no label and no border is missing; a code of -1 then belongs to a label unknown to the model."""
         return self.allowed is None
 
     @property
@@ -99,7 +99,7 @@ class Given(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no label and no border of a segment is left open."""
+        """Whether no label and no border of a segment is missing."""
         has_gaps = self.scheme == "segments" and (self.of_tokens == len(self.distinct)).any()
         return not has_gaps and not any(entry is None or isinstance(entry, frozenset) for entry in self.distinct)
 
@@ -124,7 +124,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
     y, lengths, form, name, what
         As in :func:`~sklearn_hocrf._reading.known.read_labels`.
     scheme : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
-        "tokens" for labels of tokens that need not give segments.
+        "tokens" means labels of tokens that need not describe segments.
     kept : ndarray of bool of shape (n_sequences,), or None
         Sequences that are not left out. The others have no tokens, but keep their indices, for messages.
     takes_missing_labels : bool
@@ -159,7 +159,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
 
 
 def _parts(entry, i, entries, may_be_open) -> list | None:
-    """Return the prefix and the label of each member of an entry, or raise if it is neither a label nor a set of them.
+    """Return prefix and label of each member of an entry, or raise if it is neither a label nor a set of labels.
 
     The order is fixed, because messages name the first wrong one.
     """
@@ -204,7 +204,7 @@ def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
 
 
 def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.ndarray:
-    """Return all possible labels, sorted, from a parameter that has the labels, or tags, of one sequence."""
+    """Return all possible labels, sorted, from a parameter with the labels, or tags, of one sequence."""
     if not is_ordered_collection(classes):
         raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
     lengths = np.array([len(classes)])
@@ -217,7 +217,7 @@ def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.nd
 
 
 def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
-    """Return what y says, given the labels of the model.
+    """Return the information in y, given the labels of the model.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) 
 
 
 def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarray, np.ndarray]:
-    """Return the segments that are known from end to end, and labels and lengths of all pieces of segments.
+    """Return the segments with known starts and stops, and labels and lengths of all pieces of segments.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
 
 
 def _borders(known: Known, scheme, singles) -> np.ndarray:
-    """Return where segments begin, as in ``Mask.begins``, and that one ends with the last token; (N + 1,)."""
+    """Return at which tokens segments begin, as in ``Mask.begins``, with an end after the last token; (N + 1,)."""
     codes, borders = known.codes, np.ones(len(known.codes) + 1, np.int8)
     if scheme == "runs" and not singles:
         borders[1:-1][codes[1:] == codes[:-1]] = -1
@@ -305,7 +305,7 @@ def _borders(known: Known, scheme, singles) -> np.ndarray:
 
 
 def _counted(known: Known) -> np.ndarray:
-    """Return the labels of each set, without sets that count as missing; (R, L)."""
+    """Return the labels of each set, except sets that count as missing; (R, L)."""
     allowed: Any = known.allowed
     return allowed & are_counted(allowed.sum(axis=1), known.n_labels)[:, None]
 
@@ -313,15 +313,15 @@ def _counted(known: Known) -> np.ndarray:
 def possible_segments(known: Known, scheme, segments, longest, singles) -> tuple[Segments, LabelSets] | None:
     """Return the segments that sets of labels or tags may be, and the labels of each; None if there are no such sets.
 
-    They lie between borders that are known, without a missing label between them. If other borders between them are
-    open, the segments have at most 8 tokens.
+    They lie between known borders, without a missing label between them. If other borders between them are unknown, the
+    segments have at most 8 tokens.
 
     Parameters
     ----------
     known, scheme, singles
         As for :func:`segments_of`.
     segments : Segments
-        Those that are known from end to end.
+        The segments with known starts and stops.
     longest : ndarray of shape (L,)
         Highest length of a segment, by label.
     """
@@ -375,7 +375,7 @@ def _listed_segments(y, lengths, form, name, what) -> tuple[list, np.ndarray]:
 
 
 def _refuse_gaps(bounds, offsets):
-    """Raise unless the segments tile the sequences; ``offsets`` are those of the tokens."""
+    """Raise unless the segments tile the sequences; ``offsets`` are the offsets of the tokens."""
     sequence, start, stop = bounds.T
     origin = offsets[sequence]
     begins = np.sort(np.append(stop + origin, offsets[:-1]))  # of gaps, most of which have no tokens
@@ -389,7 +389,7 @@ def _refuse_gaps(bounds, offsets):
 
 
 def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
-    """Return the numbers of tokens that y tells, and the form of its X; None if tuples may be sequences or labels.
+    """Return the numbers of tokens in y, and the form of its X; None if tuples may be sequences or labels.
 
     Parameters
     ----------
@@ -418,7 +418,7 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
 def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
     """Return the entry of each token, which is ``gap`` outside of all listed segments, and their borders.
 
-    A segment begins with its first token and nowhere else in it, and the next one begins where it stops.
+    A segment begins with its first token and with no other of its tokens, and the next one begins where it stops.
     """
     sequence, start, stop = bounds.T
     start, stop = start + offsets[sequence], stop + offsets[sequence]
@@ -444,7 +444,7 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
     """Return labels and flags that are equivalent to a set of tags, or None if no such flags exist.
 
     The flags specify whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``. They
-    may allow shapes that the neighbours rule out: shapes of segments with a label that a neighbour cannot have.
+    may allow shapes that the neighbours exclude: shapes of segments with a label that a neighbour cannot have.
 
     Parameters
     ----------
@@ -486,9 +486,9 @@ def _begins_of_tags(entries, codes) -> np.ndarray:
 
 
 def _of_tags(entries, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sets of labels, the set of each token and the borders that tags give, some of which are open.
+    """Return sets of labels, the set of each token, and the borders from tags, some of which are unknown.
 
-    ``tags`` are those of each entry, as pairs of prefix and code, or None for any; ``possible`` as in
+    ``tags`` are the tags of each entry, as pairs of prefix and code, or None for any; ``possible`` as in
     :func:`_conditions`.
     """
     here, outer, neighbours = entries.ids, len(tags), [*tags, []]  # the last one for the border of a sequence
@@ -573,7 +573,7 @@ def read_target_sequences(y, n_sequences, name, what="y") -> list:
 
 
 def read_collection(y, name, what):
-    """Return y with missing entries of arrays as None, or raise if it is no collection with an order."""
+    """Return y with missing entries of arrays as None, or raise if it is no ordered collection."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     return ordered_collection(y, what, "a list of sequences of labels, or an array", "[list(text)]")

@@ -1,8 +1,8 @@
 """Conversion between the user's labels and codes 0 .. L - 1.
 
 Labels are hashable objects that can be sorted together: strings, integers, booleans, tuples, enumeration members.
-Inside the package they exist only as int32 codes, in the order of the sorted labels. Concatenated labels always come
-with the ``offsets`` of their sequences, so that an error can name the sequence and the position.
+Inside the package, they exist only as int32 codes, in the order of the sorted labels. Functions pass concatenated
+labels with the ``offsets`` of their sequences, so that an error can name the sequence and the position.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ def position_name(offsets, token) -> str:
 def flatten_labels(sequences, name="y") -> np.ndarray | list:
     """Return the concatenated labels of all sequences.
 
-    Arrays of the same kind are concatenated to an array, so that ``classes_`` keeps their dtype. Everything else
-    becomes a list of Python objects: numpy would convert ``["A", 1]`` to two strings. ``name`` is that of y, for
-    messages.
+    Arrays of the same kind are concatenated to an array, so that ``classes_`` keeps their dtype. Other labels become a
+    list of Python objects: numpy would convert ``["A", 1]`` to two strings. ``name`` is the name of y in messages.
     """
     for n, labels in enumerate(sequences):
         if getattr(labels, "ndim", 1) > 1:
@@ -76,7 +75,7 @@ def sorted_labels(labels, offsets, at_least=2, positions=None, name="y") -> np.n
     TypeError
         If a label is not hashable, or if labels cannot be sorted together.
     ValueError
-        If a label is -100 where no other one is a negative integer, if a label is inf or a real number that is not
+        If a label is -100 and no other label is a negative integer, if a label is inf or a real number that is not
         whole, or if there are too few distinct labels.
 
     Examples
@@ -196,9 +195,9 @@ def distinct_values(values, where, name="") -> tuple[list, np.ndarray, np.dtype 
 
 
 def list_sequences(y, name, items="labels", may_be_none=False) -> list:
-    """Return y as a list of sequences, each of which may be None where this is said.
+    """Return y as a list of sequences, each of which may be None if missing labels are allowed.
 
-    ``name`` and ``items`` are those of y and of what the sequences hold, for messages.
+    ``name`` and ``items`` are the names of y and of the members of its sequences, for messages.
     """
     expected = f"a sequence of {items}; a single sequence must be wrapped in a list"
     unchanged = (list, type(None)) if may_be_none else (list,)  # calling a function for each would take longer
@@ -211,7 +210,7 @@ def list_sequences(y, name, items="labels", may_be_none=False) -> list:
 def ordered_collection(value, name, expected, of_text="list(text)"):
     """Return a collection with missing entries of arrays as None, or raise if it has no order.
 
-    ``of_text`` is the code that makes such a collection of a text with a label per character.
+    ``of_text`` is the code that turns a text with a label per character into such a collection.
     """
     is_text = isinstance(value, (str, bytes))  # those of numpy have an array, too
     value = unmasked(value) if hasattr(value, "__array__") and not is_text else value
@@ -222,7 +221,7 @@ def ordered_collection(value, name, expected, of_text="list(text)"):
 
 
 def check_hashable(labels, where, name=""):
-    """Return the labels, or raise if one of them is not hashable; ``name`` is that of y where no sets are possible."""
+    """Return the labels, or raise if one of them is not hashable; ``name`` is the name of y if sets are impossible."""
     for t, label in enumerate(labels):
         try:
             hash(label)

@@ -1,4 +1,4 @@
-"""Numeric rows, dense or sparse, to stacked rows of shape (N, n_features), and what readers of X refuse."""
+"""Numeric rows, dense or sparse, to stacked rows of shape (N, n_features), and the errors of readers of X."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # although float() co
 
 
 class Places(NamedTuple):
-    """Where the rows of a table are in X, for messages."""
+    """The places of the rows of a table in X, for messages."""
 
     offsets: Any = None  # (n_sequences + 1,)   of stacked sequences; None if each row is a sequence
     names: Any = None  # (n_features,)   names or numbers of the features; None if all features are in the table
@@ -43,7 +43,7 @@ IN_X = Places()  # of a table as it is
 def check_table(X, name=None, places=IN_X, **options):
     """Return a plain 2-D X as array or CSR matrix; :func:`refuse_infinite_values` checks for nan and inf.
 
-    float32 is kept, all other numbers become float64. ``name`` is that of the estimator, for messages.
+    float32 is kept, all other numbers become float64. ``name`` is the name of the estimator in messages.
     """
     # scikit-learn's check says neither which cell is wrong nor that text became numbers
     if _as_numbers(X, places=places).ndim == 1:
@@ -90,13 +90,13 @@ def _as_numbers(rows, *before, places=IN_X):
     if is_masked or array.dtype.kind in "OSUTVmM" or (before and array.ndim == 1):
         is_frame = hasattr(rows, "columns") and not before and places.offsets is None
         remedy = f"; {FRAMES_FIRST}" if is_frame else ""
-        # numpy would convert the numbers next to text to text, and forget masks
+        # numpy would convert numbers next to text to text, and drop masks
         _refuse_cells(rows if are_listed or is_masked else array, *before, places=places, remedy=remedy)
     return array
 
 
 def _refuse_cells(rows, *before, places, remedy=""):
-    """Raise unless rows, a list or an array, have one length and numbers that a float can hold."""
+    """Raise unless rows, a list or an array, have one length and contain numbers that a float can represent."""
     for i, row in enumerate(rows):
         where = f"sequence {before[0]}, position {i}" if before else places.row(i)
         if isinstance(row, (str, dict)) or not hasattr(row, "__len__"):
@@ -200,7 +200,7 @@ NA_TOKENS = "; pandas.read_csv reads tokens such as NA as nan, unless keep_defau
 
 
 def not_finite(value, where, if_missing="") -> ValueError:
-    """Return the error for a value that is missing or infinite; scikit-learn's checks look for its first words."""
+    """Return the error for a missing or infinite value; scikit-learn's checks require its first words."""
     what, hint = ("NaN", if_missing) if is_missing(value) or value != value else ("inf", "")
     return ValueError(f"Input X contains {what}: {where} is {short(value)}{hint}")
 
@@ -239,7 +239,7 @@ def refuse_infinite_values(batch, places=IN_X) -> None:
 
 
 def are_finite(numbers) -> bool:
-    """Return whether an array has neither nan nor infinite values, without allocating another of its size."""
+    """Return whether an array contains neither nan nor infinite values, without a second array of its size."""
     return bool(np.isfinite([numbers.min(initial=0), numbers.max(initial=0)]).all())
 
 

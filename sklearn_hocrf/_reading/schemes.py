@@ -165,7 +165,7 @@ def tag_table(tags, scheme, name, where, may_be_outside=False) -> tuple[TagTable
 
 
 def mixed_tags(labels) -> str:
-    """Return the fault, for a message, of labels of which only some look like tags; "" if there is none."""
+    """Return the fault, for a message, if only some labels look like tags; "" if there is none."""
     tags = [label for label in labels if split_tag(label, "bio") and label.startswith("B-")]
     if not tags or guessed_scheme(labels) != "runs":
         return ""
@@ -256,13 +256,13 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
 
 
 def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
-    """Return where a tag continues the segment of the tag before it; bool, of the broadcast shape of both."""
+    """Return whether a tag continues the segment of the tag before it; bool, of the broadcast shape of both."""
     is_open = (before.prefix == B) | (before.prefix == I)
     return (before.label == after.label) & is_open & ((after.prefix == I) | (after.prefix == E))
 
 
 def _refuse_bytes(labels):
-    """Raise if labels are tags but for their type; as labels without a scheme they would give other segments."""
+    """Raise if labels are tags of type bytes; as labels without a scheme, they would give other segments."""
     texts = [str(label, "utf-8", "replace") for label in labels if isinstance(label, bytes)]
     if texts and guessed_scheme(texts) != "runs":
         tag = min(label for label in labels if isinstance(label, bytes))
@@ -272,7 +272,7 @@ def _refuse_bytes(labels):
 def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     """Return which tags may follow each other, and which ones may begin and end a sequence.
 
-    Legal tags define the segments by themselves, without the rules for invalid tags.
+    Legal tags alone define the segments, without the rules for invalid tags.
 
     Parameters
     ----------
@@ -537,8 +537,8 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
 def scheme_of_labels(labels: Iterable[Any]) -> str:
     """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
 
-    Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. Labels that are all
-    "O" are tags, of which none belongs to a segment.
+    Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. If all labels are
+    "O", they are tags, and there are no segments.
 
     Parameters
     ----------

@@ -47,9 +47,9 @@ LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE
 
 
 class SegmentTargets(NamedTuple):
-    """Segmentations: how y is read, and what a model's segmentation is in its form.   L labels.
+    """Segmentations: they read y, and convert a model's segmentation to the form of y. L labels.
 
-    The methods are those of :class:`TokenTargets`, where they are described.
+    :class:`TokenTargets` describes the methods.
     """
 
     segments: Segments  # those that are known
@@ -84,11 +84,11 @@ class SegmentTargets(NamedTuple):
 
     @property
     def labelling(self) -> Segments:
-        """The segments, in the form in which models take them."""
+        """The segments, in the form for models."""
         return self.segments
 
     def units(self, batch) -> Segments:
-        """Return the segments, which have a label each."""
+        """Return the segments, each of which has a label."""
         return self.segments
 
     def without_data(self) -> SegmentTargets:
@@ -215,8 +215,8 @@ def read_segment_targets(
         As in :func:`read_given`.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     segment_length : int, inf, (least, most), dict or None
-        The most tokens of a segment, or the least of one that neither begins nor ends a sequence and the most, for all
-        labels or by label. None, also as the most, means the longest training segment.
+        The maximum number of tokens of a segment, or a pair of the minimum (except at the ends of sequences) and the
+        maximum, for all labels or by label. None, also as the maximum, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
     in_parts : bool
@@ -285,7 +285,7 @@ def _warn_of_gaps(entries):
 
 
 def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
-    """Return the scheme in which y is probably given, or raise if a part of the data cannot show it.
+    """Return the probable scheme of y, or raise if a part of the data cannot determine it.
 
     The first parts of data may lack some of the tags.
     """
@@ -325,7 +325,7 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
 
 
 def _limits(segment_length, labels, scheme) -> list:
-    """Return code, least and most of each label for which a length is given; the most is None if only the least is."""
+    """Return code, least and most length of each label with limits; the most is None if only the least is given."""
     names, value = labels.tolist(), segment_length
     if not isinstance(value, dict):
         value = {label: value for label in names if value is not None and (scheme not in PREFIXES or label != OUTSIDE)}
@@ -369,9 +369,9 @@ def _refuse_lengths(segments, is_wrong, does, limit, labels, offsets, hint=LONG_
 
 
 class TokenTargets(NamedTuple):
-    """Labels, one per token: how y is read, and what a model's labelling is in its form.   N tokens, L labels.
+    """Labels, one per token: they read y, and convert a labelling to the form of y. N tokens, L labels.
 
-    :class:`SegmentTargets` has the same methods. They read y for a :class:`Reader`, whose parameters are valid.
+    :class:`SegmentTargets` has the same methods, which read y for a :class:`Reader` with valid parameters.
     """
 
     codes: np.ndarray  # (N,) int32    label of each token, an index into ``labels``; -1 where it is not known
@@ -391,16 +391,16 @@ class TokenTargets(NamedTuple):
 
     @classmethod
     def check_classes(cls, reader, classes) -> np.ndarray:
-        """Return the possible labels of patterns, sorted, from the parameter ``classes``, which has the form of y."""
+        """Return the possible labels of patterns, sorted, from the parameter ``classes``, in the form of y."""
         return check_classes(classes)
 
     @property
     def labelling(self) -> np.ndarray:
-        """The labels, in the form in which models take them."""
+        """The labels, in the form for models."""
         return self.codes
 
     def units(self, batch) -> Segments:
-        """Return the tokens of a batch, which have a label each."""
+        """Return the tokens of a batch, each of which has a label."""
         tokens = np.arange(len(self.codes))
         return Segments(batch.offsets, tokens, tokens + 1, self.codes)
 
@@ -413,7 +413,7 @@ class TokenTargets(NamedTuple):
         return self._replace(as_lists=self.as_lists or other.as_lists)
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """Return first token and end of the longest runs of tokens whose labels are known, or whose sets count."""
+        """Return first token and end of the longest runs of tokens with known labels, or sets that count."""
         is_known = np.append(self.codes >= 0 if self.sets is None else self.sets.sizes > 0, False)
         is_first = np.zeros(len(is_known), bool)
         is_first[offsets] = True
@@ -451,16 +451,15 @@ class TokenTargets(NamedTuple):
         return {"classes_": self.labels}
 
     def read_known(self, known, batch, form, name, what="known", unknown="raise", among=SEEN) -> Known:
-        """Return what labels of a batch, called ``what`` in messages, say.
+        """Return the information in labels of a batch, called ``what`` in messages.
 
-        ``unknown="ignore"`` treats labels that the model does not know as impossible; ``among`` says where it has its
-        labels from.
+        ``unknown="ignore"`` treats labels that the model lacks as impossible; ``among`` names the source of its labels.
         """
         entries = read_given(known, batch.lengths, form, name, "tokens", what)
         return known_of(entries, self.labels, unknown=unknown, among=among)
 
     def labelling_of(self, known) -> np.ndarray:
-        """Return complete labels in the form of the model's; labels that it does not know have the code -1."""
+        """Return complete labels in the form of the model's; labels that it lacks have the code -1."""
         return known.codes
 
     def token_codes(self, labelling) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Single values of users: numbers, missing values, labels, collections."""
+"""Checks of single values from users: numbers, missing values, labels, collections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def finite_number(value: Any, where: str, what: str) -> float:
 
 
 def finite_numbers(values: Any, count: int, name: str, whose: str) -> list[float]:
-    """Return one finite number for each of ``count`` things, which ``whose`` names in messages, or raise."""
+    """Return one finite number for each of ``count`` objects, which ``whose`` names in messages, or raise."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -92,7 +92,7 @@ def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:
 
 
 def unmasked(array) -> np.ndarray | list:
-    """Return an array of labels without its mask; lists if entries are masked, which are None, or texts missing."""
+    """Return an array of labels without its mask; lists with None if entries are masked, or texts missing."""
     if np.ma.is_masked(array):
         return array.tolist()
     array = np.asarray(array)

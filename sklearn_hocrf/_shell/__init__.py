@@ -1,1 +1,1 @@
-"""The command line, which uses public names as any user does."""
+"""The command line, which uses only public names, ``_data`` and the list of kernels."""

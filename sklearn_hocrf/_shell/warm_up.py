@@ -1,7 +1,7 @@
-"""Compile all kernels, by models of every kind on toys: for container images, and for tests.
+"""Compile all kernels by fitting models of every kind to toy data, for container images and for tests.
 
-There is no list of argument types, which would repeat what models already define: kernels are compiled for the
-arguments with which models call them. A test compares the kernels that are compiled here with all kernels.
+numba compiles kernels for the arguments with which models call them, so no list of argument types is needed. A test
+compares the kernels that are compiled here with all kernels.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def compiled() -> dict[str, int]:
 
 
 def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
-    """Return functions that use models of every kind on toys of the given size, one model each."""
+    """Return functions, each of which fits and uses one model, of every kind, on toy data of the given size."""
     kinds: tuple[Callable, ...] = chains, segments, parts, answers, lattices, many_weights
     return chain.from_iterable(kind(*toy(lengths, n_features), orders, feature_orders) for kind in kinds)
 
@@ -127,7 +127,7 @@ def use(model, X, y):
 
 
 def search_penalties(model, X, y):
-    """Search for penalties, which takes products with the Hessian."""
+    """Search for penalties, which computes products with the Hessian."""
     hocrf.model_selection.PenaltySearchCV(model, cv=2, max_steps=1, refit=False).fit(X, y)
 
 
@@ -194,13 +194,13 @@ def segments(X, y, orders, feature_orders):
 
 
 def parts(X, y, orders, *_):
-    """Yield uses of models whose labels have a part in common."""
+    """Yield uses of models whose labels share a part."""
     for model in hocrf.HighOrderCRF, hocrf.HighOrderSemiCRF:
         yield partial(use, model(orders[-1], label_parts={"a": ["early"], "b": ["early"]}, max_iter=2), X, y)
 
 
 def answers(X, _, orders, *__):
-    """Yield uses of chains and segments of tags: answers beyond the best labelling, with and without known labels."""
+    """Yield uses of models of tags: all predictions except the best labelling, with and without known labels."""
     tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
     for model in (
         hocrf.HighOrderCRF(orders[-1], max_iter=2),
@@ -218,13 +218,13 @@ def lattices(X, y, orders, *_):
 
 
 def many_weights(*_):
-    """Yield a use of what quasi-Newton methods need for more weights than toys have."""
+    """Yield a use of quasi-Newton methods with more weights than toy models have."""
     vector = np.zeros(1, np.int16), np.zeros(1)
     yield lambda: rounded.add(*vector, rounded.dot(*vector, np.zeros(1), np.zeros(rounded.ABREAST)), np.zeros(1))
 
 
 def use_answers(model, X, tags):
-    """Fit a model of tags and ask it for answers beyond the best labelling."""
+    """Fit a model of tags, and call its methods for all predictions except the best labelling."""
     known = [["B", *[None] * (len(rows) - 1)] for rows in X]
     model.fit(X, tags).predict(X, known=known)
     model.predict_nbest(X, 2)

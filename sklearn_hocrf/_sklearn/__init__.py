@@ -1,1 +1,1 @@
-"""How the package lives with scikit-learn: its private names, pipelines and searches, versions in files."""
+"""Compatibility with scikit-learn: its private names, pipelines and searches, versions in files."""

@@ -1,4 +1,4 @@
-"""Models inside pipelines and searches, which expose only the methods that scikit-learn knows, and splits of sequences.
+"""Models inside pipelines and searches, which offer only methods that scikit-learn defines, and splits of sequences.
 
 Not imported by the estimators, so that these do not import scikit-learn's pipelines.
 """
@@ -30,7 +30,7 @@ from .names import check_declared, check_method_params, safe_indexing
 class TaggerFeatures(NamedTuple):
     """How a tagger (see ``tagger``) makes attributes, returned by ``__tagger_features__`` of a transformer.
 
-    That method gets a bool array: which attributes have weights. Others need not be in the file.
+    That method gets a bool array, True for attributes with weights; the file need not contain other attributes.
     """
 
     entry: dict  # "features" of the header
@@ -55,17 +55,17 @@ def checked_name(name: Any) -> Any:
 
 
 def check_fit(estimator: BaseEstimator, X: Sized | None, y: Sized | None, **params: Any) -> None:
-    """Raise what ``fit`` of an estimator would raise for its settings and data, as far as this shows without work.
+    """Raise the errors of an estimator's ``fit`` for its settings and data, as far as they can be found without work.
 
-    Estimators of this package have a method ``__check_fit__`` with the parameters of ``fit``. Of others, the parameters
-    are checked that they declare, as scikit-learn does.
+    Estimators of this package have a method ``__check_fit__`` with the parameters of ``fit``. For other estimators,
+    only the declared parameters are checked, as scikit-learn does.
 
     Parameters
     ----------
     estimator : estimator
-        A model, a pipeline, a search or a meta-estimator, nested in any way; or anything that scikit-learn fits.
+        A model, a pipeline, a search or a meta-estimator, nested in any way; or any other estimator.
     X : object or None
-        As in ``fit``; None if it is not known yet, because transformers have to make it.
+        As in ``fit``; None if X is not known yet, because transformers must make it.
     y, **params : object
         As in ``fit``.
     """
@@ -97,7 +97,7 @@ def _params_of_step(pipeline, name, params) -> dict:
 
 
 def _check_candidates(search, X, y, params):
-    """Raise the error of a search's first candidate if all are refused: a search goes on where some can be fitted."""
+    """Raise the error of a search's first candidate if all are refused: a search continues if some can be fitted."""
     from sklearn.model_selection import ParameterGrid  # slow to import
 
     refusals = []
@@ -113,8 +113,7 @@ def _check_candidates(search, X, y, params):
 def method_of_model(estimator: BaseEstimator, name: str) -> Callable:
     """Return a method of a model, or of the model at the end of a pipeline or inside a search.
 
-    A pipeline's method takes the pipeline's X and transforms it by all other steps first. A search uses its best
-    estimator.
+    A pipeline's method first transforms the pipeline's X by all other steps. A search uses its best estimator.
 
     Parameters
     ----------
@@ -165,14 +164,14 @@ def steps_inside(estimator: BaseEstimator) -> list:
 
 
 def model_and_input(estimator: BaseEstimator, X: Sized) -> tuple[Any, Any]:
-    """Return the model at the end of fitted pipelines, searches and calibration, and the input that it gets for X."""
+    """Return the model at the end of fitted pipelines, searches and calibration, and its input for X."""
     for layer, steps in layers(estimator, fitted=True):
         X = layer._given(X) if isinstance(layer, MethodsOfModel) else _transformed(steps, X)
     return layer, X
 
 
 def layers(estimator: BaseEstimator, fitted: bool = False) -> Iterator[tuple[Any, list]]:
-    """Yield an estimator, what is inside it, and so on up to the model: each with the steps that X takes in it.
+    """Yield an estimator, the estimator inside it, and so on up to the model, each with its steps that transform X.
 
     Parameters
     ----------
@@ -238,10 +237,10 @@ def _of_best(search, name):
 
 
 class MethodsOfModel:
-    """Give a meta-estimator the methods of the model inside; list this mixin before ``BaseEstimator``.
+    """Mixin that adds the methods of the model inside to a meta-estimator; list it before ``BaseEstimator``.
 
-    ``_answering`` is the name of the attribute with the fitted estimator that answers, ``_reading`` that of the one
-    that gets X, if it is another one.
+    ``_answering`` is the name of the attribute of the fitted estimator whose methods are called; ``_reading`` is the
+    name of the attribute of the estimator that gets X, if that is another one.
     """
 
     _answering: ClassVar[str]
@@ -249,7 +248,7 @@ class MethodsOfModel:
     estimator: Any
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method of the estimator that answers, or of the model at its end."""
+        """Return a method of the fitted estimator, or of the model at its end."""
         if name.startswith("_") or name.endswith("_") or name == "partial_fit" or "estimator" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         final = model_inside(self._whole())
@@ -260,15 +259,15 @@ class MethodsOfModel:
         return self._passed_on(method) if self._answering in self.__dict__ else self._refusing(name)
 
     def _whole(self) -> Any:
-        """Return the fitted estimator that answers; before fit, the one that is to be fitted."""
+        """Return the fitted estimator inside; before fit, the unfitted one."""
         return self.__dict__.get(self._answering, self.estimator)
 
     def _given(self, X: Sized) -> Any:
-        """Return what the estimator that answers gets for X."""
+        """Return the input of the fitted estimator for X."""
         return X
 
     def _passed_on(self, method: Callable) -> Callable:
-        """Return a method of the estimator that answers as one of this estimator."""
+        """Return a method of the fitted estimator as a method of this estimator."""
         return method
 
     def _refusing(self, name: str) -> Callable:
@@ -285,7 +284,7 @@ class MethodsOfModel:
     @overload
     def predict(self, X: Sized, **options: Any) -> Any: ...
     def predict(self, X: Sized, **options: Any) -> Any:
-        """Return predictions for X, as the estimator inside does.
+        """Return the predictions of the estimator inside for X.
 
         Parameters
         ----------
@@ -326,12 +325,12 @@ class MethodsOfModel:
 
     @property
     def n_features_in_(self) -> int:
-        """Number of features that the estimator inside has seen."""
+        """Number of features of the estimator inside."""
         return getattr(self, self._reading or self._answering).n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the features that the estimator inside has seen."""
+        """Names of the features of the estimator inside."""
         return getattr(self, self._reading or self._answering).feature_names_in_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -348,7 +347,7 @@ ASKED = ("fit", "predict", "predict_proba", "score")  # methods that pass metada
 
 
 def router_of(owner: Any, cv: Any, **callees: tuple[Any, tuple[str, ...]]) -> MetadataRouter:
-    """Return the router of what fits folds: for each callee, the estimator and the methods that get metadata."""
+    """Return the metadata router of an estimator that fits folds; callees are estimators and methods."""
     router = MetadataRouter(owner=owner)
     for name, (estimator, methods) in callees.items():
         mapping = MethodMapping()
@@ -359,7 +358,7 @@ def router_of(owner: Any, cv: Any, **callees: tuple[Any, tuple[str, ...]]) -> Me
 
 
 def check_fits(estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict) -> None:
-    """Raise what ``fit`` to all data, or to the training part of a split, would raise, before the first of them."""
+    """Raise the errors of ``fit`` to all data, or to the training part of a split, before the first fit."""
     check_fit(estimator, X, y, **params)
     for train, _ in splits if y is not None else ():
         check_fit(estimator, None, safe_indexing(y, train), **check_method_params(X, params, indices=train))
@@ -368,7 +367,7 @@ def check_fits(estimator: BaseEstimator, X: Sized, y: Sized, splits: list, param
 def each_fold(
     use: Callable, estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict, **parallel: Any
 ) -> list:
-    """Return what a function returns for each split: it gets a clone fitted to the training part, and the test part.
+    """Return the results of a function for each split: it gets a clone fitted to the training part, and the test part.
 
     Parameters
     ----------

@@ -60,7 +60,8 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _
 def available_if(check: Callable[[Any], Any]) -> Callable[[_Method], _Method]:
     """Return the decorator of methods that only some estimators have.
 
-    As scikit-learn's, but the message of an error of ``check``, which says what helps, follows the usual one.
+    As scikit-learn's decorator, except that the message of an error of ``check``, which names the cure, follows the
+    usual message.
     """
 
     def decorate(method: _Method) -> Any:
@@ -104,10 +105,11 @@ class CallbacksMixin(CallbackSupportMixin):
     """``set_callbacks`` of the estimators."""
 
     def set_callbacks(self, *callbacks: Any) -> Self:
-        """Set the callbacks of :meth:`fit`; without any, remove them.
+        """Set the callbacks of :meth:`fit`; without arguments, remove them.
 
         They need scikit-learn 1.9 or later. :mod:`sklearn.callback` contains callbacks; its progress bar needs rich:
-        ``pip install 'sklearn_hocrf[progress]'``. Estimators also take :class:`~sklearn_hocrf.training.EarlyStopping`.
+        ``pip install 'sklearn_hocrf[progress]'``. Estimators also accept
+        :class:`~sklearn_hocrf.training.EarlyStopping`.
 
         Parameters
         ----------
@@ -138,7 +140,7 @@ def without_tasks(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fit_task(fit: Callable) -> Callable:
-    """Decorate the method that fits a transformer: callbacks have one task for it, without subtasks."""
+    """Decorate the method that fits a transformer: callbacks see the fit as one task without subtasks."""
 
     @wraps(fit)
     def fit_with_task(self, X, *y):

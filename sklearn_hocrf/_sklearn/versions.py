@@ -1,4 +1,4 @@
-"""Support for files of fitted objects: the version that made them, mappings as lists, types to trust.
+"""Support for files of fitted objects: the version that wrote them, mappings as lists, types to trust.
 
 scikit-learn writes its version only into the pickles of its own estimators, whose modules begin with "sklearn.".
 """
@@ -68,7 +68,7 @@ TRUSTED_TYPES = (
 class OtherVersionWarning(InconsistentVersionWarning):
     """An object was saved by another version of sklearn_hocrf.
 
-    A filter for scikit-learn's warning about other versions of scikit-learn also applies to this one.
+    A filter for scikit-learn's warning about other versions of scikit-learn also applies to this warning.
     """
 
     def __init__(self, estimator_name, current_version, original_version):
@@ -85,7 +85,7 @@ class OtherVersionWarning(InconsistentVersionWarning):
 class VersionMixin:
     """Add the version of the package to the state; list this mixin before ``BaseEstimator``.
 
-    In a notebook, scikit-learn's diagram of an estimator links to the page that is named here.
+    In a notebook, scikit-learn's diagram of an estimator links to the page that this class names.
     """
 
     _doc_link_module = "sklearn_hocrf"

@@ -1,7 +1,7 @@
-"""Training and prediction on a Dask cluster, for data that do not fit on one machine, or train too slowly there.
+"""Training and prediction on a Dask cluster, for data that are too large for one machine, or train too slowly on it.
 
-This module requires Dask: ``pip install 'sklearn_hocrf[dask]'``. The same solver minimises exactly the same function as
-on one machine.
+This module requires Dask: ``pip install 'sklearn_hocrf[dask]'``. The same solver minimises the same function as on one
+machine.
 
 ============================  ==========================================================================================
 :class:`DaskSequenceLabeler`  takes an estimator, and Dask collections instead of lists; its ``estimator_`` is an

@@ -34,23 +34,23 @@ _ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "l
 class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
     """Fit a sequence model on a cluster, and predict there.
 
-    It takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one machine:
-    the same function is minimised, with the same optimum up to the solver's tolerance and the same fitted attributes.
-    The bits of the result depend on the partitions, not on the number of workers or threads, or on the assignment of
-    partitions to workers.
+    The wrapper takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one
+    machine: it minimises the same function, with the same optimum up to the solver's tolerance and the same fitted
+    attributes. The result depends on the partitions, but bit by bit neither on the number of workers or threads, nor on
+    the assignment of partitions to workers.
 
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
         An estimator with the parameters of the model. It is cloned; the original is not fitted.
     client : distributed.Client, default=None
-        The connection to the cluster. None means the default client, which is the last one created. Copies by
-        :func:`sklearn.base.clone`, deep copies and pickles have None.
+        The connection to the cluster. None means the default client, which is the last one created. In copies by
+        :func:`sklearn.base.clone`, deep copies and pickles, it is None.
 
     Attributes
     ----------
     estimator_ : HighOrderCRF or HighOrderSemiCRF
-        The fitted estimator, with all methods and fitted attributes, for data on one machine.
+        The fitted estimator, for data on one machine.
 
     See Also
     --------
@@ -62,9 +62,9 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
     evaluate several partitions in parallel: leave it at None.
 
     Supported: both objectives, penalties of all kinds, ``sample_weight``, constraints, ``warm_start``. Not supported
-    (an error is raised before training): stochastic solvers, which process a few sequences after another; ``pruning``;
+    (an error is raised before training): stochastic solvers, which process a few sequences at a time; ``pruning``;
     scikit-learn callbacks (the ``callback`` of a solver works). Missing labels in y raise an error as soon as a worker
-    reads them. There is no ``partial_fit``. Warnings of workers are in their logs.
+    reads them. There is no ``partial_fit``. Workers write their warnings to their logs.
 
     Examples
     --------
@@ -294,7 +294,7 @@ class ClusterProblem:
     ----------
     partitions : Partitions of Part
     setting : Setting
-        Its criterion is replaced for each criterion that is evaluated.
+        A setting whose criterion is replaced by each criterion that is evaluated.
     n_sequences : int
     """
 
@@ -309,8 +309,8 @@ class ClusterProblem:
     def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=_parts.add_sums) -> Any:
         """Return the sum of a criterion's method over the partitions, for some vectors of weights.
 
-        Workers keep the criterion bound to each partition, with the layout that it needs. They would lose copies of a
-        layout that they share: between two sums, Dask drops all but one, which is then sent again.
+        Workers keep the criterion bound to each partition, with the layout that it needs. They do not share a layout:
+        between two sums, Dask would drop all copies except one, and send it again.
         """
         if criterion is not self._posed:
             self._partitions.add_step(_parts.pose, Kept(self._setting._replace(criterion=criterion)))
@@ -375,7 +375,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
 
     Notes
     -----
-    A transformer that learns nothing, because it hashes the names of attributes, does not need this class: use
+    A transformer that hashes the names of attributes needs no fit, and not this class: use
     ``X.map_partitions(extractor.transform)``.
 
     Examples

@@ -3,8 +3,8 @@
 This module is independent of sequences. Values are made in steps from their sources; Dask repeats the steps if a worker
 has died. Sums follow one binary tree over the indices of the partitions, so that their bits depend only on the
 partitions, not on the assignment of work to workers. Each thread of the cluster evaluates its partitions in one task
-and adds their results up before anything is sent: several tasks would wait in a queue, from which idle workers steal,
-and what makes a partition fast to evaluate does not come along with it.
+and adds up their results before it sends them. If there were several tasks, idle workers would steal them from the
+queue without the caches of the partition.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Partitions:
         return len(self._sources)
 
     def add_step(self, function: Callable, *shared: Kept) -> None:
-        """Replace each value by ``function(*shared, value)``, except None, which represents an empty partition.
+        """Replace each value by ``function(*shared, value)``, except None, which marks an empty partition.
 
         The last arguments of the first step are the values of the sources.
         """
@@ -91,8 +91,9 @@ class Partitions:
         merge : callable
             Returns the sum of the results of a partition and a later one, without changing them.
         *shared : object
-            Values that are sent to all workers for this sum only, except :class:`Kept` values. Of long vectors of
-            doubles each worker gets a slice, and the others from its peers: no machine sends more than about two.
+            Values that are sent to all workers for this sum only, except :class:`Kept` values. Each worker gets a slice
+            of a long vector of doubles, and the other slices from its peers, so that no machine sends more than about
+            two vectors.
 
         Raises
         ------
@@ -178,9 +179,9 @@ class Partitions:
     def _copies(self, value, homes) -> dict:
         """Return the future of a value for each of some workers.
 
-        They are Dask tasks, not scattered data: the scheduler holds them, and sends them to workers that replace
-        others. Scattered data are lost with the last worker that holds them, and scattering at the moment when a worker
-        dies can block for ever.
+        The copies are Dask tasks, not scattered data: the scheduler keeps tasks, and sends them to workers that replace
+        others. Scattered data are lost with the last worker that stores them, and scattering at the moment when a
+        worker dies can block for ever.
         """
         if isinstance(value, Kept):
             return dict.fromkeys(homes, self._sent(value))
@@ -211,7 +212,7 @@ class Partitions:
         return [(self._homes[thread], indices) for thread, indices in groups.items()]
 
     def _compute(self, tasks, homes) -> list:
-        """Start tasks, each at its worker while that one is alive; tasks of one worker follow each other."""
+        """Start tasks, each at its worker while the worker is alive; tasks of one worker follow each other."""
         futures: list = []
         for home, pairs in groupby(zip(homes, tasks, strict=True), key=lambda pair: pair[0]):
             options = {} if home is None else {"workers": [home], "allow_other_workers": True}
@@ -263,7 +264,8 @@ def _join_parts(merge, n, *parts):
 def _join(results, start, stop, merge):
     """Merge in place results of ranges of partitions, {(start, stop): result}, where both halves of a range are there.
 
-    The halves depend on the number of partitions alone; a power of two of threads evaluates whole ranges.
+    The halves depend only on the number of partitions; if the number of threads is a power of two, threads evaluate
+    whole ranges.
     """
     if stop - start < 2 or (start, stop) in results:
         return

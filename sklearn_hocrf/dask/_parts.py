@@ -1,4 +1,4 @@
-"""The work of workers on a partition: read it, count in it, evaluate criteria on it.
+"""The functions of workers on a partition: reading, counting, and evaluating criteria.
 
 For each function there is a method or function that merges its results for two partitions.
 
@@ -132,7 +132,7 @@ class Part:
     ----------
     data : TrainingData
     setting : Setting or None
-        What the criterion needs; None if there is none yet.
+        The settings of the criterion; None before there is a criterion.
     """
 
     def __init__(self, data: TrainingData, setting: Setting | None = None) -> None:
@@ -156,7 +156,7 @@ class Part:
 
 
 def prepare_part(local: BaseSequenceLabeler, labels: np.ndarray, features: FeatureSpace, part: ReadPart) -> Part:
-    """Return a partition with the labels and features that all partitions have."""
+    """Return a partition with the labels and features of all partitions."""
     data = FitSteps(local).read_targets(part.y, part.sequences, labels)
     if features.vocabulary is not None:
         data = data.reindexed(features)
@@ -198,7 +198,7 @@ def count_features(builder: LayoutBuilder, part: Part) -> FeatureCounts:
 
 
 class Setting(NamedTuple):
-    """Everything that, with data, defines a function of the weights."""
+    """All that, with data, defines a function of the weights."""
 
     local: BaseSequenceLabeler
     layout: WeightLayout

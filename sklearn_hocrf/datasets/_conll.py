@@ -38,8 +38,8 @@ def load_conll(
 ) -> tuple[list[list[dict[str, str]]], list[list[str]]]:
     """Load a file in the format of the CoNLL shared tasks: a token per line, an empty line between sequences.
 
-    In CoNLL-U, which has ten columns, of which the first numbers the words 1, 2, 3 ..., the lines of ranges (1-2) and
-    of empty nodes (3.1) are left out. It needs ``separator="\\t"`` and ``comment="#"``.
+    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. They have ten columns, of which the first numbers
+    the words 1, 2, 3 ...; the lines of ranges (1-2) and of empty nodes (3.1) are left out.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def load_conll(
     columns : sequence of (str or None), default=None
         Names of the columns; None skips a column. By default the columns are numbered "0", "1", ...
     target : str, default=None
-        Name of the column that holds the labels. By default the last column that is not skipped.
+        Name of the column that contains the labels. By default the last column that is not skipped.
     separator : str, default=None
         Text between two columns, such as a tab. By default any run of spaces and tabs.
     comment : str, default=None
@@ -58,7 +58,7 @@ def load_conll(
         Text encoding of the file, such as "utf-16" or "latin-1". By default UTF-8, with or without a byte order mark.
     max_bytes : int, default=None
         Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
-        its own size (at least 2**20): a small file beyond this ratio is not data, but could fill the memory.
+        its own size (at least 2**20): a small file beyond this ratio contains no real data, but could fill the memory.
 
     Returns
     -------
@@ -206,8 +206,8 @@ def dump_conll(
 ) -> None:
     r"""Write tokens and labels in columns, one token per line, with an empty line after each sequence.
 
-    The inverse of :func:`load_conll`, which reads the same tokens and labels from the file, in UTF-8. The label is the
-    last column. conlleval and other programs also read such files.
+    The file is in UTF-8, with the label in the last column. :func:`load_conll` reads the same tokens and labels from
+    it, and conlleval and other programs also read such files.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def dump_conll(
     y : list of sequences of str
         The labels.
     path : str or path-like
-        The file, which is replaced. It is written after all input has been checked.
+        The file, which is replaced after all input has been checked.
     separator : str, default=None
         Text between two columns, such as a tab, as in :func:`load_conll`. By default a space.
 

@@ -64,7 +64,7 @@ def make_name_sentences(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Generate sentences with names of persons, places and organisations.
 
-    Some words can be a given name, a family name or a place, so that only the context determines their labels.
+    Some words can be a given name, a family name or a place, so only the context determines their labels.
 
     Parameters
     ----------
@@ -280,12 +280,12 @@ def make_markov_sequences(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Generate sequences whose labels follow a Markov chain of a given order.
 
-    The synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is, each tuple of the last
-    ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are uniform on
-    [0, 1] and normalised. The first ``order`` labels of a sequence are uniform. Each label emits ``n_features``
-    Gaussian values with its own means, uniform on [0, 1], and standard deviation ``noise``.
+    These are the synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is, each tuple of
+    the last ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are
+    uniform on [0, 1] and normalised. The first ``order`` labels of a sequence are uniform. Each label emits
+    ``n_features`` Gaussian values with its own means, uniform on [0, 1], and standard deviation ``noise``.
 
-    All sequences of one call share one chain: split them for training and testing.
+    All sequences of one call follow the same chain: split them for training and testing.
 
     Parameters
     ----------
@@ -351,9 +351,8 @@ def make_digit_words(
     """Generate words of noisy handwritten digits; the digits follow a Markov chain, of order 3 by default.
 
     A word is a sequence of images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only a few digits may
-    follow each digit; the previous digit narrows the choice down, and the digit before it narrows it further. Label
-    patterns of increasing order, up to the order of the chain, therefore correct more and more of the errors caused by
-    noise.
+    follow each digit; the previous digit restricts the choice, and the digit before it restricts it further. With each
+    higher order, up to the order of the chain, label patterns therefore correct more errors that noise causes.
 
     The chain depends on ``n_successors`` alone: generate words for training with one seed, and words for testing with
     another one. An image may occur in several words, each time with fresh noise.

@@ -90,7 +90,7 @@ class NamedAttributes:
 
 
 class FittedExtractor(NamedTuple):
-    """What a tagger must know of a fitted extractor."""
+    """The parts of a fitted extractor that a tagger needs."""
 
     vocabularies: Any
     fields: list
@@ -100,7 +100,7 @@ class FittedExtractor(NamedTuple):
 
 
 class GivenNames:
-    """Attributes that tokens name themselves: feature dicts and lists of names; what an extractor makes them with."""
+    """The maker of attributes that tokens name: feature dicts and lists of names."""
 
     paddings: ClassVar[tuple] = ("mark",)
     unused: ClassVar[str | None] = "templates='attributes' has"  # no use for other parameters; for messages
@@ -112,7 +112,7 @@ class GivenNames:
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         """Return the templates and token features for training columns, and the fields that they read.
 
-        With ``of_all`` the columns are from a part of the data: functions that change none of its texts may change
+        With ``of_all``, the columns belong to a part of the data: a function that changes none of its texts may change
         texts of other parts.
         """
         return FeaturePlan([], {}, {}), list(columns)

@@ -1,6 +1,6 @@
 """Base classes of the transformers, and strings of tokens of training sequences, by fingerprints.
 
-Base class of the transformers that make features of segments, and what they count.
+Base class of the transformers that make features of segments, and their counts.
 
 Strings of tokens of training sequences, by fingerprints.
 
@@ -9,9 +9,9 @@ Strings of tokens of training sequences, by fingerprints.
 The text of a token has a random number. The numbers of two neighbouring blocks of 1, 2, 4 .. tokens are mixed into the
 number of a block of twice the size, as Karp, Miller and Rosenberg (1972) do. Two such blocks, which may overlap, cover
 a string, so its fingerprint is made from their numbers and its length, without a Python loop over strings. Fingerprints
-have 63 bits: that any two of a million different strings share one has a probability of about 5e-8. Mixing is not
-linear, because a polynomial of the numbers, modulo 2**64, would have the same value for a Thue-Morse string of two
-kinds of tokens and for its complement, from 1,024 tokens on.
+have 63 bits: two of a million different strings share one with a probability of about 5e-8. Mixing is not linear,
+because a polynomial of the numbers, modulo 2**64, would have the same value for a Thue-Morse string of two kinds of
+tokens and for its complement, from 1,024 tokens on.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
 
     @abstractmethod
     def _count(self, X, table, y, read) -> tuple[SegmentCounts, SequenceBatch]:
-        """Return the counts of sequences, and their batch; ``table`` has their tokens, and ``read`` reads y."""
+        """Return the counts of sequences, and their batch; ``table`` contains their tokens, and ``read`` reads y."""
 
     @abstractmethod
     def _set_features(self, counts) -> None:

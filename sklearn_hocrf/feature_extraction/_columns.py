@@ -2,11 +2,11 @@
 
     [["in", "the"], ["a"]]   ->   offsets [0, 2, 3],  {"w": TokenColumn(codes [0, 1, 2], values ["in", "the", "a"])}
 
-Only this module handles each token as a Python object, in one pass per column. A column holds text (a
+Only this module handles each token as a Python object, in one pass per column. A column contains text (a
 :class:`TokenColumn`), numbers (float64 of shape (N,), bools as 0 and 1, nan where the token lacks the field), or arrays
 (an :class:`ArrayColumn`; a batch stores these numbers in its dense columns instead).
 
-Fields that hold an array for each token, such as embeddings: dense columns of features.
+Fields that contain an array for each token, such as embeddings, become dense columns of features.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def is_text(column) -> bool:
 
 
 def kind_of_column(column) -> str:
-    """Return what a column holds."""
+    """Return the kind of the values of a column."""
     if isinstance(column, ArrayColumn):
         return f"arrays of {column.values.shape[1]} numbers"
     return "numbers" if not is_text(column) else "text" if len(column.values) else MISSING
@@ -73,17 +73,17 @@ def _lacks_value(column) -> np.ndarray:
 
 
 def complete_fields(columns, fields) -> list:
-    """Return the fields that every token has."""
+    """Return the fields that every token contains."""
     return [field for field in fields if not _lacks_value(columns[field]).any()]
 
 
 def check_complete(columns, offsets, complete, absent=()) -> None:
-    """Check that later columns have the fields that every training token had.
+    """Check that later columns contain the fields that every training token contains.
 
     Raises
     ------
     ValueError
-        If one of them is ``absent``: no token has it, not even with None, which marks a missing value.
+        If one of them is ``absent``: no token contains it, not even with None, which marks a missing value.
 
     Warns
     -----
@@ -386,7 +386,7 @@ def apply_function(function: Callable, column, name) -> TokenColumn | np.ndarray
 
 
 class ArrayColumn(NamedTuple):
-    """One field of all tokens that holds arrays of numbers.   N tokens, d numbers each."""
+    """One field of all tokens, with an array of numbers each. N tokens, d numbers each."""
 
     values: np.ndarray  # (N, d) float32   0 where the token has no array
     lacks: np.ndarray  # (N,) bool   tokens without an array

@@ -42,31 +42,31 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
     ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` makes one attribute for every pair of neighbouring words seen
     in training, for instance ``w[-1]|w[0]=in|the``. Text becomes indicators. Numbers and bools become real values
-    (``True`` is 1, and 0 is the same as no attribute); in a template of several pairs the values are multiplied. An
-    array of numbers (an embedding, say) makes one feature for each of its numbers, kept dense. Missing values are
-    ``None``, absent keys of a dict, masked entries and, in data frames, nan among texts and pandas' NA and NaT. A
-    template with a missing value makes no attribute. Attributes that did not occur in training are ignored. If the
-    training tokens had a single field, plain texts are read as that field.
+    (``True`` is 1, and 0 is the same as no attribute); a template of several pairs multiplies the values. An array of
+    numbers, such as an embedding, makes one dense feature for each of its numbers. Missing values are ``None``, absent
+    keys of a dict, masked entries and, in data frames, nan among texts and pandas' NA and NaT. A template with a
+    missing value makes no attribute. :meth:`transform` ignores attributes that did not occur in training. If the
+    training tokens had a single field, it reads plain texts as that field.
 
     Parameters
     ----------
     templates : iterable of tuples of (field, offset) pairs, "attributes", list of str or None, default=None
         A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
         plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means default
-        templates. For the first text field these are the token, two on either side, and the two pairs with a neighbour.
-        For other text fields they also include the other pairs and the triples within the same five tokens. Numeric and
-        array fields are taken at the token itself. "attributes" means no templates: the tokens are feature dicts or
-        lists of attribute names, which become features as they are. Texts such as ``"U01:%x[-1,0]/%x[0,1]"`` are
-        templates of CRF++ and Wapiti, see :meth:`from_file`.
+        templates. For the first text field, these are the token, two tokens on either side, and the two pairs with a
+        neighbour. For other text fields, they also include the other pairs and the triples within the same five tokens.
+        For numeric and array fields, they use the token itself only. "attributes" means no templates: the tokens are
+        feature dicts or lists of attribute names, which become features without change. Texts such as
+        ``"U01:%x[-1,0]/%x[0,1]"`` are templates of CRF++ and Wapiti, see :meth:`from_file`.
     token_features : "auto", None, list or dict, default="auto"
-        Functions of the value of a field. Templates refer to them by name; a function that no template uses is taken
-        at offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
+        Functions of the value of a field. Templates refer to them by name; a function that no template uses applies at
+        offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
         :func:`phrase_marks`, or a pair of a field and one of these; without a field, the function applies to the first
         text field. A token feature is named after its function, ``"shape"``, or ``"shape(pos)"`` if the element is a
         pair. A dict ``{name: element}`` gives other names. A function is called once for every distinct value and
         returns a text, a number, a bool, or None for no attribute. "auto" means no functions if templates are given or
-        if there is no text. Otherwise it means ``"lower"``, ``"shape"`` and affixes, without functions that change no
-        value and without names that are fields; the shape is then used in the same templates as the text.
+        if there is no text. Otherwise, it means ``"lower"``, ``"shape"`` and affixes, except functions that change no
+        value and functions whose names are fields; default templates then use the shape in the same way as the text.
     fields : sequence of str or None, default=None
         Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
         instead of the default names. For dicts and batches: the keys to read, in this order. With
@@ -76,18 +76,19 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         Attributes that occur in fewer training tokens are dropped.
     affixes : int or None, default=None
         Adds the functions ``prefix1``, ``suffix1`` and so on, up to this number of characters, of the first text field.
-        None means 5 if "auto" chooses the functions, and 0 otherwise. Languages with long endings, such as Turkish,
-        benefit from more (10).
+        None means 5 if "auto" chooses the functions, and 0 otherwise. For languages with long endings, such as Turkish,
+        try 10.
     n_features : int or None, default=None
-        If a number, attributes are hashed to this many features and no vocabulary is learned. Attributes that did not
-        occur in training then become features, too, and memory does not grow with the data. See Notes.
+        If a number, the extractor hashes attributes to this many features and learns no vocabulary. Attributes that did
+        not occur in training then become features, too, and memory does not grow with the data. See Notes.
     bias : bool, default=False
         Whether every token has the attribute ``bias``.
     padding : {"mark", "drop", "crf++", "wapiti"}, default="mark"
         Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
-        that reach outside make no attribute; the first token has the attribute ``__BOS__``, the last ``__EOS__``, as in
-        CRFsuite. With templates of CRF++ and Wapiti: "crf++" for ``_B-1``, ``_B+1`` and so on, "wapiti" for ``_x-1``,
-        ``_x+1``; "mark" is Wapiti's way if some template begins with ``*``, ``u`` or ``b``, and CRF++'s otherwise.
+        that extend outside make no attribute; the first token has the attribute ``__BOS__``, and the last ``__EOS__``,
+        as in CRFsuite. With templates of CRF++ and Wapiti: "crf++" for ``_B-1``, ``_B+1`` and so on, "wapiti" for
+        ``_x-1``, ``_x+1``; "mark" is the same as "wapiti" if some template begins with ``*``, ``u`` or ``b``, and as
+        "crf++" otherwise.
 
     Attributes
     ----------
@@ -98,7 +99,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     token_features_ : dict
         ``{name: (field, function)}`` of the token features in use; named functions by their names.
     complete_fields_ : list
-        The raw fields in use that every training token had. `transform` warns if some tokens lack one of them, and
+        The raw fields in use that all training tokens contain. `transform` warns if some tokens lack one of them, and
         raises an error if all tokens lack it.
     n_features_out_ : int
         Number of features, including the earlier features of a `SequenceBatch`.
@@ -115,23 +116,23 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     joined); ``is_alpha``, ``is_digit``, ``is_lower``, ``is_punctuation``, ``is_title``, ``is_upper``, ``has_digit``,
     ``has_hyphen``; ``length``.
 
-    With ``n_features`` the feature of an attribute is the hash of its name, by
+    With ``n_features``, the feature of an attribute is the hash of its name, as computed by
     :class:`~sklearn.feature_extraction.FeatureHasher` without signs. Attributes with equal hashes share a feature, and
-    their values are added; 2**18 to 2**22 features are usual. ``templates=None`` depends on the fields of the data, and
-    ``token_features="auto"`` means all of its functions; nothing else depends on the data. :meth:`transform` therefore
-    works without :meth:`fit`, on a stream of batches. After :meth:`fit`, the fields must stay the same.
-    ``min_count`` must be 1. The batches have no feature names, because the hashed names are not stored;
-    :meth:`get_feature_names_out` returns ``hash[0]``, ``hash[1]`` and so on.
+    their values are added; 2**18 to 2**22 features are usual. Only ``templates=None`` depends on the data, namely on
+    their fields; ``token_features="auto"`` means all of its functions. :meth:`transform` therefore works without
+    :meth:`fit`, on a stream of batches. After :meth:`fit`, the fields must stay the same. ``min_count`` must be 1. The
+    batches have no feature names, because the hashed names are not stored; :meth:`get_feature_names_out` returns
+    ``hash[0]``, ``hash[1]`` and so on.
 
     Fields of one-dimensional numpy arrays, all of one length d, make features ``vector[0]`` .. ``vector[d - 1]``, or
-    ``vector[-1][0]`` .. at the offset -1, after all others. Their values are kept as float32 in one array of shape
-    (n_tokens, d), which takes a fraction of the memory and time of sparse features. Outside the sequence, and where a
-    token has None for an array, they are 0. Such a field must be the only one in its template, cannot have token
-    features, and is not among the raw token columns of the batch.
+    ``vector[-1][0]`` .. at the offset -1, after all others. The batch stores their values as float32 in one array of
+    shape (n_tokens, d), which takes a fraction of the memory and time of sparse features. Outside the sequence, and
+    where a token has None for an array, they are 0. Such a field must be the only one in its template, cannot have
+    token features, and is not among the raw token columns of the batch.
 
-    Names are unique. If several values are joined, each "|" and each backslash within a value is preceded by a
-    backslash. If the given batch already has a feature of the same name, the new one gets a number, as in
-    ``w[0]=the#2``.
+    Names are unique. If a template joins several values, the extractor writes a backslash before each "|" and each
+    backslash within a value. If the given batch already has a feature of the same name, the new name ends with a
+    number, as in ``w[0]=the#2``.
 
     If X is a `SequenceBatch`, the new features are appended to its features, and its raw token columns are kept. If it
     has features of segments, the new features are counted at all tokens of a segment.
@@ -168,7 +169,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     >>> extractor.get_feature_names_out().tolist()
     ['w[0]=In', 'w[0]=March', 'vector[0]', 'vector[1]']
 
-    Feature dicts as they are, with raw columns for the text of segments:
+    Feature dicts without change, with raw columns for the text of segments:
 
     >>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor
     >>> X = [[{"w": "J.", "title": True}, {"w": "Ye"}, {"w": "1992", "digits": 4}]]
@@ -225,17 +226,17 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         """Return an extractor with the templates of a file of CRF++ or Wapiti.
 
         A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
-        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. Equal texts are one feature,
-        whichever template they come from: in these programs, and so here, identifiers such as ``U01:`` distinguish
-        templates, and features of templates without one hold at all of their offsets. The first letter of a template
-        says what its features are paired with: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both; in
-        either case. ``B`` or ``*`` alone are the pairs of labels themselves.
+        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. As in these programs, equal
+        texts are one feature, even if they come from different templates; identifiers such as ``U01:`` distinguish
+        templates. The first letter of a template, upper-case or lower-case, specifies with what its features are
+        paired: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both. ``B`` or ``*`` alone are the pairs of
+        labels themselves.
 
         Parameters
         ----------
         path : str or path-like
-            A text file in UTF-8. Lines that are empty or begin with ``#`` are skipped, and so are spaces and tabs
-            around a template.
+            A text file in UTF-8. Lines that are empty or begin with ``#``, and spaces and tabs around a template, are
+            skipped.
         fields : sequence of str or None, default=None
             The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
             of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
@@ -250,14 +251,14 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         -------
         extractor : SequenceFeatureExtractor
             Its attributes ``max_order`` and ``feature_order`` are the parameters of a
-            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the file asks for. Its tokens are texts
+            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the templates require. Tokens are texts
             in columns, of any form.
 
         Raises
         ------
         ValueError
-            For a line that is not a template, or that has one of Wapiti's tests, ``%t`` and ``%m``; the message names
-            the file and the line. For a file that is not UTF-8.
+            If a line is not a template, or contains one of Wapiti's tests, ``%t`` and ``%m``; the message names the
+            file and the line. If the file is not UTF-8.
         OSError
             If the file cannot be read.
 
@@ -284,14 +285,14 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     @property
     def max_order(self) -> int:
-        """The highest order of label patterns that templates of CRF++ or Wapiti ask for: 1 for pairs, else 0."""
+        """The highest order of label patterns that templates of CRF++ or Wapiti require: 1 for pairs, else 0."""
         return self._strings().max_order
 
     @property
     def feature_order(self) -> int | dict[str, Any]:
         """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
 
-        By the first letter of the features' names: the value of `feature_order` of the estimators.
+        The value of `feature_order` of the estimators, by the first letter of the features' names.
         """
         return self._strings().feature_order
 
@@ -321,7 +322,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         -----
         UserWarning
             If a token feature is a lambda or a local function, because the transformer cannot be pickled then; if it is
-            a method such as ``str.isupper`` or ``dict.get``, because no file of skops that has it can be loaded.
+            a method such as ``str.isupper`` or ``dict.get``, because skops cannot load files that contain it.
         """
         self._learn(X)
         return self
@@ -358,15 +359,15 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         Raises
         ------
         ValueError
-            If the fields differ from those in `fit`, if no token has a field that every training token had (not even
-            with the value None), or if a field holds numbers but held text in `fit`, or arrays of another length.
+            If the fields differ from those in `fit`, if no token contains a field that every training token contains
+            (not even with the value None), or if a field contains numbers instead of text, or arrays of another length.
         sklearn.exceptions.NotFittedError
             If `fit` was not called, unless ``n_features`` is given.
 
         Warns
         -----
         UserWarning
-            If some tokens lack a field that every training token had.
+            If some tokens lack a field that every training token contains.
         """
         if self.n_features is not None and not hasattr(self, "templates_"):
             return clone(self).fit_transform(X)
@@ -539,7 +540,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _set_plan(self, columns, of_all=False) -> Collection:
         """Set ``templates_`` and ``token_features_`` from the parameters and the training columns; return the fields.
 
-        With ``of_all`` the columns are from a part of the data: functions that change none of its texts may change
+        With ``of_all``, the columns belong to a part of the data: a function that changes none of its texts may change
         texts of other parts.
         """
         plan, used = self._maker.plan(self, columns, of_all)

@@ -45,7 +45,7 @@ class InputSpace(NamedTuple):
 
     @classmethod
     def from_input(cls, X, table) -> InputSpace:
-        """Return the form of X, of which ``table`` has the tokens."""
+        """Return the form of X, whose tokens are in ``table``."""
         if not table.offsets[-1]:
             raise ValueError("X has no tokens to learn features from")
         kinds = {field: kind_of_column(column) for field, column in table.columns.items()}
@@ -118,7 +118,7 @@ class InputSpace(NamedTuple):
 
 
 def raw_table(X) -> TokenTable:
-    """Return the tokens of X with their raw columns but those of arrays."""
+    """Return the tokens of X with their raw columns, except those of arrays."""
     if isinstance(X, SequenceBatch):
         return TokenTable(X.offsets, dict(X.columns), "batch" if X.n_tokens else "empty")
     table = read_tokens(X)
@@ -182,7 +182,7 @@ def _new_codes(table, merged) -> np.ndarray:
 
 
 def without_tokens(columns) -> dict:
-    """Return columns without tokens that hold the same values."""
+    """Return columns without tokens that contain the same values."""
     return {
         field: column.take(slice(0))
         if is_text(column)
@@ -194,7 +194,7 @@ def without_tokens(columns) -> dict:
 
 
 def merge_columns(left, right) -> dict:
-    """Return columns without tokens that hold the values of both, in the order in which fields first appear."""
+    """Return columns without tokens that contain the values of both, in the order in which fields first appear."""
     merged = {**left, **right}
     for field, column in left.items():
         other = merged[field]
@@ -215,7 +215,7 @@ def lacks_counts(what, fields) -> ValueError:
 
 
 class TemplateCounts(NamedTuple):
-    """The attributes that templates make in some training sequences, however rare."""
+    """All attributes that templates make in some training sequences, including rare ones."""
 
     vocabularies: TemplateVocabularies
     n_of: dict  # number of tokens with each of them, by template

@@ -28,18 +28,17 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
 
     For a string of tokens let w be the number of training segments with this text, and n the number of its other
     occurrences in the training sequences, including overlapping ones. With the smoothing s the feature ``log_odds`` is
-    ``log((w + s) / (n + s))``. One real-valued feature can thus replace or support one indicator for each string. It
-    also distinguishes a string that is never a segment from a string that never occurs in training.
+    ``log((w + s) / (n + s))``. Thus one real-valued feature can replace, or be added to, one indicator for each string.
+    It also distinguishes a string that is never a segment from a string that never occurs in training.
 
     .. warning::
 
-        ``fit_transform(X, y)`` is not ``fit(X, y).transform(X)``. In `fit_transform` the counts for a sequence leave
-        out this sequence with all of its segments and occurrences (*leave-one-out*). In `transform` all counts are
-        used. The segmentation of a training sequence contributes to the counts. With all counts, every training segment
-        would be evidence for itself, and the model would trust the feature too much on new sequences. Therefore train
-        on the result of `fit_transform` and predict on the result of `transform`. A :class:`~sklearn.pipeline.Pipeline`
-        does this automatically, also in each fold of a cross-validation. scikit-learn's `TargetEncoder` makes the same
-        distinction for the same reason.
+        ``fit_transform(X, y)`` is not ``fit(X, y).transform(X)``. In `fit_transform`, the counts for a sequence leave
+        out this sequence with all of its segments and occurrences (*leave-one-out*). `transform` uses all counts. With
+        all counts, every training segment would be evidence for itself, and the model would learn too large a weight
+        for the feature. Therefore train on the result of `fit_transform` and predict on the result of `transform`. A
+        :class:`~sklearn.pipeline.Pipeline` does this automatically, also in each fold of a cross-validation.
+        scikit-learn's `TargetEncoder` makes the same distinction for the same reason.
 
     Parameters
     ----------
@@ -70,8 +69,8 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     Strings that do not occur in training, strings longer than `max_length_` and strings with missing values have
     w = n = 0. Their log-odds are 0, which is the same as no feature.
 
-    Strings are compared by fingerprints of 63 bits: that any two of a million strings are taken for one has a
-    probability of about 5e-8.
+    Strings are compared by fingerprints of 63 bits. With a million strings, two of them have the same fingerprint with
+    a probability of about 5e-8.
 
     References
     ----------
@@ -131,7 +130,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         Raises
         ------
         ValueError
-            If a parameter or y does not match X; the message names sequence and position.
+            If a parameter or y does not match X. The message names sequence and position.
         TypeError
             If a token or a part of y has a wrong type.
         """
@@ -278,9 +277,9 @@ class LogOddsRows:
 
 
 def _occurrences(numbers, offsets, lengths_at, sequences, lengths) -> list[np.ndarray]:
-    """Return fingerprint and sequence of each string of some lengths in a range of sequences, and if it is a segment.
+    """Return fingerprint, sequence and whether it is a segment, of each string of some lengths in a range of sequences.
 
-    Strings with missing values are left out. ``lengths_at`` has the length of the segment that begins at each token.
+    Strings with missing values are left out. ``lengths_at`` is the length of the segment that begins at each token.
     """
     first, last = sequences
     tokens = np.arange(offsets[first], offsets[last])

@@ -1,7 +1,7 @@
 """Names of features, created when first needed.
 
-A transformer makes one :class:`FeatureNames` in fit and passes it to all its batches. If a batch holds the same object
-as the training batch, an estimator need not compare the names.
+A transformer makes one :class:`FeatureNames` in fit and passes it to all its batches. If a batch contains the same
+object as the training batch, an estimator need not compare the names.
 
 Names of features are unique, so that weights can be looked up by name. When texts are joined, ambiguous characters are
 escaped by a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers make equal names, the later ones get a

@@ -1,4 +1,4 @@
-"""Which templates and token functions the parameters of a SequenceFeatureExtractor mean for given tokens."""
+"""The templates and token functions that follow from the parameters of a SequenceFeatureExtractor for given tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class FeaturePlan(NamedTuple):
 
 
 def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> FeaturePlan:
-    """Return what parameters mean for training columns; with ``is_fixed``, their texts make no difference."""
+    """Return the plan from parameters and training columns; with ``is_fixed``, the texts have no effect."""
     first_text = next((field for field, column in columns.items() if is_text(column)), None)
     is_auto = isinstance(token_features, str) and token_features == "auto"
     chosen = _default_templates(columns) if templates is None else check_templates(templates)

@@ -57,10 +57,10 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
     bag : None, str or tuple of str, default=None
         Token features that count at every token of a segment; their names do not change. None means all. If X already
         has features of segments, these are kept, and `bag` must be None. An estimator would turn dicts, lists or rows
-        of numbers into token features; ``()`` also declares them to be raw tokens.
+        of numbers into token features; with ``()``, they remain raw tokens.
     begin, end, inside : str, tuple of str or True, default=()
         Token features that count at the first token, at the last token, and at all tokens except the first. Their names
-        begin with ``"begin:"``, ``"end:"`` and ``"inside:"``. For a feature that is always on, choose ``"bias"`` of
+        begin with ``"begin:"``, ``"end:"`` and ``"inside:"``. For a feature that is always 1, choose ``"bias"`` of
         ``SequenceFeatureExtractor(bias=True)``.
     tags : None, "unigrams", "bigrams" or dict, default=None
         ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
@@ -70,27 +70,27 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         means all tags with all token features, "bigrams" all n-grams of one and two tags.
     length : None, "indicator", "capped", "gamma" or tuple of them, default=None
         Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
-        indicator. "capped" is the same, but the last indicator, with a plus sign, also covers longer segments. "gamma"
-        is ``length``, d itself, and ``log_length``, its natural logarithm: two weights for each label, however long its
-        segments are. With weights of -1 / scale and shape - 1, the durations of a label have a gamma distribution. The
-        lengths of a sequence's segments have a fixed sum, so weights of ``length`` are determined up to a constant for
-        all labels.
+        indicator. "capped" is the same, except that the last indicator, with a plus sign, also applies to longer
+        segments. "gamma" is ``length``, d itself, and ``log_length``, its natural logarithm: two weights for each
+        label, for segments of any length. With weights of -1 / scale and shape - 1, the durations of a label have a
+        gamma distribution. The lengths of a sequence's segments have a fixed sum, so weights of ``length`` are
+        determined up to a constant for all labels.
     max_length : int or None, default=None
         Maximum length with a separate indicator; None means the length of the longest training segment. A number
         without `length` is an error.
     identity : bool, field or None, default=False
-        Whether the text of a segment makes an indicator, ``identity=<text>``. Only texts of training segments get one.
-        True means the first text field of the raw tokens, or the first field if there is no text field; None is the
-        same as False.
+        Whether the text of a segment becomes an indicator, ``identity=<text>``, if it is the text of a training
+        segment. True means the first text field of the raw tokens, or the first field if there is no text field; None
+        is the same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
         segments as arrays of shape (n_segments,). It returns an array of that shape, which is named after the function
         or by its key in a dict, or a dict of named arrays. Numbers and bools are real values, a text becomes an
         indicator ``name=text``; None and masked entries add no feature. Features that do not occur in training segments
-        are ignored. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing);
+        have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing);
         tokens of several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than
         loops. :func:`phrase_marks` makes functions for lists of phrases. Define functions in an importable module: with
-        lambdas, the fitted transformer cannot be pickled, and with methods such as ``dict.get`` not loaded by skops.
+        lambdas, the fitted transformer cannot be pickled; with methods such as ``dict.get``, skops cannot load it.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -112,7 +112,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
     Notes
     -----
     Texts and functions are evaluated when the estimator scores candidate segments, not in `transform`. The token
-    features of a `SequenceBatch` are shared, not copied, regardless of the number of places at which they count.
+    features of a `SequenceBatch` are shared, not copied, even if they count at several places.
 
     References
     ----------
@@ -188,8 +188,8 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         ----------
         X : SequenceBatch, or list of sequences of tokens
             Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features, only texts and numbers for
-            `identity` and `functions`. The same holds for feature dicts, lists of attribute names and numeric arrays,
-            unless they have passed through a :class:`SequenceFeatureExtractor`.
+            `identity` and `functions`. This also applies to feature dicts, lists of attribute names and numeric arrays,
+            unless a :class:`SequenceFeatureExtractor` made features of them.
         y : list of sequences, or None, default=None
             The training segments, in the format given by `scheme`. Only some features need them.
 
@@ -208,7 +208,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Warns
         -----
         UserWarning
-            If no token feature has a name with a given beginning; if tokens that look like token features are read as
+            If no token feature's name begins with a given prefix; if tokens that look like token features are read as
             raw tokens and `bag` is not ``()``.
         """
         self._learn(X, y)

@@ -1,8 +1,8 @@
-"""Templates of CRF++ and Wapiti: texts with macros for what tokens hold, read and filled in.
+"""Templates of CRF++ and Wapiti: texts with macros, which are replaced by texts of tokens.
 
 ``U01:%x[-1,0]/%x[0,1]`` makes the attribute ``U01:the/NN``. Equal texts are one attribute, whichever template they come
-from. The first letter says with what the attributes are paired: ``U`` with labels, ``B`` with pairs of labels, ``*``
-with both, in either case.
+from. The first letter determines with what the attributes are paired: ``U`` with labels, ``B`` with pairs of labels,
+``*`` with both, in either case.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class StringTemplates(GivenNames):
 
     @property
     def max_order(self) -> int:
-        """The highest order of label patterns that the templates ask for."""
+        """The highest order of label patterns that the templates require."""
         return max((max(line.orders) for line in self.lines), default=0)
 
     @property
@@ -126,7 +126,7 @@ class StringTemplates(GivenNames):
     def _names(self, table) -> tuple[dict, np.ndarray]:
         """Return the ids of all attributes by name, and those of each token, (N, n_templates), which may repeat.
 
-        A text is made once for each distinct row of what the macros of a template read.
+        A text is made once for each distinct row of the texts that the macros of a template read.
         """
         window, columns, read = Window(table.offsets), self._columns(table), {}
         for macro in dict.fromkeys(chain.from_iterable(line.macros for line in self.making)):
@@ -145,7 +145,7 @@ class StringTemplates(GivenNames):
         return names, ids
 
     def _read_by(self, window, column, offset, is_lower) -> tuple[np.ndarray, np.ndarray]:
-        """Return the codes of what a macro reads at each token, (N,), and their texts."""
+        """Return the codes of the texts that a macro reads at each token, (N,), and the texts."""
         texts = column.values.tolist()
         distance = -offset - window.from_begin if offset < 0 else offset - window.to_end
         far = np.unique(distance[distance > 0])

@@ -1,6 +1,6 @@
 """From the columns of tokens to rows of features, by templates of fields; here and in a tagger.
 
-How a tagger, which knows nothing of this package, makes the features of an extractor; ``tagger`` has the format.
+The description by which a tagger makes the features of an extractor, in the format of ``tagger``.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class FieldTemplates(GivenNames):
         """Return the vocabularies and, for each template, the ids and values of the tokens.
 
         The ids, of shape (N,), index the attributes of a template, or hashed features; -1 means no attribute. The
-        values are float64, or None if all are 1. Without vocabularies they are learned, unless ids are hashes.
+        values are float64, or None if all are 1. If there are no vocabularies, they are learned, unless ids are hashes.
         """
         window, columns, ids, values = Window(table.offsets), self.derived(table), [], []
         is_new = vocabularies is None or self.n_features is not None

@@ -4,8 +4,8 @@
 
 A field is an array of integer codes of its sorted values. A template shifts the arrays of its fields; an attribute is a
 value, or a tuple of values, and its vocabulary is the sorted table of the training tokens' codes, a column for each
-pair. Names are made at the first request: a third of a million strings take more time than all other steps. So are the
-dicts by which the attributes of a few tokens are found.
+pair. Names are made at the first request, because a third of a million strings take more time than all other steps. The
+dicts by which the attributes of a few tokens are found are also made at the first request.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def _is_pair(template):
 
 
 def value_text(value, joined) -> str:
-    """Return a value as it is in names: escaped if it is ``joined`` to others by bars, or looks like a mark outside."""
+    """Return the text of a value in names: escaped if it is ``joined`` to others, or looks like a mark outside."""
     text = escape(value, "|") if joined else value
     return f"\\{text}" if text.lstrip("\\") in (BOS, EOS) else text
 
 
 class FieldTable:
-    """The values that one field had in training, in sorted order.
+    """The values of one field in training, in sorted order.
 
     Parameters
     ----------
@@ -185,10 +185,10 @@ class TemplateVocabulary:
 
 
 def distinct_rows(columns, n_codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return which of the distinct rows of codes each row is, (N,); how many are the same, and the last one of them.
+    """Return the index of each row among the distinct rows of codes, (N,), and the count and the last row of each.
 
-    Rows with a code of -1 are none, -1. Columns are joined two at a time, so that no key is larger than an int64. Of
-    one column the distinct rows are all codes up to the highest one, and those that do not occur have 0 for a row.
+    Rows with a code of -1 get the index -1. Columns are joined two at a time, so that keys fit into an int64. For a
+    single column, the distinct rows are all codes up to the highest one; for codes that do not occur, the row is 0.
     """
     position = columns[0].astype(np.int64)
     for column, n in zip(columns[1:], n_codes[1:], strict=True):
@@ -221,7 +221,7 @@ def find_keys(keys, key) -> np.ndarray:
 
 
 def _made_of(function, is_text, text):
-    """Return what a function makes of a text: a text, or a finite number; None if it is missing."""
+    """Return the result of a function for a text: a text, or a finite number; None if it is missing."""
     made = None if text is None else function(text)
     if made is not None and not (isinstance(made, str) if is_text else type(made) in (bool, int, float)):
         raise TypeError(f"{made!r} is of another kind than in fit")
@@ -231,7 +231,8 @@ def _made_of(function, is_text, text):
 class TemplateVocabularies:
     """The vocabularies of several templates, which share the tables of the fields.   A part of ``FeatureNames``.
 
-    Files and copies have them as a few arrays, made once: skops writes an object anew for each reference to it.
+    Files and copies contain them as a few arrays, made once, because skops writes an object anew for each reference to
+    it.
 
     Parameters
     ----------
@@ -249,7 +250,7 @@ class TemplateVocabularies:
         self._by_value: TemplateIds | None = None
 
     def by_value(self, functions) -> TemplateIds:
-        """Return what finds the attributes of a few tokens, made once.
+        """Return the object that finds the attributes of a few tokens; it is made once.
 
         ``functions`` are the token features: by name, a field and the function of its texts, or its name.
         """
@@ -269,14 +270,14 @@ class TemplateVocabularies:
     def find(self, columns, functions, marks) -> tuple[np.ndarray, np.ndarray | None] | None:
         """Return the ids of the attributes of a sequence, (n_templates, T), -1 for none, and values unless all are 1.
 
-        ``columns`` are lists of texts by field, and ``marks`` tells whether places outside the sequence are marked.
-        None where a field is none of these, or a function gives neither a text nor a number, as it did in fit.
+        ``columns`` are lists of texts by field; with ``marks``, places outside the sequence are marked. The result is
+        None if a field is missing, or if a function returns neither a text nor a number, as it did in fit.
         """
         try:
             template_ids = self.by_value(functions)
             ids = template_ids.find(columns, marks)
             values = template_ids.amounts(columns, ids.shape[1])
-        except Exception:  # the functions of users may raise what they like; the other way says where
+        except Exception:  # functions of users may raise any error; the general code names the token
             return None
         if values is None or (values == 1).all():
             return ids, None
@@ -311,9 +312,9 @@ class TemplateVocabularies:
         return sum(map(len, self.all))
 
     def chosen(self, templates, kept) -> TemplateVocabularies:
-        """Return the vocabularies of some templates, with the attributes that ``kept`` tells; bool, by template.
+        """Return the vocabularies of some templates, with the attributes in ``kept``, a bool array by template.
 
-        The tables have no values of other attributes.
+        The tables contain no values of other attributes.
         """
         codes = {v.template: [code[kept[v.template]] for code in v.codes] for v in self.all}
         used = {field: np.zeros(table.n_codes, dtype=bool) for field, table in self.tables.items()}
@@ -367,7 +368,7 @@ class TemplateVocabularies:
 
 
 def _cut(items, lengths) -> list:
-    """Return neighbouring parts of some lengths, or raise a ValueError unless they make up the whole."""
+    """Return adjacent parts of given lengths, or raise a ValueError unless they fill the whole."""
     ends = np.cumsum(lengths, dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 0).any() or int(ends[-1] if len(ends) else 0) != len(items):
         raise ValueError(f"parts of {ends[-1:]} elements, but there are {len(items)}")

@@ -1,8 +1,8 @@
 """Token functions: functions of the text of one token, and phrases of lists.
 
-Those with names, and the search for phrases, are in ``_data/tagger.py``, which may import nothing of this package.
-Functions are called once per distinct text, not once per token, so plain Python is fast enough. They return a str (one
-attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
+Named functions, and the search for phrases, are in ``_data/tagger.py``, which must not import this package. Functions
+are called once per distinct text, not once per token, so plain Python is fast enough. They return a str (one attribute
+per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def affix_names(longest: int) -> list[str]:
 
 
 def as_function(function: Callable | str) -> Callable:
-    """Return a token function given by itself or by name; fitted objects hold names: ``str.lower`` cannot be saved."""
+    """Return a token function, given directly or by name; fitted objects contain names, which can be saved."""
     token_function = named_function(function) if isinstance(function, str) else function
     if token_function is None:
         names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
@@ -79,7 +79,7 @@ class Phrases:
     words : iterable of tuple of str
         The words of each phrase, normalised.
     normalize : "casefold", callable or None
-        What is done to tokens before they are compared.
+        How to normalise tokens before they are compared.
     """
 
     __name__ = "phrase_marks"  # of the features, if the user gives no other
@@ -148,21 +148,21 @@ def phrase_marks(
         A text is split at white space. A list or tuple of tokens is for texts whose tokens are not separated by white
         space.
     normalize : "casefold", callable or None, default="casefold"
-        Applied to each distinct token and to each word of the phrases before they are compared; a callable gets and
+        How to normalise each distinct token and each word of the phrases before they are compared; a callable gets and
         returns a str. None means no change.
 
     Returns
     -------
     function : token function
         An element of `token_features` of a :class:`SequenceFeatureExtractor`. In `functions` of a
-        :class:`SegmentFeatureExtractor` it tells whether segments are phrases, by the first text field of the tokens.
+        :class:`SegmentFeatureExtractor`, it marks segments that are phrases, by the first text field of the tokens.
 
     Raises
     ------
     TypeError
         If `phrases` is a text or not iterable, or if a phrase is not a text or a list of texts.
     ValueError
-        If a phrase has no words, or if `normalize` is another text.
+        If a phrase contains no words, or if `normalize` is another text.
 
     See Also
     --------

@@ -27,7 +27,7 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def from_sequences(cls, X, name, fit=False) -> TokenRows:
-        """Return the tokens of X, of which ``fit`` needs some; ``name`` is that of the transformer, for messages."""
+        """Return the tokens of X, or raise if ``fit`` finds none; ``name`` names the transformer in messages."""
         tokens = cls._of(without_columns(X), name)
         if fit and tokens.rows is None:
             raise ValueError(f"X has no tokens: {name} needs at least one to learn from")
@@ -51,7 +51,7 @@ class TokenRows(NamedTuple):
         return self.X.feature_names if isinstance(self.X, SequenceBatch) else None
 
     def refuse_other_size(self, rows, maker) -> None:
-        """Raise a ValueError unless there is a row for each token; ``maker`` is the name of what made them."""
+        """Raise a ValueError unless there is a row for each token; ``maker`` is the name of their maker."""
         if n_tokens(rows) != self.offsets[-1]:
             raise ValueError(
                 f"{maker} returned {n_tokens(rows)} rows for {self.offsets[-1]} tokens, but each token needs one"
@@ -60,7 +60,7 @@ class TokenRows(NamedTuple):
     def split(self, rows, names, maker) -> Any:
         """Return a table with one row per token in the form of X.
 
-        ``names`` are those of its columns or None, ``maker`` that of what made the table, for messages.
+        ``names`` are the names of its columns or None, ``maker`` is the name of the table's maker, for messages.
         """
         rows = np.empty((0, 0 if names is None else len(names))) if rows is None else rows
         self.refuse_other_size(rows, maker)
@@ -83,7 +83,7 @@ def _rows_of_batch(batch, name):
 
 
 def _checked_table(X):
-    """Return a plain table as something that has a length, or raise if it is a list of rows of different lengths."""
+    """Return a plain table as an object with a length, or raise if it is a list of rows of different lengths."""
     if not isinstance(X, (list, tuple)):
         return X if hasattr(X, "shape") else np.asarray(X)
     shapes = list(map(np.shape, X))

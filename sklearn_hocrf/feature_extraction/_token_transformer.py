@@ -26,7 +26,8 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
     """Apply a transformer of rows, such as a scaler, to the tokens of all sequences.
 
     scikit-learn's transformers take one table. This one stacks the tokens of all sequences, calls the transformer, and
-    cuts the result into the same sequences. In a pipeline, each fold of a cross-validation thus learns its own scale.
+    cuts the result into the same sequences. In a pipeline, each fold of a cross-validation thus fits its own
+    transformer.
 
     Parameters
     ----------
@@ -53,8 +54,8 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
     Data frames remain data frames, with the names of their columns, after ``set_output(transform="pandas")``. All
     sequences with tokens must have the same type and the same columns.
 
-    A plain table is transformed as it is, because estimators read its rows as sequences of one token. Errors in values,
-    such as nan, are those of the transformer, whose rows are the tokens of all sequences.
+    The rows of a plain table are transformed like tokens, because estimators read them as sequences of one token.
+    Errors about values, such as nan, come from the transformer, and count the tokens of all sequences as rows.
 
     Examples
     --------
@@ -108,7 +109,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
             If there are no tokens, if sequences differ in type or columns, if y does not match X, or for data that the
             transformer refuses.
         TypeError
-            If there are weights, but the transformer takes none.
+            If there are weights, but the transformer does not accept weights.
         """
         self._fit(X, y, sample_weight, "fit")
         return self
@@ -172,8 +173,8 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         Returns
         -------
         X_new : list of n_sequences arrays, sparse matrices or data frames, or in the form of X
-            Of what the transformer returns, the rows of each sequence. A 3-D array, a table or a `SequenceBatch`
-            remains one.
+            The rows of each sequence in the result of the transformer. A 3-D array, a table or a `SequenceBatch` keeps
+            its form.
 
         Raises
         ------
@@ -192,7 +193,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
 
     @available_if(lambda self: hasattr(getattr(self, "transformer_", self.transformer), "get_feature_names_out"))
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns, as the transformer does.
+        """Return the names of the columns that the transformer returns.
 
         Parameters
         ----------

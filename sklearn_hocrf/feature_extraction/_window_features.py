@@ -25,8 +25,8 @@ class WindowFeatures(  # type: ignore[call-arg]
 ):
     """Add means, deviations and slopes over a window around each token, which never crosses into another sequence.
 
-    A row of a recording describes one moment. With these columns, a linear model also sees level, spread and trend of
-    the moments around it.
+    A row of a recording describes one moment. With these columns, a linear model can also use the level, spread and
+    trend of neighbouring moments.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         Returns
         -------
         X_new : list of n_sequences arrays of shape (T, n_features_out), or in the form of X
-            Of dtype float64. A 3-D array, a table or a `SequenceBatch` remains one.
+            Of dtype float64. A 3-D array, a table or a `SequenceBatch` keeps its form.
 
         Raises
         ------
@@ -164,13 +164,13 @@ class WindowFeatures(  # type: ignore[call-arg]
 
 
 def _windows(rows, offsets, windows):
-    """Yield the columns of each function, looping over places in the window and handling all tokens at once."""
+    """Yield the columns of each function, by a loop over places in the window that processes all tokens at once."""
     lengths = np.diff(offsets)
     first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
     lags = np.arange(-windows.before, windows.after + 1)
 
     def summed(function):
-        """Return the sum of a function of each place in the window and the differences between the rows there and here.
+        """Return the sum of a function of each place in the window and of the difference of the rows there and here.
 
         Differences are exact where a column is constant.
         """

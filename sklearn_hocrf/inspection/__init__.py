@@ -9,7 +9,7 @@
 ========================  ==============================================================================================
 
 Notebooks show displays, explanations and tables as HTML without scripts, on light and dark backgrounds; in terminals
-they are plain text. The method ``to_html`` of each makes a page of its own. Pictures need matplotlib.
+they are plain text. The method ``to_html`` of each returns a complete page. Pictures need matplotlib.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.inspection import weights_table

@@ -1,7 +1,7 @@
 """Shared code of tables and displays: safe texts, colours, tables.
 
-Notebooks show HTML on a light or dark background. The HTML made here has only inline styles and no scripts; plain text
-has the notebook's colour, and text on a coloured background is black.
+Notebooks show HTML on a light or dark background. The HTML contains only inline styles and no scripts; plain text has
+the notebook's colour, and text on a coloured background is black.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class Table(HtmlPage, list):
 
 
 def remaining(count: int, what: str) -> list[str]:
-    """Return a line about what is not shown, if that is any."""
+    """Return a line about the rows that are not shown, if any."""
     return [f"... and {count} more {what}{'s' if count > 1 else ''}"] if count > 0 else []
 
 

@@ -16,7 +16,7 @@ Segment = tuple[int, int, Any]
 class SegmentError(NamedTuple):
     """One error of a segmentation: a row of the table that :func:`error_table` returns.
 
-    See the example there.
+    See the example of that function.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ def error_table(
     """Return all errors of predicted segments, with their texts: the most confident ones first, if there are
     probabilities.
 
-    A predicted segment that is not correct is shown next to the true one with the same start and stop ("label"), or
-    else the one that shares the most tokens with it ("other boundary"). The rest are "spurious" or "missing". Confident
-    errors are often annotation errors.
+    The table shows each wrong predicted segment next to the true one with the same start and stop ("label"), or else
+    the one with which it shares the most tokens ("other boundary"). All other segments are "spurious" or "missing".
+    Confident errors are often annotation errors.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class Contribution(NamedTuple):
 
 
 class SegmentContribution(NamedTuple):
-    """The contribution of one weight between two tokens where both segmentations have a border.
+    """The contribution of one weight between two borders that both segmentations share.
 
     It is a row of the ``table`` of an explanation of a segment model. See :func:`explain`.
 
@@ -137,9 +137,8 @@ def explain(
     """Return why a model prefers its best labelling of a sequence to another: exact log-odds, weight by weight.
 
     Let y be the most probable labelling and y' the most probable one that labels a token differently. In log P(y) - log
-    P(y') all weights cancel except those in which the two differ. Each of these is one row of the table: weights of
-    features at the token, but also of label patterns and of neighbours whose labels change with it. The weights at the
-    token itself would not include the weights of patterns and neighbours.
+    P(y') all weights cancel except those in which the two differ. Each of these is one row of the table: not only
+    weights of features at the token, but also of label patterns, and of neighbours whose labels change with it.
 
     Parameters
     ----------
@@ -156,7 +155,7 @@ def explain(
 
         * With a position: a label, one of ``classes_``, that the token has in y'. For
           :class:`~sklearn_hocrf.HighOrderSemiCRF` also a segment (start, stop, label) that contains the token. None
-          means anything that differs from y, for segment models any other segment.
+          means any other label or, for segment models, any other segment.
         * Without a position: labels or segments of the sequence, such as the true ones, in the form of y in ``fit``;
           some may be missing, as ``known`` in ``predict``. None means the second best labelling.
 
@@ -190,14 +189,14 @@ def explain(
     Raises
     ------
     ValueError, TypeError
-        If there is no such sequence, token or label, if ``against`` is what the best labelling already contains, or if
-        the model rules it out.
+        If there is no such sequence, token or label, if the best labelling already contains ``against``, or if
+        ``against`` is impossible.
 
     Notes
     -----
-    Two passes of Viterbi's algorithm find y and y', for a segment of n tokens without ``against`` up to n + 2. For
-    segment models, the segments of both segmentations between two common boundaries are compared as a whole: a word
-    that is in either segment cancels.
+    Two passes of Viterbi's algorithm find y and y'; for a segment of n tokens without ``against``, up to n + 2 passes.
+    For segment models, the segments of both segmentations between two common boundaries are compared as a whole: a word
+    that both sides contain cancels.
 
     Examples
     --------
@@ -218,7 +217,7 @@ def explain(
     >>> explanation.against, round(explanation.log_odds_marginal, 2)
     ('ADJ', 1.1)
 
-    What speaks for the prediction and against the truth:
+    The weights that support the prediction and those that support the true label:
 
     >>> explain(crf, X, 0, against=["DET", "NOUN", "NOUN"]).labels
     ['DET', 'ADJ', 'NOUN']
@@ -282,7 +281,7 @@ def _contributions_table(contest: Contest, other: Any) -> Table:
 def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return block between borders, pattern and feature of weights, and how often they count: parallel arrays.
 
-    Two features follow the last: none, and each token.
+    Two indices follow those of features: no feature, and each token.
     """
     layout, batch = contest.fitted.state.layout, contest.batch
     offsets = np.array([0, len(units.start)])

@@ -77,7 +77,7 @@ class Contest:
     # --- competitors --------------------------------------------------------------------------------------------------
 
     def other(self, position: int | None, against: Any) -> Any:
-        """Return the best labelling that competes; parameters as in :func:`explain`."""
+        """Return the best competing labelling; parameters as in :func:`explain`."""
         if position is None:
             return self._second() if against is None else self._agreeing(against)
         if against is None:
@@ -154,7 +154,7 @@ class Contest:
         return self._with_borders(mask, {start: 1, **dict.fromkeys(range(start + 1, stop), -1), stop: 1})
 
     def _with_borders(self, mask: Mask, borders: dict[int, int]) -> Mask | None:
-        """Set where segments begin and where they do not; the sequence itself begins and ends one."""
+        """Set at which tokens segments begin or do not begin; segments begin and end with the sequence."""
         for border, begins in borders.items():
             if border in (0, self.n_tokens):
                 if begins < 0:

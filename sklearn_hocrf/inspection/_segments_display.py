@@ -21,8 +21,8 @@ class SegmentsDisplay(HtmlPage):
     """Display of sequences as text with coloured segments, with their labels and probabilities.
 
     Create one with :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML without scripts, in
-    which every token is text: ``<script>`` is an ordinary token, control characters are shown as escapes, and
-    right-to-left text runs from right to left.
+    which every token is text, also ``<script>``. Control characters appear as escapes, and right-to-left text runs from
+    right to left.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ class SegmentsDisplay(HtmlPage):
     max_sequences : int
         Maximum number of sequences shown, 20 by default.
     colors : dict
-        The colour of each label as "#RRGGBB"; it can be changed. The first eight are distinguishable with any kind of
-        colour vision; tints of them follow, then they repeat.
+        The colour of each label as "#RRGGBB", which you can change. The first eight are distinguishable with any kind
+        of colour vision; tints of them follow, then the colours repeat.
 
     Examples
     --------
@@ -113,8 +113,8 @@ class SegmentsDisplay(HtmlPage):
             As in the estimator's ``predict``.
         field : object, default=None
             Which field of a token that is a mapping, a list or a tuple is its text, or which column of a
-            :class:`~sklearn_hocrf.SequenceBatch`; None means the first that is a string. Tokens
-            without text show their position.
+            :class:`~sklearn_hocrf.SequenceBatch`; None means the first that is a string. For tokens without text, the
+            display shows their position.
         separator : str, default=" "
             The text between tokens, "" for characters; ignored for a :class:`~sklearn_hocrf.text.TokenizedText`, which
             contains it.
@@ -326,7 +326,7 @@ def _labels_in(classes: Iterable, scheme: str) -> list:
 
 
 def labels_of_classes(classes: list, scheme: str) -> list:
-    """Return the segment label of each class that is a tag of a scheme, given or guessed; others are their own."""
+    """Return the segment label of each class that is a tag of a given or guessed scheme; other classes are labels."""
     scheme = guessed_scheme(classes) if scheme == "auto" else scheme
     parts = [split_tag(label, scheme) if scheme in PREFIXES else None for label in classes]
     return [label if part is None else part[1] for label, part in zip(classes, parts, strict=True)]

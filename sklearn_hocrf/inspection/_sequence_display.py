@@ -46,7 +46,7 @@ class SequenceDisplay:
     labels : sequence of n_labels labels, default=()
         The labels of the columns of ``probabilities``.
     times : array-like of shape (n_tokens,) or None, default=None
-        Where each token begins on the horizontal axis: ascending numbers or times. None means its position.
+        The beginning of each token on the horizontal axis: ascending numbers or times. None means its position.
     signals : mapping of str to array-like of shape (n_tokens,), or None, default=None
         Numbers to draw below the probabilities, by name, such as columns of X. Each has a scale of its own.
 
@@ -57,13 +57,13 @@ class SequenceDisplay:
     figure_ : matplotlib.figure.Figure
         Its figure.
     colors : dict
-        The colour of each label as "#RRGGBB"; it can be changed. They are those of :class:`SegmentsDisplay`: the first
-        eight are distinguishable with any kind of colour vision.
+        The colour of each label as "#RRGGBB", which you can change. The colours are those of :class:`SegmentsDisplay`:
+        the first eight are distinguishable with any kind of colour vision.
 
     Raises
     ------
     TypeError, ValueError
-        If segments, probabilities, times or signals do not fit the number of tokens, or are not of the kinds above.
+        If segments, probabilities, times or signals do not match the number of tokens, or are not of the kinds above.
 
     See Also
     --------
@@ -307,7 +307,7 @@ class SequenceDisplay:
         return self
 
     def _edges(self) -> np.ndarray:
-        """Return where tokens begin, and where the last one ends."""
+        """Return the beginnings of tokens, and the end of the last one."""
         if self.times is None:
             return np.arange(self.n_tokens + 1)
         if self.n_tokens == 1:
@@ -395,7 +395,7 @@ def _may_be_sequences(value: Any) -> bool:
 
 
 def _plain(label: Any) -> str:
-    """Return a text without control characters, in which matplotlib sees neither formulas nor hidden labels."""
+    """Return a text without control characters, which matplotlib does not read as a formula or a hidden label."""
     text = visible(label).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 

@@ -23,7 +23,7 @@ _HASHED = re.compile(r"hash\[\d+\]$")
 class Weight(NamedTuple):
     """One weight of a model: a row of the table that :func:`weights_table` returns.
 
-    See the examples there.
+    See the examples of that function.
 
     Attributes
     ----------
@@ -57,8 +57,8 @@ def weights_table(
 ) -> Table:
     """Return weights of a fitted model, the largest first.
 
-    Weights show what a model has learned, not the reasons for its predictions: for those, see :func:`explain`. A weight
-    is a log-odds for features of value 1; features on other scales have other weights.
+    Weights show what a model has learned, not the reasons for its predictions: for those, see :func:`explain`. The
+    weight of a feature of value 1 is a log-odds; the weights of other features depend on their scales.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def weights_table(
 
 
 def _of_label(fitted: FittedModel, label: Any) -> np.ndarray:
-    """Return which patterns end with a label, and which parts it has."""
+    """Return which patterns end with a label, and which parts the label contains."""
     layout = fitted.state.layout
     if label is None:
         return np.ones(layout.n_rows, bool)

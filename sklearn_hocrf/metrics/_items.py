@@ -1,7 +1,7 @@
-"""Two labellings item by item, in the form that scikit-learn's scores take: the labels of tokens, or of segments.
+"""Two labellings item by item, as arguments of scikit-learn's scores: the labels of tokens, or of segments.
 
-Segments are aligned by their places: one item is a start and a stop in a sequence, with the label that each labelling
-gives it, if any. Precision, recall and F1 of exact segments are then those of these labels.
+Segments are aligned by their places: an item is a start and a stop in a sequence, with its label in each labelling, if
+any. Precision, recall and F1 of these labels are then those of exact segments.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Items(NamedTuple):
 
 
 def check_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarray:
-    """Return one weight per sequence; 1 if none are given."""
+    """Return one weight per sequence; without given weights, 1."""
     weight = check_sequence_weight(sample_weight, n_sequences)
     return np.ones(n_sequences) if weight is None else weight
 
@@ -109,7 +109,8 @@ def _codes_in(labels: list, tokens: CodedLabels) -> np.ndarray:
 def _pair_segments(true: Segmentation, predicted: Segmentation, labels: list) -> Items:
     """Return the places of the segments of two tables that have one of the labels.
 
-    Equal segments are pairs; then others of one place are, in their order: nearly always there is one of each.
+    Equal segments are paired first, then other segments of the same place, in order; nearly always, there is one of
+    each.
     """
     code_of = {label: code for code, label in enumerate(labels)}
     rows = [[row for row in one.rows if row[3] in code_of] for one in (true, predicted)]

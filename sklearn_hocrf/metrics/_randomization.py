@@ -46,9 +46,9 @@ def randomization_test(
 
     If both systems were equally good, their outputs could be exchanged. Each resample swaps the two outputs for every
     sequence with probability 1/2. Let n_c be the number of resamples in which the absolute difference of the metric is
-    at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. If sequences are so few
-    that there are at most ``n_resamples`` ways to swap, each way counts once, and the p value is exact. The function
-    calls :func:`scipy.stats.permutation_test` for the absolute difference.
+    at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. If there are at most
+    ``n_resamples`` ways to swap, because the sequences are few, each way counts once, and the p value is exact. The
+    function calls :func:`scipy.stats.permutation_test` for the absolute difference.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def randomization_test(
         Predictions of the two systems for the same sequences; for metrics of other modules, both in the same form.
     metric : callable
         ``metric(y_true, y_pred, **metric_params)`` returns a number. For scores of this module, labels are read only
-        once and resamples are matrix products; any other function is called ``2 * n_resamples`` times.
+        once and resamples are matrix products; other functions are called ``2 * n_resamples`` times.
     n_resamples : int, default=999
         Number of resamples; 1 / (n_resamples + 1) is the smallest possible p value.
     random_state : int, RandomState instance or None, default=None
@@ -112,7 +112,7 @@ def randomization_test(
     observed, tolerance = abs(score_a - score_b), RELATIVE_ROUNDING * max(abs(score_a), abs(score_b))
 
     def difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
-        """Return the absolute difference, at most that observed: what equals it up to rounding, or is nan, counts."""
+        """Return the absolute difference, or the observed one if both are equal up to rounding, or if it is nan."""
         distance = np.abs(score(one) - score(other))
         return np.where(distance < observed - tolerance, distance, observed)
 
@@ -127,7 +127,7 @@ def randomization_test(
 
 
 def _calls(by_name: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
-    """Return the number of sequences, and a function that scores mixed outputs: of system 0 or 1 for each sequence."""
+    """Return the number of sequences, and a function that scores outputs of system 0 or 1 for each sequence."""
     true, *systems = (list_sequences(y, name) for name, y in by_name.items())
     for name, system in zip(("y_pred_a", "y_pred_b"), systems, strict=True):
         if len(system) != len(true):
@@ -167,14 +167,14 @@ def _bound_params(metric: Callable, metric_params: dict[str, Any]) -> dict[str, 
 
 
 def _items(metric: Callable, params: dict[str, Any], by_name: dict[str, LabelSequences]) -> Iterator[Items]:
-    """Yield the items of each system of which its score is the F1."""
+    """Yield the items of each system, whose F1 is its score."""
     if metric is segment_f1_score or (metric is sequence_accuracy_score and hold_any_segments(**by_name)):
         params = _bound_params(segment_f1_score, params)
         pairs = items_of_segments(by_name, *(params[name] for name in ("scheme", "strict", "labels", "ignore")))
     else:
         pairs = items_of_tokens(**by_name)
     for items in pairs:
-        if metric is sequence_accuracy_score:  # all sequences are said to be right, and predicted to be right or wrong
+        if metric is sequence_accuracy_score:  # labels are "right" or "wrong"; all true ones "right"
             right = items.right_sequences.astype(np.int64)
             items = Items(np.arange(len(right)), np.ones_like(right), right, [False, True], len(right))
         yield items

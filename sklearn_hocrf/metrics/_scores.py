@@ -1,4 +1,4 @@
-"""Scores of tokens, of whole sequences and of exact segments, by scikit-learn's functions, and scorers that ask models.
+"""Scores of tokens, of whole sequences and of exact segments, by scikit-learn's functions, and scorers of models.
 
 A segment is correct if its start, stop and label are correct.
 
@@ -383,14 +383,14 @@ def segment_confusion_matrix(
     ignore: Iterable[Hashable] = (),
     sample_weight: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Return how often segments of a label are predicted as segments of another one, at the same place.
+    """Return how often segments of one label are predicted as segments of another label, with the same start and stop.
 
     A true segment counts in the row of its label, in the column of the label of the predicted segment with the same
-    start and stop. If there is none, it is missed and counts in the last column. A predicted segment without a true one
-    at its place is spurious and counts in the last row. Correct segments are therefore on the diagonal, the rows of
-    labels sum to the numbers of true segments, and the columns of labels to the numbers of predicted segments. A
-    segment with a wrong boundary counts twice, as missed and as spurious: :func:`sklearn_hocrf.inspection.error_table`
-    shows which errors are of this kind.
+    start and stop. If there is none, the true segment is missed and counts in the last column. A predicted segment
+    without a true one of the same start and stop is spurious and counts in the last row. Correct segments are therefore
+    on the diagonal, the rows of labels sum to the numbers of true segments, and the columns of labels to the numbers of
+    predicted segments. A segment with a wrong boundary counts twice, as missed and as spurious:
+    :func:`sklearn_hocrf.inspection.error_table` shows which errors are of this kind.
 
     Parameters
     ----------
@@ -452,7 +452,7 @@ def segment_outcomes(
 ) -> SegmentOutcomes:
     """Return which segments are correct, and their probabilities.
 
-    This is the input of :class:`sklearn.calibration.CalibrationDisplay` and of scikit-learn's other tools for the
+    Pass the result to :class:`sklearn.calibration.CalibrationDisplay` or to scikit-learn's other tools for the
     probabilities of two classes, see the examples.
 
     Parameters
@@ -461,8 +461,8 @@ def segment_outcomes(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes.
     y_pred : list of sequences of segments
         Segments with probabilities in one of these forms, such as the arrays that ``predict_segments(X, threshold=0)``
-        returns, or lists of (start, stop, label, probability). Any segments may be given: all with a positive
-        probability, or only the segments of the best labelling.
+        returns, or lists of (start, stop, label, probability). You may pass all segments with a positive probability,
+        or only the segments of the best labelling.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels of ``y_true`` encode segments, see :func:`~sklearn_hocrf.text.extract_segments`.
     strict : bool, default=False
@@ -516,7 +516,7 @@ def _scores(items: Items, average: str | None, zero_division: str | float, warn_
 
 
 def _undefined(items: Items, average: str | None, zero_division: Any, warn_of: Iterable[str] = LACKING) -> Any:
-    """Return the value of ratios 0 / 0; for "warn" 0, with scikit-learn's warning, but for the user's line."""
+    """Return the value of ratios 0 / 0; for "warn", 0, with scikit-learn's warning at the user's line."""
     if not isinstance(zero_division, str) or zero_division != "warn":
         return zero_division
     average = average if average == "micro" else None
@@ -532,8 +532,8 @@ def _undefined(items: Items, average: str | None, zero_division: Any, warn_of: I
 def _ask(score: Callable, items: Items, zero_division: str | float, **options: Any) -> Any:
     """Call a score of scikit-learn for all labels, or for one that does not occur.
 
-    One more item has no label, and counts nowhere. With it there are data of positive weight, reports have no row of
-    accuracy, and counts are integers.
+    An additional item has no label, and counts nowhere. Because of it, some data have a positive weight, reports
+    contain no row of accuracy, and counts are integers.
     """
     true, predicted = np.append(items.true, -1), np.append(items.predicted, -1)
     options["sample_weight"] = None if items.weight is None else np.append(items.weight, 1.0)
@@ -547,10 +547,10 @@ def segment_f1_scorer(estimator: BaseEstimator, X: Sized, y: Sized, sample_weigh
     tools.
 
     Labels encode segments as in the model: the scheme of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, or the one that
-    the ``constraints`` of a :class:`~sklearn_hocrf.HighOrderCRF` name, or else the scheme of the labels that it has
-    learned. The model may be inside pipelines, searches and calibration. The scheme of any other model is guessed from
-    the labels. For other parameters and averages, and for weights in searches, see the recipe for scorers in the user
-    guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html.
+    the ``constraints`` of a :class:`~sklearn_hocrf.HighOrderCRF` name, or else the scheme of its labels. The model may
+    be inside pipelines, searches and calibration. For other models, the function guesses the scheme from the labels.
+    For other parameters and averages, see the recipe for scorers in the user guide:
+    https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html.
 
     Parameters
     ----------
@@ -637,7 +637,7 @@ def token_f1_scorer(estimator: BaseEstimator, X: Sized, y: Sized, sample_weight:
     Returns
     -------
     score : float
-        That of scikit-learn's ``f1_score(..., average="macro")`` for the labels of all tokens.
+        The result of scikit-learn's ``f1_score(..., average="macro")`` for the labels of all tokens.
 
     Raises
     ------
@@ -704,9 +704,8 @@ def log_likelihood_scorer(
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
     tools, for the estimators, any pipeline that ends in one, and searches over these.
 
-    A sequence with a label that did not occur in training, or one that the model forbids, such as one with too long a
-    segment, has probability 0. The mean is then -inf. The user guide has a scorer with a lower bound, and weights in
-    searches: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html.
+    A labelling with a label that did not occur in training, or one that the model forbids, such as one with too long a
+    segment, has probability 0. The mean is then -inf.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Learned penalties, predictions by cross-validation, and probabilities that hold on new data.
+"""Learned penalties, predictions by cross-validation, and probabilities that are accurate on new data.
 
 scikit-learn's searches can choose orders, penalties, templates and all other parameters, with the scorers of
-:mod:`sklearn_hocrf.metrics` and folds that are not stratified. This module adds what they lack.
+:mod:`sklearn_hocrf.metrics` and folds that are not stratified. This module adds:
 
 ==================================  ====================================================================================
 :class:`PenaltySearchCV`            one penalty for each group of weights, learned along gradients of the held-out
@@ -9,8 +9,7 @@ scikit-learn's searches can choose orders, penalties, templates and all other pa
 :func:`cross_val_predict`           predictions of each sequence by a model that has not seen it, by any method
 :class:`CalibratedSequenceLabeler`  a temperature for all weights of a model, so that probabilities match how often
                                     predictions are correct
-:class:`ConformalSequenceLabeler`   sets of labels or segments that miss the truth as rarely as asked for, whatever the
-                                    model
+:class:`ConformalSequenceLabeler`   sets of labels or segments that miss the truth with at most a chosen probability
 ==================================  ====================================================================================
 
 The folds must mimic what will be new at prediction time: pass groups of words, writers or documents.

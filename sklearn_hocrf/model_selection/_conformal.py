@@ -34,11 +34,11 @@ class Coverage(NamedTuple):
 
 
 class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
-    """Predict sets that contain the truth with a given probability, whatever the model.
+    """Predict sets that contain the truth with a given probability, for any model.
 
-    Split conformal prediction [1]_: the sequences passed to :meth:`fit`, which the model has not seen in training, give
-    a threshold such that for a new sequence the sets of :meth:`predict_set` miss the truth with probability at most
-    ``alpha``. This holds for any model and any number of sequences, if these and the new sequence are exchangeable, for
+    By split conformal prediction [1]_, :meth:`fit` computes a threshold from sequences on which the model was not
+    trained. For a new sequence, the sets of :meth:`predict_set` then miss the truth with probability at most ``alpha``.
+    This guarantee holds for any model and any number of sequences, if these and the new sequence are exchangeable, for
     example drawn independently from one source. It holds on average over sequences, and with `strata` for each kind of
     sequence or segment, but not if new data differ from the old. Better models have smaller sets.
 
@@ -56,24 +56,24 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         for a sequence without segments): conformal risk control [2]_.
 
     strata : callable, "label" or None, default=None
-        Kinds that have thresholds of their own, so that the guarantee holds for each of them. With ``level="token"``, a
-        function of a sequence, as it is in X, that returns its kind, such as ``lambda tokens: len(tokens) > 20``. With
-        ``level="segment"``, "label": of each label, the expected share of the true segments that are missing is at most
-        ``alpha``, over sequences that have one. Kinds that fewer than 2 / ``alpha`` sequences of ``fit`` have share one
-        threshold, also with kinds that ``fit`` has not seen; if all these sequences are too few for ``alpha``, it is
-        the threshold without `strata`.
+        Kinds with separate thresholds, so that the guarantee holds for each of them. With ``level="token"``, a function
+        that takes a sequence of X and returns its kind, such as ``lambda tokens: len(tokens) > 20``. With
+        ``level="segment"``, "label": for each label, the expected share of the true segments that are missing is at
+        most ``alpha``, over sequences that contain the label. Kinds of fewer than 2 / ``alpha`` sequences in ``fit``
+        share one threshold with kinds that are absent in ``fit``; if all these sequences are too few for ``alpha``,
+        they get the threshold without `strata`.
 
     Attributes
     ----------
     threshold_ : float
         The sets contain every label or segment whose nonconformity, 1 - probability, does not exceed it. With `strata`,
-        it is that of all others than those in ``thresholds_``.
+        this threshold applies to the kinds that are not in ``thresholds_``.
     thresholds_ : dict
-        The threshold of each stratum that has its own.
+        The threshold of each kind with a separate threshold.
     n_sequences_ : int
-        The number of sequences that it was determined from.
+        The number of sequences in ``fit``.
     estimator_ : estimator
-        The fitted estimator, which all other methods call.
+        The fitted estimator.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int
@@ -103,13 +103,13 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     Notes
     -----
     The unit is always the sequence, because the tokens of a sequence depend on each other. Let s_1, ..., s_n be the
-    nonconformities of the truths: of tokens, the largest one of the sequence; of segments, each one with its share of
-    the loss. The threshold is the smallest one for which (sum of the losses + 1) / (n + 1) is at most ``alpha``
-    ([2]_, eq. 4). For losses of 0 and 1 this is the ceil((n + 1)(1 - alpha))-th smallest of the nonconformities, the
-    quantile of split conformal prediction. Ties count as included.
+    nonconformities of the true labels: for tokens, the largest one of each sequence; for segments, all of them, each
+    with its share of the loss. The threshold is the smallest one for which (sum of the losses + 1) / (n + 1) is at most
+    ``alpha`` ([2]_, eq. 4). For losses of 0 and 1 this is the ceil((n + 1)(1 - alpha))-th smallest of the
+    nonconformities, the quantile of split conformal prediction. Ties count as included.
 
-    Where the model has learned constraints or lists of patterns, labellings that it forbids have probability 0: a truth
-    among them is in no set, and counts as a miss.
+    Labellings that constraints of the model forbid have probability 0: if the true labelling is among them, no set
+    contains it, and it counts as a miss.
 
     References
     ----------
@@ -160,7 +160,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Sized, y: Sized) -> Self:
-        """Determine the threshold from labelled sequences that the model has not seen.
+        """Determine the threshold from labelled sequences on which the model was not trained.
 
         Parameters
         ----------
@@ -196,7 +196,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return self
 
     def _threshold(self, misses: _Misses, kinds: set) -> float:
-        """Return the threshold, perhaps of some kinds; tell the user if sets then contain everything."""
+        """Return the threshold, of all sequences or of some kinds; warn if sets then contain all labels."""
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES
         if threshold <= 1 - lowest:
@@ -213,7 +213,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return threshold
 
     def _kinds(self, X: Any) -> list | None:
-        """Return the kind of each sequence, if sequences have some."""
+        """Return the kind of each sequence, if there are kinds."""
         return [self.strata(tokens) for tokens in X] if callable(self.strata) else None
 
     def _threshold_of(self, kind: Any) -> float:
@@ -305,13 +305,13 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return [[_label_sets(row, classes, threshold) for row in table] for table, threshold in pairs]
 
     def _within(self, segments: np.ndarray) -> np.ndarray:
-        """Return the segments that the thresholds of their labels leave."""
+        """Return the segments within the thresholds of their labels."""
         thresholds = np.array([self._threshold_of(label) for label in segments["label"].tolist()])
         return segments[1 - segments["probability"] <= thresholds + _TIES]
 
 
 class _Misses(NamedTuple):
-    """Nonconformities of the parts of the truth, and what it costs to miss them.   P parts, n sequences."""
+    """Nonconformities of the true labels or segments, and the loss if they are missed. P parts, n sequences."""
 
     sequence: np.ndarray  # (P,)   index of the sequence of each part
     score: np.ndarray  # (P,)   nonconformity, in [0, 1]
@@ -325,7 +325,7 @@ class _Misses(NamedTuple):
         return np.bincount(self.sequence, missed, self.n_sequences)
 
     def among(self, kinds: set) -> _Misses:
-        """Return the parts of some kinds, of the sequences that have one."""
+        """Return the parts of some kinds, of the sequences that contain one."""
         kept = np.array([kind in kinds for kind in self.kind], dtype=bool)
         _, sequence, counts = np.unique(self.sequence[kept], return_inverse=True, return_counts=True)
         return _Misses(sequence, self.score[kept], 1 / counts[sequence], len(counts), [])

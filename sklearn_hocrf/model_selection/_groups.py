@@ -89,7 +89,7 @@ class WeightGroups(NamedTuple):
         return start
 
     def nearest(self, earlier: dict) -> np.ndarray:
-        """Return penalties of another order: of the same group, or the group of the next lower order; else nan."""
+        """Return penalties of another order by group: of this group, else of that of the next lower order, or nan."""
         penalties = np.full(len(self.keys), np.nan)
         for i, key in enumerate(self.keys):
             while key not in earlier and isinstance(key, tuple) and key[1] > 0:
@@ -149,7 +149,7 @@ class Split(NamedTuple):
 
 
 def used_parts(whole: TrainingData, splits: list) -> list:
-    """Return splits whose held-out parts have used sequences alone, or raise if one of the parts has none.
+    """Return splits whose held-out parts contain only sequences of positive weight, or raise if a part contains none.
 
     Sequences of weight 0 may have labels that no training part has.
     """
@@ -209,7 +209,7 @@ def make_fold(
         The targets of all data: their labels, and maximum lengths of segments, also apply to the fold.
     groups : WeightGroups
     earlier : Fold or None
-        The fold of the split at another order, whose data are not read again, and from whose weights training starts.
+        The fold of the split at another order, whose data are used again, and from whose weights training starts.
     """
     steps = FitSteps(clone(estimator))
     data = earlier.origin.data if earlier else _read(steps, split.X, split.y, split.weight, targets)

@@ -1,6 +1,6 @@
-"""The search for the penalties of one order, its steps, and what they become in ``cv_results_``.
+"""The search for the penalties of one order, its steps, and their columns in ``cv_results_``.
 
-The searches of all orders make up a course, which knows what time is left.
+A course consists of the searches of all orders, and measures the remaining time.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Course:
         return time.perf_counter() - self._begun
 
     def of_refit(self) -> float:
-        """Return about how many seconds the last fit will take, if the best step so far remains the best."""
+        """Return an estimate of the seconds that the last fit will take, if the best step so far remains the best."""
         if not self._refits:
             return 0.0
         folds = self.steps[best_index(self.steps)].folds
@@ -71,11 +71,11 @@ class Course:
         return self.reading + PASSES_OF_FIT * of_pass
 
     def left(self) -> float:
-        """Return the seconds that are left for steps."""
+        """Return the remaining seconds for steps."""
         return self._most - self.elapsed() - self.of_refit()
 
     def share(self, number: int) -> bool:
-        """Begin the share of an order, given by its number, in the time that is left; return whether there is any."""
+        """Begin the share of an order, given by its number, in the remaining time; return whether time remains."""
         left = self.left()
         self._until = self.elapsed() + left / (len(self.searches) - number)
         return left > 0
@@ -118,7 +118,7 @@ class OrderSearch:
     def run(self, earlier: OrderSearch | None, *, is_compared: bool = False) -> None:
         """Take further steps, from the best penalties and the weights of another order, or of this one, if given.
 
-        To compare orders, few steps are enough, and the first one if a lower order is better.
+        To compare orders, a few steps are enough; if a lower order is better, the first step is enough.
         """
         self._is_compared = is_compared
         if not self._is_ended and len(self.steps) < self._search.max_steps:
@@ -136,7 +136,7 @@ class OrderSearch:
         self.forget()
 
     def forget(self) -> None:
-        """Free what takes most of the memory of folds, so that one order at a time has it."""
+        """Free the largest arrays of folds, so that only one order at a time keeps them in memory."""
         for fold in self.folds:
             fold.forget()
 
@@ -190,7 +190,7 @@ class OrderSearch:
             raise SearchEnd
 
     def _write(self):
-        """Write a line about the last step, and what all steps that are allowed would take."""
+        """Write a line about the last step, with the time that all allowed steps would take."""
         step, course, most = self.steps[-1], self._course, self._search.max_steps
         values = [f"{column_name(key)} {value:.3g}" for key, value in step.sigma.items()]
         values += [f"l1 {column_name(key)} {value:.3g}" for key, value in step.l1.items()]
@@ -209,7 +209,7 @@ class OrderSearch:
         return tol, max(Fold.residual, self._tolerances.residual * tol)
 
     def _descend(self, start, n_left=0):
-        """Take steps along the gradient, over what is finite, from a point; ``n_left`` are kept for later."""
+        """Take steps along the gradient from a point, for finite coordinates only; keep ``n_left`` steps for later."""
         finite, n_groups = np.isfinite(start), self._n_groups
         lowest, highest = (np.full(len(start), np.log(bound)) for bound in self._search.bounds)
         lowest[n_groups:], highest[n_groups:] = start[n_groups:] - WIDEST_L1, start[n_groups:] + WIDEST_L1
@@ -237,7 +237,7 @@ class OrderSearch:
         self._check_end()
 
     def _continue(self, earlier):
-        """Descend from the best penalties and the weights of another order, or learn l1 if that one has none."""
+        """Descend from the best penalties and the weights of another order, or learn l1 if that order did not."""
         if self._search.learn_l1 and not any(earlier.best.l1.values()):
             if not self.steps:
                 self.begin()
@@ -272,10 +272,10 @@ class OrderSearch:
                 break
 
     def _path(self):
-        """Return the best point of a path with the same l1 for all groups, from much to little, and of the first step.
+        """Return the best point of the first step and of a path of decreasing l1, the same for all groups.
 
-        It starts from weights of 0. Those of the first step are not sparse, so that training would take long. If an
-        order had no time for a useful l1, the next one goes on with the path where that one ended.
+        The path starts from weights of 0, because training from the dense weights of the first step would take long. If
+        an order had no time to reach a useful l1, the next order continues the path.
         """
         of_first = self._states
         for fold in self.folds:
@@ -343,7 +343,7 @@ def settle(steps: list[Step], evaluate_precisely: Callable[[Step], Step]) -> Non
 def best_index(steps: list[Step]) -> int:
     """Return the index of the best step: the first one with the best score of its order.
 
-    A lower order is better than a higher one of which the folds gain at most a standard error.
+    A lower order is better than a higher one by which the folds gain at most a standard error.
     """
     means = np.array([step.score for step in steps])
     scores = np.array([[fold.score for fold in step.folds] for step in steps])
@@ -363,7 +363,7 @@ def has_risen_enough(steps: list[Step]) -> bool:
 
 
 def columns_of_params(params: list[dict]) -> dict[str, Any]:
-    """Return the columns of ``cv_results_`` that have the parameters of the steps."""
+    """Return the columns of ``cv_results_`` that contain the parameters of the steps."""
     columns: dict[str, Any] = {"params": params}
     for name in dict.fromkeys(name for candidate in params for name in candidate):
         column = columns[f"param_{name}"] = np.ma.masked_all(len(params), dtype=object)

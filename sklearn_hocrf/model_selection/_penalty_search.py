@@ -59,8 +59,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, with exact gradients.
 
     The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
-    the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups cost
-    little more than one. A grid over that many groups would be infeasible.
+    the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups take
+    little more time than one. A grid over that many groups would be infeasible.
 
     Each fold uses the model that ``fit`` creates from its training part: label patterns that do not occur in this part
     have no weights. The labels, and the maximum length of segments of each label, are taken from all data, so that
@@ -69,8 +69,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF or Pipeline
-        The model, or a pipeline that ends in one; the other steps are fitted to each training part. Its
-        ``sigma_reg`` is the start of the search. Its ``l1_reg`` is kept, unless it is learned.
+        The model, or a pipeline that ends in one; the other steps are fitted to each training part. The search starts
+        from its ``sigma_reg``, and keeps its ``l1_reg`` unless it learns ``l1_reg``.
     cv : "shuffled", int, cross-validation generator, iterable or None, default="shuffled"
         "shuffled" means five folds with a fixed seed: of sequences, or of groups if ``groups`` are passed to ``fit``.
         Other values are as in :class:`~sklearn.model_selection.GridSearchCV`, where an int k means ``KFold(k)``, which
@@ -83,41 +83,42 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     orders : list of int, "auto" or None, default=None
         Values of ``max_order`` to try. None means the ``max_order`` of the estimator.
 
-        For a list, the first step of each order is at the ``sigma_reg`` of the estimator (groups that the
-        first order lacks have that of the next lower order), without an L1 penalty if it is learned, and comes before
-        the further steps of any; these start from the best penalties and the weights for the previous order; groups
-        that this one lacks start from the smaller of the first penalty and that of the next lower order. A lower order
-        is chosen if a higher one gains at most a standard error of the differences between folds.
+        For a list, the search first takes one step at each order, with the ``sigma_reg`` of the estimator, and without
+        an L1 penalty if it is learned. Groups that the first order lacks begin with the ``sigma_reg`` of the next lower
+        order. Further steps of an order start from the best penalties and the weights of the previous order; new groups
+        start from the smaller of the first penalty and that of the next lower order. The search chooses a lower order
+        if a higher one gains at most a standard error of the differences between folds.
 
-        "auto" tries 1, 2, 3 ... up to 8, until two orders in a row do not gain more than that over a lower one, or add
-        no weights. Each starts from the one before, and takes only the steps that comparing needs; the search then goes
-        on at the best order. It needs ``patterns="observed"``.
+        "auto" tries 1, 2, 3 ... up to 8, until two successive orders do not gain more than a standard error over a
+        lower one, or add no weights. Each order starts from the previous one, and takes only the steps that a
+        comparison needs; further steps follow at the best order. "auto" requires ``patterns="observed"``.
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
     learn_l1 : bool, default=False
-        Whether to learn ``l1_reg`` of each group, too; 0 where the scores are best without. Try it if there are more
-        attributes than tokens. It takes two to three times as long.
+        Whether to learn ``l1_reg`` of each group, too; it is 0 if the scores are best without L1. Try it if there are
+        more attributes than tokens. The search takes two to three times as long.
     max_steps : int, default=20
         Maximum number of steps for each order.
     max_time : float, default=None
-        Seconds after the beginning of ``fit`` in which steps begin, less the time for fitting the best estimator, which
-        is estimated from the passes of the best step so far. A step begins only if it would be half completed by then,
-        if it took as long as the last one. It is always completed, so that ``fit`` may take longer by part of a step
-        and by the error of the estimate. The first steps of the orders begin whenever time is left, that of the first
-        order always. What is left after them is divided equally between the orders; what one does not need is left for
-        the following ones. The best penalties so far are used. Their score is made precise only if time is left for the
-        order. With ``orders="auto"``, each order may use the time that is left. None means no limit.
+        Time limit of ``fit``, in seconds; None means no limit. The search reserves time for fitting the best estimator,
+        estimated from the passes of the best step so far. A step begins only if at least half of it, by the duration of
+        the last step, fits into the remaining time. Each step is completed, so ``fit`` may take longer by part of a
+        step and by the error of the estimate. The first step of the first order always begins; the first steps of other
+        orders begin if time is left. The remaining time is divided equally between the orders, and following orders may
+        use what an order does not need. With ``orders="auto"``, each order may use all remaining time. If time is over,
+        the search uses the best penalties so far, whose score may be less precise.
     tol : float, default=1e-3
-        Relative tolerance of the best score. Weights are trained to a tenth of its square root in the last steps, with
-        ``learn_l1`` to three tenths, and less precisely in the first ones. The search stops when each of two successive
-        steps gains less than half of this share of the score, or when the gradient predicts so for the second step.
+        Relative tolerance of the best score. The tolerance of the weights is a tenth of its square root in the last
+        steps (three tenths with ``learn_l1``), and larger in the first steps. The search stops when each of two
+        successive steps gains less than half of this share of the score, or when the gradient predicts such a gain for
+        the second step.
     refit : bool, default=True
         Whether to fit the estimator to all data with the best penalties.
     n_jobs : int or None, default=None
         Number of folds evaluated in parallel, each in a thread. Results do not depend on it.
     verbose : int, default=0
-        If nonzero, write a line to stderr after each step, with an estimate of the remaining time, at most what
-        ``max_time`` leaves, and including the final refit.
+        If nonzero, write a line to stderr after each step, with an estimate of the remaining time, including the final
+        refit.
 
     Attributes
     ----------
@@ -137,9 +138,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         ``std_test_score``, ``rank_test_score``. In addition ``max_order``; ``sigma_<group>`` and ``gradient_<group>``,
         the derivative of the mean score with respect to log sigma, for each group (``sigma_features_0``,
         ``sigma_patterns_1``, ...; nan if an order lacks the group), and if it is learned ``param_l1_reg``,
-        ``l1_<group>`` and ``gradient_l1_<group>``; ``token_accuracy``, the mean over the folds;
-        ``n_passes`` over training parts and ``seconds``, both summed over the folds. The steps of an order are
-        consecutive, its first step included.
+        ``l1_<group>`` and ``gradient_l1_<group>``; ``token_accuracy``, the mean over the folds; ``n_passes`` over
+        training parts and ``seconds``, both summed over the folds. All steps of an order are consecutive.
     n_splits_ : int
         Number of folds.
     refit_time_ : float
@@ -147,38 +147,37 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
 
     Notes
     -----
-    Use it if groups of weights differ in reliability, which is most pronounced at high orders. Each held-out part
-    should be new in the same way as the data at prediction time, by ``groups`` of words, writers or documents in
-    :meth:`fit`: known words require weak penalties of patterns, new words strong ones, and the wrong choice is harmful.
-    Text with many rare features gains less; ``penalty_groups=[None]``, one value for all weights, shows how much. The
-    search maximises the likelihood; other scores such as F1 do not necessarily improve as well.
+    Use this search if groups of weights differ in reliability, especially at high orders. Each held-out part should be
+    new in the same way as the data at prediction time: pass ``groups`` of words, writers or documents to :meth:`fit`.
+    Known words require weak penalties of patterns, new words strong ones, and the wrong choice lowers accuracy. Text
+    with many rare features gains less; compare with ``penalty_groups=[None]``, one value for all weights. The search
+    maximises the likelihood; other scores such as F1 do not necessarily improve.
 
     Predictions and the other methods of ``best_estimator_`` are available: ``predict``, ``predict_marginals``,
     ``score`` (the token accuracy), ``log_likelihood`` and so on. For a pipeline, this includes methods that
-    :class:`~sklearn.pipeline.Pipeline` does not have: X is first transformed by the other steps.
+    :class:`~sklearn.pipeline.Pipeline` lacks; the other steps first transform X.
 
     Callbacks (``set_callbacks``) have a task for each order, with a task for each step, and a task for the final refit,
     which is propagated to ``estimator`` as in :class:`~sklearn.model_selection.GridSearchCV`. Returning True from a
-    step ends the search for that order; returning True from an order leaves the remaining orders with their first
-    steps. The best penalties so far are used. Training of folds calls no callbacks. Callbacks set on ``estimator``
-    itself run only during the final refit.
+    step ends the search for that order; returning True from an order ends the search after the first steps of the
+    remaining orders. The search then uses the best penalties so far. Training of folds calls no callbacks. Callbacks
+    set on ``estimator`` itself run only during the final refit.
 
     With ``pruning``, each fold trains its own level 0, on its training part alone, and held-out tokens keep the labels
-    that this one chooses. The score of a sequence is then log(0.99 p + 0.01 q), where p is the probability of its
-    labels, which is 0 if one of them is not kept, and q their probability according to level 0.
+    that this level 0 chooses. The score of a sequence is then log(0.99 p + 0.01 q), where p is the probability of its
+    labels (0 if one of them is not kept), and q their probability according to level 0.
 
     The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the best
-    step so far. They are determined only to a tolerance, which shrinks from step to step [2]_; scores are corrected for
-    this to first order. At the end the best step is evaluated precisely, as are all steps that are better than it after
-    that, so that ``best_score_`` is accurate for its parameters. The other steps are only as precise as the search
-    needs: their gradients are off by a few percent. Unsupported settings raise an error: infinite ``sigma_reg``,
-    criteria without Hessian products, and stochastic solvers. Each fold stores up to 128 MiB of curvature information
-    of L-BFGS.
+    step so far. The tolerance shrinks from step to step [2]_, and scores are corrected for it to first order. At the
+    end, the search evaluates the best step precisely, and then any step that is now better, so that ``best_score_`` is
+    accurate for its parameters. Other steps are only as precise as the search needs: their gradients are inaccurate by
+    a few percent. Unsupported settings raise an error: infinite ``sigma_reg``, criteria without Hessian products, and
+    stochastic solvers. Each fold stores up to 128 MiB of curvature information of L-BFGS.
 
-    With an L1 penalty, the derivatives are those of the weights that are not 0 [3]_. They jump where a weight becomes
-    0, so that steps count by their scores alone. After the first step, ``learn_l1`` lowers one value for all groups
-    from step to step, until the score falls. From the best point so far it follows the gradient. At the end of the
-    first order, each group is also tried without L1.
+    With an L1 penalty, the derivatives are those of the weights that are not 0 [3]_. They are discontinuous where a
+    weight becomes 0, so the search compares steps only by their scores. After the first step, ``learn_l1`` lowers one
+    value for all groups from step to step, until the score falls. From the best point so far, it follows the gradient.
+    At the end of the first order, the search also tries each group without L1.
 
     References
     ----------
@@ -283,14 +282,14 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         Raises
         ------
         ValueError, TypeError
-            For invalid parameters and data, and for models whose penalties cannot be learned in this way; raised before
+            For invalid parameters and data, and for models whose penalties cannot be learned in this way, before
             training.
 
         Warns
         -----
         UserWarning
-            If the best ``sigma_reg`` of a group is at a bound, if ``max_time`` was over before all orders had their
-            first step, or if the best order is the highest that was tried, and a higher one would have more weights.
+            If the best ``sigma_reg`` of a group is at a bound, if ``max_time`` ended before the first step of all
+            orders, or if the best order is the highest that was tried, and a higher one would have more weights.
         sklearn.exceptions.ConvergenceWarning
             If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
         """
@@ -326,7 +325,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             check_weights(self, whole, self._final, self._orders())
 
     def _prepared(self, X, y, groups, sample_weight) -> tuple[Any, Any, np.ndarray | None, list, TrainingData | None]:
-        """Return data, weights, splits and, unless there are transformers to fit first, what is read; or raise."""
+        """Return data, weights, splits and, unless transformers must be fitted first, the read targets; or raise."""
         self._check_parameters()
         X, y, groups = indexable_sequences(X, y, groups)
         if y is None:
@@ -339,7 +338,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         return X, y, weight, splits, whole
 
     def _check_targets(self, y, weight) -> None:
-        """Raise for y that the model at the end of a pipeline refuses, at one of the orders."""
+        """Raise an error if the model at the end of a pipeline refuses y at one of the orders."""
         with unwarned():
             refuse_missing_labels(FitSteps(self._final).read_without_features(y, weight))
         for order in self._orders():
@@ -423,7 +422,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             tasks.end_order(search.task)
 
     def _run_rising(self, whole, parts, course, tasks) -> None:
-        """Search at rising orders while the score rises, only to compare them, and then go on at the best one."""
+        """Search at rising orders while the score rises, only to compare them, and then continue at the best one."""
         earlier = None
         for order in self._orders():
             if earlier and not self._has_more_weights(order, whole):
@@ -468,7 +467,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         return course.searches[-1]
 
     def _warn_of_orders(self, course: Course, whole: TrainingData) -> None:
-        """Warn if orders are not tried, or if the highest one is the best, so that a higher one may be better."""
+        """Warn if orders are not tried, or if the highest one tried is the best, so that a higher one may be better."""
         if course.untried:
             fewer = "" if isinstance(self.orders, str) else ", or pass fewer orders"
             warn_user(

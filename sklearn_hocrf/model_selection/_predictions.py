@@ -1,4 +1,4 @@
-"""Predictions for all sequences, each by a model that has not seen it."""
+"""Predictions for all sequences, each by a model that was not trained on it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def cross_val_predict(
     """Return predictions for all sequences, each by a model fitted without its fold.
 
     This is :func:`sklearn.model_selection.cross_val_predict` for sequences of different lengths, and for any method
-    with one result per sequence. The predictions are useful to inspect errors, to calibrate and to stack models; their
-    score is not the mean of the scores of the folds.
+    with one result per sequence. Use the predictions to inspect errors, or to calibrate and stack models. Their score
+    is not the mean of the scores of the folds.
 
     Parameters
     ----------
@@ -86,8 +86,9 @@ def cross_val_predict(
     Warns
     -----
     RuntimeWarning
-        If labels are missing in the training part of some fold. With ``"predict_marginals"`` and ``"predict_proba"``
-        they have probability 0 there: each result has one column for each label of all folds, in order.
+        If labels are missing in the training part of some fold. In the results of ``"predict_marginals"`` and
+        ``"predict_proba"``, which have one column for each label of all folds, in order, missing labels have
+        probability 0.
 
     Examples
     --------
@@ -141,7 +142,7 @@ def _route(estimator: BaseEstimator, cv: Any, groups: Any, params: dict) -> tupl
 
 
 def _answer(X: Sized, method: str, params: dict, fitted: Any, X_test: Sized, test: np.ndarray) -> tuple:
-    """Return the results for the test part, and the labels that the fitted estimator knows."""
+    """Return the results for the test part, and the labels of the fitted estimator."""
     results = getattr(fitted, method)(X_test, **check_method_params(X, params, indices=test))
     if not (isinstance(results, list) or (isinstance(results, np.ndarray) and results.ndim)):
         raise TypeError(f"{method} must return a list or an array, not {short(results)} ({type(results).__name__})")

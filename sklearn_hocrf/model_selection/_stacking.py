@@ -74,14 +74,14 @@ BOUNDS = 0.01, 1e4  # of temperatures
 class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
     """Stack a sequence model on the scores of a classifier of tokens.
 
-    The classifier sees one token at a time. Its scores of the classes are the features of the sequence model, which
-    also has label patterns of any order and constraints. To learn how far to trust the scores, the sequence model is
-    trained on scores of classifiers that have not seen the same sequences [1]_: ``fit`` trains one classifier for each
-    fold of whole sequences. Afterwards it fits the classifier to all data.
+    The classifier labels one token at a time. Its scores of the classes are the features of the sequence model, which
+    also uses label patterns of any order and constraints. ``fit`` trains one classifier for each fold of whole
+    sequences, and the sequence model on scores of held-out sequences, so that the model learns how reliable the scores
+    are on new sequences [1]_. Afterwards, ``fit`` trains the classifier on all data.
 
     ``fit`` centres the scores of each token and divides them by one temperature. It chooses the temperature at which
-    the scores predict the labels of held-out sequences best [2]_, because most classifiers are too certain about new
-    sequences, and some are not certain enough.
+    the scores predict the labels of held-out sequences best [2]_, because most classifiers are overconfident about new
+    sequences, and some are underconfident.
 
     Stacking pays if features are many and examples few, as in texts, or if a classifier of another kind (boosted trees,
     a neural network) fits the data better than a linear model. Compare it by cross-validation with the sequence model
@@ -90,36 +90,36 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     Parameters
     ----------
     estimator : classifier or Pipeline
-        It gets the tokens of all sequences as the rows of a table, or as a list, and must have ``predict_proba`` or
-        ``decision_function`` once it is fitted. Features of neighbouring tokens have to be in the rows already. In
-        place of labels it gets codes: 0, 1, ... for the sorted labels of its training data. A `class_weight` names the
-        labels themselves.
+        The classifier gets the tokens of all sequences as the rows of a table, or as a list, and must have
+        ``predict_proba`` or ``decision_function`` when it is fitted. The rows must already contain features of
+        neighbouring tokens. Instead of labels, the classifier gets codes: 0, 1, ... for the sorted labels of its
+        training data. The keys of its `class_weight` are the labels themselves.
     final_estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or None, default=None
-        The sequence model. None means ``HighOrderCRF()``, whose parameters a search cannot set: it sets
-        ``final_estimator__max_order`` of ``final_estimator=HighOrderCRF()``. The names of its features are "score=" and
-        the class.
+        The sequence model. None means ``HighOrderCRF()``, whose parameters a search cannot set; to search over
+        ``final_estimator__max_order``, pass ``final_estimator=HighOrderCRF()``. The names of its features are "score="
+        and the class.
     cv : int, cross-validation generator, iterable or "prefit", default=5
         The folds, of sequences and never of tokens; :meth:`fit` accepts ``groups`` of sequences. An int k means
-        ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. "prefit" means that the classifier is
-        fitted already, and so does a :class:`~sklearn.frozen.FrozenEstimator`: it is used as it is, with its own
-        classes. The sequences passed to :meth:`fit` must then not be those that it was trained on, because on them it
-        is more certain than it will be on others, and the sequence model would trust it too much.
+        ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. "prefit", or a
+        :class:`~sklearn.frozen.FrozenEstimator`, means that the classifier is already fitted: it is used without
+        change, with its own classes. Then pass :meth:`fit` other sequences than those on which the classifier was
+        trained, because the classifier is overconfident about its training data.
     stack_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         The method that gives the scores; "auto" is the first of the two that the classifier has. Probabilities p become
         ``log(max(p, eps))``; decision functions have one column for two classes.
     passthrough : bool or array-like of str or int, default=False
         Whether the sequence model also gets the features of the tokens, after the scores: all, or those with these
-        names or numbers. A ``sigma_reg`` of the scores alone has the key "score=".
+        names or numbers. In a ``sigma_reg`` by group, the key of the scores is "score=".
     eps : float, default=0.001
-        The lowest probability: it replaces smaller ones.
+        The lowest probability, which replaces smaller ones.
     n_jobs : int or None, default=None
         Number of splits processed in parallel, each in a thread. Results do not depend on it.
 
     Attributes
     ----------
     estimator_ : classifier or Pipeline
-        The classifier, fitted to all tokens whose labels are known. Unless it was fitted before, its classes are
-        0, 1, ..., the codes of the sorted labels of these tokens.
+        The classifier, fitted to all tokens with known labels. Unless it was fitted before, its classes are 0, 1, ...,
+        the codes of the sorted labels of these tokens.
     final_estimator_ : estimator
         The fitted sequence model.
     stack_method_ : str
@@ -127,16 +127,16 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     temperature_ : float
         T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction, where the
         mean is that of the token's scores, or 0 if there is one column. T maximises the likelihood of the known labels
-        under the softmax of ``score / T``, with the weights of their sequences. T > 1 if the classifier is too certain.
-        Labels are smoothed by the weight of one token, so that T is not 0 if the classifier predicts all of them
-        correctly. Labels that a prefitted classifier does not know are ignored when T is computed. If scores are no
-        better than chance, T is 1.
+        under the softmax of ``score / T``, with the weights of their sequences. T > 1 if the classifier is
+        overconfident. Labels are smoothed by the weight of one token, so that T is not 0 if the classifier predicts all
+        of them correctly. Labels that a prefitted classifier lacks do not affect T. If scores are no better than
+        chance, T is 1.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int
-        Number of features that the classifier has seen, if it has this attribute.
+        Number of features of the classifier, if it has this attribute.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if the classifier has seen a data frame.
+        Their names, if the classifier was fitted to a data frame.
 
     Raises
     ------
@@ -149,8 +149,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     Warns
     -----
     UserWarning
-        By ``fit``: if the training part of a fold lacks a label, which then gets the lowest score there; if
-        ``sample_weight`` is given, but the classifier does not take it.
+        By ``fit``: if the training part of a fold lacks a label, which then gets the lowest score; if ``sample_weight``
+        is given, but the classifier does not accept it.
 
     See Also
     --------
@@ -162,10 +162,9 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     All methods of the fitted sequence model that take X are available, with the X of this estimator:
     ``predict_marginals``, ``predict_nbest``, ``log_likelihood``, ``predict_segments`` and so on.
 
-    ``y`` may have missing labels: tokens without a label are left out when the classifier is fitted, but have scores.
-    ``sample_weight`` has one weight per sequence, which counts for each of its tokens.
+    Labels in ``y`` may be missing: the classifier is not fitted to tokens without a label, but computes their scores.
 
-    Logarithms of probabilities that are not centred are far from 0 for most classes, and training needs up to five
+    Logarithms of probabilities that are not centred are far from 0 for most classes, so that training needs up to five
     times as many iterations.
 
     References
@@ -224,8 +223,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            The sequences, with tokens that the classifier takes: rows of numbers, data frames, or, for a pipeline that
-            begins with a vectoriser, texts or dicts. A plain 2-D X has one sequence in each row.
+            The sequences, with tokens that the classifier accepts: rows of numbers, data frames, or, for a pipeline
+            that begins with a vectoriser, texts or dicts. Each row of a plain 2-D X is a sequence.
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         sample_weight : array-like of shape (n_sequences,), default=None
@@ -267,7 +266,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
                 self._prepared(X, y, sample_weight, params)
 
     def _prepared(self, X, y, sample_weight, params) -> tuple[_Training, list | None, _Scoring, dict]:
-        """Return what is trained on, with the splits unless the classifier is fitted, or raise what can be refused."""
+        """Return the training data, and splits unless the classifier is fitted, or raise errors that need no work."""
         X, y = indexable_sequences(X, y)
         tokens = _Tokens.from_sequences(X)
         form, lengths = tokens.form, np.diff(tokens.offsets)
@@ -294,7 +293,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         return training, splits, scoring, of_final
 
     def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> tuple[_Scoring, np.ndarray]:
-        """Return the scores of all tokens, each by a classifier that has not seen its sequence, and their method."""
+        """Return the scores of all tokens, by classifiers that were not trained on their sequences, and the method."""
 
         def score(fitted, rows, _):
             fold_scoring = scoring.with_classifier(fitted.estimator_, fitted.codes_)
@@ -354,7 +353,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         Raises
         ------
         ValueError
-            For a parameter that does not exist, and for one of ``final_estimator`` while that is None.
+            If a parameter does not exist, or belongs to a ``final_estimator`` that is None.
         """
         nested = next((name for name in params if name.startswith("final_estimator__")), None)
         if nested and params.get("final_estimator", self.final_estimator) is None:
@@ -391,7 +390,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
 
 
 class _Tokens(NamedTuple):
-    """The tokens of all sequences, one after another, as a classifier takes them.   N tokens, n sequences."""
+    """The tokens of all sequences, one after another, as the input of a classifier. N tokens, n sequences."""
 
     rows: Any  # array, sparse matrix or data frame with N rows, or list of N tokens
     offsets: np.ndarray  # (n + 1,)
@@ -416,7 +415,7 @@ class _Tokens(NamedTuple):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Add to errors of a classifier which tokens it may not take: what it takes shows only when it is called."""
+        """Add to errors of a classifier which tokens it may refuse, because this is known only when it is called."""
         try:
             yield
         except (AttributeError, TypeError, ValueError) as error:
@@ -470,19 +469,19 @@ def _stacked(X: list) -> Any:
 
 
 class _OfCodes(BaseEstimator):
-    """A classifier whose labels are 0 to n - 1 in each part of the data: some classifiers take no others."""
+    """A classifier whose labels are 0 to n - 1 in each part of the data: some classifiers accept no others."""
 
     def __init__(self, estimator: BaseEstimator, labels: np.ndarray):
         self.estimator, self.labels = estimator, labels
 
     def fit(self, X: Sized, y: np.ndarray, **params: Any) -> Self:
-        """Fit a clone; y has indices of ``labels``, and ``codes_`` are those that occur."""
+        """Fit a clone; y contains indices of ``labels``, and ``codes_`` those that occur."""
         self.codes_, codes = np.unique(y, return_inverse=True)
         self.estimator_ = clone(self.estimator).set_params(**self._weights()).fit(X, codes, **params)
         return self
 
     def _weights(self) -> dict:
-        """Return the weights of classes that parameters name by label, with codes for labels."""
+        """Return the class weights of the parameters, with codes in place of labels."""
         code_of = {label: code for code, label in enumerate(self.labels[self.codes_].tolist())}
         absent = set(self.labels.tolist()) - set(code_of)
         class_weights = {
@@ -507,7 +506,7 @@ class _Training(NamedTuple):
     params: dict  # of fit, by token
 
     def of_fit(self) -> tuple[Any, Any, np.ndarray]:
-        """Return the estimator, its X and its y; only those of :meth:`labelled` tokens are meant."""
+        """Return the estimator, and X and y of :meth:`labelled` tokens."""
         return _OfCodes(self.estimator, self.labels), self.tokens.rows, self.codes
 
     def check(self, splits: list) -> None:
@@ -541,7 +540,7 @@ class _Scoring(NamedTuple):
     codes: np.ndarray | None = None  # the columns of the classifier's classes 0, 1, ...; None if they are all labels
 
     def with_classifier(self, classifier: BaseEstimator, codes: np.ndarray | None = None) -> _Scoring:
-        """Return this with the method of a fitted classifier: some have it only then. ``codes`` are of its labels."""
+        """Return a copy with the method of a fitted classifier; ``codes`` are the codes of its labels."""
         asked = METHODS if self.method == "auto" else (self.method,)
         method = next((name for name in asked if hasattr(classifier, name)), None)
         if method is None or not hasattr(classifier, "classes_"):
@@ -569,7 +568,7 @@ class _Scoring(NamedTuple):
         return values[:, 1:] if is_one and len(self.labels) == 2 else values
 
     def scaled_on(self, scores: np.ndarray, training: _Training) -> _Scoring:
-        """Return this with the temperature at which the labels are most likely."""
+        """Return a copy with the temperature at which the labels are most likely."""
         column_of = {label: column for column, label in enumerate(self.labels)}
         columns = np.array([column_of.get(label, -1) for label in training.labels])[training.codes]
         at = np.flatnonzero((training.codes >= 0) & (columns >= 0))

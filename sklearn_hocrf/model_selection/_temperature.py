@@ -45,19 +45,18 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     """Calibrate the probabilities of a sequence model by one temperature for all its weights.
 
     The weights w of the fitted model become w / T, where T maximises the log-likelihood of held-out sequences. Models
-    with too weak a penalty are over-confident, which T > 1 corrects; T < 1 corrects models with too strong a penalty
+    with too weak a penalty are overconfident, which T > 1 corrects; T < 1 corrects models with too strong a penalty
     [1]_. The ranking of the labellings of a sequence does not change, so that :meth:`predict` returns the same labels.
-    All other results come from one distribution over
-    labellings, which constraints restrict as before: marginals of tokens, patterns and segments, samples, entropies and
-    log-likelihoods are consistent with each other. This would not hold for probabilities calibrated token by token.
+    All other results come from one distribution over labellings, under the same constraints: marginals of tokens,
+    patterns and segments, samples, entropies and log-likelihoods are consistent with each other. Probabilities
+    calibrated token by token would not be consistent.
 
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or FrozenEstimator
         The model, or a pipeline or a search such as GridSearchCV around it, which is fitted as a whole. A
         :class:`~sklearn.frozen.FrozenEstimator` is already fitted: it is not fitted again, and all data are used for
-        calibration. These should not be its training data, because on them models are more confident than they should
-        be on other data.
+        calibration. They should not be its training data, about which models are overconfident.
     method : {"temperature"}, default="temperature"
         How to calibrate.
     cv : int, cross-validation generator or iterable, default=5
@@ -95,20 +94,20 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     Notes
     -----
-    Predictions and all other methods of the fitted estimator are available, for a pipeline with the X of the pipeline:
-    ``predict``, ``predict_marginals``, ``log_likelihood``, ``predict_segments`` and so on.
+    Predictions and all other methods of the fitted estimator are available, with the X of ``fit``: ``predict``,
+    ``predict_marginals``, ``log_likelihood``, ``predict_segments`` and so on.
 
     The held-out log-likelihood is concave in 1 / T, so the temperature is the zero of its derivative, which is the
-    score of the labels minus the expected score. Held-out sequences are read once; after that, the search takes about
-    ten forward passes over them. If labels are missing, the function is not concave; the temperature is then at a
-    maximum near 1.
+    score of the labels minus the expected score. The search reads held-out sequences once, and then takes about ten
+    forward passes over them. If labels are missing, the function is not concave; the temperature is then at a maximum
+    near 1.
 
     Unlike CalibratedClassifierCV, there is no ``ensemble`` of the models of the splits. Averaged marginals do not
-    belong to a distribution from which predictions, samples and segments could come, and for an average of
-    distributions over labellings the best labelling cannot be computed.
+    determine a distribution over labellings, and the best labelling of an average of such distributions cannot be
+    computed.
 
-    The training parts are smaller than all data, so their models are a little less confident than the final one. More
-    splits make the difference smaller.
+    The training parts are smaller than all data, so their models are a little less confident than the final one. With
+    more splits, the difference is smaller.
 
     References
     ----------
@@ -162,9 +161,9 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, in training and in the held-out log-likelihood.
         **params : dict
-            ``groups`` for the splitter; all others are passed to ``fit`` of the estimator, and are split if they have
-            one entry per sequence. If metadata routing is enabled, pass here all metadata that the splitter
-            and the estimator request.
+            ``groups`` for the splitter; all other parameters are passed to ``fit`` of the estimator, and split if they
+            have one entry per sequence. If metadata routing is enabled, pass here all metadata that the splitter and
+            the estimator request.
 
         Returns
         -------
@@ -208,7 +207,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             self._prepared(X, y, sample_weight, params)
 
     def _prepared(self, X, y, sample_weight, params) -> tuple[Any, Any, np.ndarray | None, list, dict]:
-        """Return data, weights, splits and the options of the estimator's ``fit``, or raise what can be refused."""
+        """Return data, weights, splits and options of the estimator's ``fit``, or raise errors that need no work."""
         check_labeler(self.estimator)
         X, y = indexable_sequences(X, y)
         if y is None:
@@ -252,7 +251,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
 
 class _HeldOut(NamedTuple):
-    """Labelled sequences and a model that has not seen them.   n sequences."""
+    """Labelled sequences, and a model that was not trained on them. n sequences."""
 
     model: Model
     labelled: LabelledBatch
@@ -310,7 +309,7 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
 
 
 def _divided(estimator: BaseEstimator, temperature: float) -> Any:
-    """Return a copy of a fitted estimator with divided weights, which shares everything else."""
+    """Return a copy of a fitted estimator with divided weights, which shares all other attributes."""
     if isinstance(estimator, BaseSequenceLabeler):
         return FittedModel(estimator).divided_by(temperature)
     divided = copy.copy(estimator)

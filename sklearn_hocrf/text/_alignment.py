@@ -60,8 +60,8 @@ def tags_from_spans(
     Parameters
     ----------
     tokenized : list of TokenizedText
-        The tokens, as :func:`tokenize` returns them. Sentences of a text may be left out. If a text equals the one
-        before it, keep its first sentence, which shows where the next text begins.
+        The tokens, as :func:`tokenize` returns them. You may leave out sentences of a text. If a text equals the one
+        before it, keep its first sentence, which marks the beginning of the next text.
     spans : list of lists of spans
         The spans of each text, for all of its sentences together, in any order: (start, stop, label), with ``stop``
         excluded, or in any other form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as dicts.
@@ -80,7 +80,7 @@ def tags_from_spans(
     Raises
     ------
     TypeError
-        If a span has none of these forms, or its label is not a string although tags need one.
+        If a span has none of these forms, or if its label is not a string although `scheme` makes tags.
     ValueError
         If spans overlap, end after the text or cross the end of a sentence, if the label of a span is "O", if
         `misaligned` is "raise" and a span cuts a token or does not end at one, if both span and tokens cut a letter
@@ -239,7 +239,7 @@ def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: s
 
 
 def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
-    """Return segments with one of label "O" for each token between them."""
+    """Return segments, with a segment of label "O" for each token between them."""
     tile: list[Span] = []
     last = 0
     for segment in [*segments, (n_tokens, n_tokens, OUTSIDE)]:
@@ -360,7 +360,7 @@ def convert_tags(
         The scheme of `y`. Invalid tags, such as an I of "bio" after an O, begin a segment, as in conlleval: see
         :func:`~sklearn_hocrf.text.extract_segments`.
     target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
-        The scheme to return. It may be the scheme of `y`: then all valid tags are kept. With "runs", neighbouring
+        The scheme to return. It may be the scheme of `y`: all valid tags then stay the same. With "runs", neighbouring
         segments with the same label become one.
     lengths : iterable of int, default=None
         Number of tokens of each sequence, if the source is "segments": tokens in no segment get "O". By default the
@@ -414,7 +414,7 @@ def convert_tags(
 
 
 def _n_tokens(segments: list[list[Span]], lengths: Iterable[int] | None) -> list[int]:
-    """Return the number of tokens of each sequence of segments, which must be without gaps if it is not given."""
+    """Return the number of tokens of each sequence of segments; unless it is given, segments must have no gaps."""
     stops = [[0, *(stop for _, stop, _ in of_sequence)] for of_sequence in segments]
     n_tokens = [of_sequence[-1] for of_sequence in stops] if lengths is None else list(lengths)
     if len(n_tokens) != len(segments):
@@ -442,15 +442,15 @@ def extract_segments(
     Parameters
     ----------
     y : list of sequences
-        Labels of tokens: lists, tuples or arrays of shape (n_tokens,), which may be empty. Or segments, which are only
-        checked, whatever the scheme is, with ``stop`` excluded:
+        Labels of tokens: lists, tuples or arrays of shape (n_tokens,), which may be empty. Or segments, with ``stop``
+        excluded, which are only checked for any scheme:
 
         * tuples or lists (start, stop, label) or (start, stop, label, probability);
         * dicts with the keys "start", "stop" or "end", and "label", or "labels" with one member. "probability" is
           optional, and other keys are ignored;
         * structured arrays with fields of these names, as ``predict_segments`` returns them.
 
-        Labels that are such tuples, with two integers at the beginning, cannot be told from segments.
+        Labels that are such tuples, with two integers at the beginning, are read as segments.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments:
 
@@ -468,8 +468,8 @@ def extract_segments(
         after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new segment
         begins at B, at S, after E, and where the label changes. These are the rules of conlleval, seqeval's default
         mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "iob1", a B is valid directly after a B or I of the same
-        label, even if that tag is invalid itself. An invalid B is read as O, and also leaves out a segment of one
-        token directly before it that begins with B.
+        label, even if that tag is invalid itself. An invalid B is read as O, and a segment of one token directly before
+        it that begins with B is also left out.
 
             tags (bio)           strict=False            strict=True
             O    I-PER           [1, 2) PER              none
@@ -494,8 +494,7 @@ def extract_segments(
     Warns
     -----
     UserWarning
-        If "auto" may have guessed wrongly: where tags have no labels, and where some labels look like tags, but others
-        do not.
+        If "auto" may be wrong: if tags have no labels, or if some labels look like tags and others do not.
 
     Examples
     --------

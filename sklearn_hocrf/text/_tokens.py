@@ -139,8 +139,8 @@ def tokenize(
     Returns
     -------
     tokenized : list of TokenizedText
-        One for each text, or one for each sentence. A text without sentences gives one without tokens. Positions refer
-        to the whole text.
+        One for each text, or one for each sentence. A text without sentences becomes one without tokens. Positions
+        refer to the whole text.
 
     Raises
     ------
@@ -157,8 +157,8 @@ def tokenize(
     Notes
     -----
     Combining marks, such as the vowel signs of Devanagari, the points of Hebrew or separate accents, belong to the
-    character before them, and the joiners ZWJ and ZWNJ between letters to the word. For :mod:`re`, marks are not
-    letters: a pattern of your own cuts such words, unless it is one of the package regex with ``[\w\p{M}]+``.
+    character before them, and the joiners ZWJ and ZWNJ between letters belong to the word. For :mod:`re`, marks are not
+    letters, so your own pattern cuts such words, unless it is a pattern of the package regex with ``[\w\p{M}]+``.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def _word_bounds(text: str) -> Iterable[tuple[int, int]]:
 
 @lru_cache(maxsize=256)
 def _word_pattern(marks: str) -> re.Pattern:
-    """Return the pattern of words in texts with the given marks, of which :mod:`re` has no class."""
+    """Return the pattern of words in texts with the given marks, for which :mod:`re` defines no class."""
     if not marks:
         return re.compile(rf"\w(?:\w|[{JOINERS}](?=\w))*|[^\w\s]")
     return re.compile(rf"\w(?:[\w{marks}]|[{JOINERS}](?=[\w{marks}])|(?<=[{marks}])[{JOINERS}])*|[^\w\s][{marks}]*")

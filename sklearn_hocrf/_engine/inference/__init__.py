@@ -1,1 +1,1 @@
-"""Questions about a batch. ``model.Model`` declares them, ``families`` lists who answers: chain, segment, lattice."""
+"""Queries about a batch. ``model.Model`` declares them; ``families`` lists the classes that implement them."""

@@ -31,7 +31,7 @@ from .schedule import Schedule, SharedWork, Workspace
 
 
 class Candidates(NamedTuple):
-    """The labels that each token may have.   N tokens, M candidates."""
+    """The possible labels of each token. N tokens, M candidates."""
 
     starts: np.ndarray  # (N + 1,) int64
     labels: np.ndarray  # (M,) int32   ascending for each token
@@ -83,7 +83,7 @@ class Candidates(NamedTuple):
         return np.flatnonzero(self.labels == codes[self.tokens])
 
     def with_labels(self, codes: np.ndarray) -> Candidates:
-        """Return the candidates, to which a given label of each token is added, which no limit drops."""
+        """Return the candidates and a given label of each token, which no limit drops."""
         missing = np.flatnonzero(~self.contain(codes))
         tokens = np.concatenate([self.tokens, missing])
         labels = np.concatenate([self.labels, codes[missing]])

@@ -3,7 +3,7 @@
 Long sequences are cut by position: the forward pass keeps one row of alpha per cut, and the backward pass runs the
 forward pass of each tile again (checkpointing), so that memory does not grow with (length x states).
 
-The answers about one sequence without a batch: no plan, no copies, and a search in few states for its labels.
+Results for one sequence without a batch: without a plan or copies, and with decoding over few states.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ChainPlan(Plan):
 
 
 class _ChainBasePass(BasePass):
-    """How scores are written to the tables of a tile; for both kinds of passes."""
+    """Writes scores to the tables of a tile; base class of both kinds of passes."""
 
     def _score(self, tile: Tile) -> np.ndarray:
         scores = self._score_tokens(tile)
@@ -123,12 +123,12 @@ class ChainPass(_ChainBasePass, MarginalPass):
         return alive | safe
 
     def _log_spread(self) -> float | None:
-        """Return a bound of log max beta / min beta, inf if there is none; None if all doubtful lanes are suspect."""
+        """Return a bound of log max beta / min beta, or inf without a bound; None if all doubtful lanes are suspect."""
         is_of_tokens = self.layout.patterns.history == TOKENS
         return None if is_of_tokens else log_spread(self.layout, self.weighted_arcs)
 
     def _largest_beta(self, task: Task, checkpoints: list, alive: np.ndarray) -> np.ndarray:
-        """Return the largest beta of each lane, by a backward pass that counts nothing."""
+        """Return the largest beta of each lane, by a backward pass without counts."""
         largest, n_states = np.zeros(alive.shape), self.arc_layout.automaton.n_states
         beta, unused = self._with_derivatives(np.ones((n_states, alive.shape[1]))), np.zeros_like(largest)
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
@@ -233,9 +233,9 @@ _FIRST = np.zeros((1, 1), np.int64)  # the sequence of the only lane
 
 
 class OneSequence:
-    """The answers about a single sequence, of a model whose arcs have constant scores.
+    """Results for a single sequence, by a model whose arcs have constant scores.
 
-    The methods take the attributes of the tokens, as for :func:`token_entries`. They return None where the kernels of a
+    The methods take the attributes of the tokens, as for :func:`token_entries`. They return None if the kernels of a
     batch are needed.
 
     Parameters
@@ -267,9 +267,9 @@ class OneSequence:
 
     @classmethod
     def for_model(cls, model: Any, borders: np.ndarray | None) -> Self | None:
-        """Return the answers of a model, given whether each label may be the first and the last of a sequence, (2, L).
+        """Return the object for a model, given whether each label may be the first and the last of a sequence, (2, L).
 
-        None where they do not hold: arcs that vary, many labels, other models.
+        None if the model is not supported: varying arcs, many labels, other models.
         """
         n_labels = model.weighted_arcs.n_labels
         if type(model) is not ChainModel or n_labels > MOST_LABELS or model.layout.n_varying:
@@ -281,7 +281,7 @@ class OneSequence:
 
     @classmethod
     def of_arrays(cls, n_labels: int, structure: tuple, score: np.ndarray, borders: np.ndarray, pairs: tuple) -> Any:
-        """Return the answers of the model of a file: its states and arcs as for ``given_arcs``."""
+        """Return the object for the model of a file: its states and arcs as for ``given_arcs``."""
         if n_labels > MOST_LABELS:
             return None
         pairs = freeze_all(pairs, np.int32, np.int64, np.int32, np.float64)
@@ -370,7 +370,7 @@ class _Lane:
         self.scratch = chain.ChainScratch(*_columns(n_values, self.n_arcs + len(arcs.back_starts) - 1, n_values))
 
     def run(self, backward: bool = False) -> float | None:
-        """Return log Z; None where another kind of numbers is needed."""
+        """Return log Z; None if another kind of numbers is needed."""
         n_states = len(self.arcs.fail)
         carry, log_z, suspect = np.zeros((n_states, 1)), np.zeros((1, 1)), np.zeros((1, 1))
         carry[0] = 1.0

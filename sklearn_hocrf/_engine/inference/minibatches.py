@@ -1,8 +1,8 @@
 """Gradients of a few sequences of a batch, in time that does not depend on the number of weights.
 
-A step of stochastic training reads and moves the weights that its sequences touch: all pairs of their attributes, the
-weights of lengths, and the biases. Tables with one number for each weight exist once per batch; a step restores them to
-their state before it.
+A step of stochastic training reads and updates the weights that its sequences use: all pairs of their attributes, the
+weights of lengths, and the biases. Tables with one number for each weight exist once per batch; each step restores
+their previous state.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Entries(NamedTuple):
 
 
 class PartlyLabelled(NamedTuple):
-    """The sequences whose labelling has missing labels."""
+    """The sequences with missing labels."""
 
     is_partial: np.ndarray  # (n_sequences,) bool
     plan: Any  # of the whole batch, masked by the known labels
@@ -70,7 +70,7 @@ class Minibatches(metaclass=ABCMeta):
     sequence_weight : ndarray of shape (n_sequences,)
         Weight of each sequence.
     partial : PartlyLabelled or None
-        The sequences whose labelling has missing labels; none by default.
+        The sequences with missing labels; none by default.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Minibatches(metaclass=ABCMeta):
         return features.pair, _stops(plan.batch, features), features.indptr[plan.offsets]
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the pairs that some sequences touch, each once; shape (M,), int64."""
+        """Return the pairs that some sequences use, each once; shape (M,), int64."""
         touched, count = self._touched, 0
         for first, stop, starts in self._entries():
             count = minibatches.find_pairs(first, stop, starts, sequences, self._seen, touched, count)
@@ -118,7 +118,7 @@ class Minibatches(metaclass=ABCMeta):
         return [self._entries_of_tokens]
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the weights that some sequences touch, each once: pairs, then biases; int64."""
+        """Return the weights that some sequences use, each once: pairs, then biases; int64."""
         return np.concatenate([self.pairs(sequences), self._biases])
 
     def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
@@ -127,7 +127,7 @@ class Minibatches(metaclass=ABCMeta):
         Parameters
         ----------
         w : ndarray of shape (K,)
-            All weights; only those that the sequences touch are read.
+            All weights, of which only those that the sequences use are read.
         sequences : ndarray of int
         touched : ndarray of int
             The result of :meth:`weights` for them.
@@ -136,7 +136,7 @@ class Minibatches(metaclass=ABCMeta):
         -------
         value : float
         gradient : ndarray of shape (len(touched),)
-            Derivatives by the touched weights.
+            Derivatives with respect to these weights.
         """
         model = self._model_class(self.layout, w, self._no_table)
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
@@ -166,7 +166,7 @@ class Minibatches(metaclass=ABCMeta):
         return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
     def descend(self, batches: list[np.ndarray], course: descent.Course) -> int:
-        """Take the steps of the first minibatches, as far as kernels can, and return their number, which may be 0.
+        """Take the steps of the first minibatches that kernels support, and return their number, which may be 0.
 
         Only chains have such kernels.
 
@@ -181,7 +181,7 @@ class Minibatches(metaclass=ABCMeta):
 
     @abstractmethod
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
-        """Subtract the pairs that the labels count from the gradient, and return the sum of their weights."""
+        """Subtract the counts of pairs in the labels from the gradient, and return the sum of their weights."""
 
 
 class ChainMinibatches(Minibatches):
@@ -211,7 +211,7 @@ class ChainMinibatches(Minibatches):
 
     @cached_property
     def _of_steps(self) -> tuple:
-        """What all compiled steps share: labels and structure, and memory that they overwrite."""
+        """Arguments of all compiled steps: labels and structure, and memory that they overwrite."""
         layout, plan, automaton = self.layout, self._whole_plan, self.layout.automaton
         allowed = np.empty((0, automaton.n_labels)) if plan.mask is None else plan.mask.allowed
         labels = freeze(self._truth_arcs.ids, np.int32), freeze(allowed, np.bool_)
@@ -266,7 +266,7 @@ class SegmentMinibatches(Minibatches):
 
 
 def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:
-    """Return the pairs that given segments count, and the weights of their tokens, by sequence."""
+    """Return the pairs in given segments, and the weights of their tokens, by sequence."""
     features = segment_features(batch, segments.start, segments.stop).tocoo()
     keys = layout.pair_feature.astype(np.int64) * layout.n_rows + layout.pair_pattern
     by_key = np.argsort(keys, kind="stable")
@@ -289,7 +289,7 @@ def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Seg
 
 
 def shuffled_minibatches(lengths: np.ndarray, batch_size: int, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Cut sequences into minibatches: each sequence is in one, grouped by similar length.
+    """Divide sequences into minibatches of similar lengths, each sequence in exactly one.
 
     Kernels process sequences side by side, which is fastest for equal lengths.
 

@@ -1,4 +1,4 @@
-"""Models: weights under a layout, ready for kernels. Their answers about a batch come from a :class:`Posterior`.
+"""Models: weights under a layout, ready for kernels. A :class:`Posterior` computes their results for a batch.
 
 Labelled sequences, read once for all models of one layout.
 """
@@ -28,13 +28,13 @@ class Model:
     Parameters
     ----------
     layout : WeightLayout or SegmentLayout
-        Which weights there are.
+        The layout of the weights.
     weights : ndarray of shape (n_weights,)
         The weights; -inf for the bias of a forbidden pattern.
     dense_table : ndarray or None
         The dense table of the layout with these weights; or an empty one for plans without a dense table.
     schedule : Schedule or None
-        How batches are cut.
+        The sizes that determine how batches are cut.
     """
 
     layout_class: ClassVar[type[WeightLayout]] = WeightLayout
@@ -63,7 +63,7 @@ class Model:
 
     @property
     def arc_layout(self) -> Any:
-        """Whose arcs the passes use."""
+        """The layout whose arcs the passes use."""
         return self.layout
 
     @property
@@ -95,7 +95,7 @@ class Model:
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
         """Return the model with more score columns, as for the layout, and their indices; the last one is kept.
 
-        The columns have the weight 0: they change no scores but are counted.
+        The columns have the weight 0: they change no scores, but passes count them.
         """
         kept = self._wider  # once: another thread may ask for other columns
         if kept is None or kept[0] != columns:
@@ -111,7 +111,7 @@ class Model:
 
     @classmethod
     def for_layout(cls, layout: Any) -> type[Model]:
-        """Return the class that answers for a layout: this one, or one that takes less time and memory."""
+        """Return the class of models for a layout: this class, or one that takes less time and memory."""
         return cls
 
     def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Labelling:
@@ -152,7 +152,7 @@ class LabelledBatch(NamedTuple):
     def slope(self, model: Model, direction: Model) -> np.ndarray:
         """Return the derivative of each log-likelihood along a direction of the weights; shape (n,).
 
-        It is valid for sequences whose log-likelihood is finite, and arbitrary for others.
+        The derivative is valid for sequences whose log-likelihood is finite, and arbitrary for others.
         """
         expected = model.posterior_on(self.plan).log_z_and_slope(direction.weights)[1]
         if self.event is None:

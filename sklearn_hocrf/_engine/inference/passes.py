@@ -1,7 +1,8 @@
 """Passes over the tasks of one chunk: the common part of chains and segmentations.
 
-A forward pass computes log Z; if there is a receiver of marginals, a backward pass follows. Both run scaled, on blocks
-of sequences side by side; sequences for which scaling fails are processed on wide numbers, one after the other.
+A forward pass computes log Z; if there is a receiver of marginals, a backward pass follows. Both use scaled numbers,
+for blocks of sequences side by side; sequences for which scaling fails are processed on wide numbers, one after the
+other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..structure.pairs import DenseProduct
 from ..structure.weighted_arcs import weighted_arcs
 from .schedule import Task, Tile, Workspace, lanes_of
 
-# of a wide pass: exponentials of sums of several scores are right up to 1e17
+# of a wide pass: exponentials of sums of several scores are correct up to 1e17
 LARGEST_SCORE = 1e16
 _SHRUNK = ("arc_score", "arc_score_derivative")
 Receiver: TypeAlias = Callable[["MarginalPass", Tile, np.ndarray], None]
@@ -114,7 +115,7 @@ class BasePass(metaclass=ABCMeta):
         return scores
 
     def _forbid_labels(self, tile: Tile, scores: np.ndarray) -> None:
-        """Set the scores of labels that the plan's mask rules out to -inf."""
+        """Set the scores of labels that the plan's mask excludes to -inf."""
         if self.plan.mask is not None:
             segment_scores.forbid_labels(tile, self.n_columns, self.plan.mask.allowed, scores)
 
@@ -195,7 +196,7 @@ class MarginalPass(BasePass):
         """Run the forward pass of a task, write log Z and the lanes where it failed; return checkpoints."""
 
     def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
-        """Return the lanes that are right, some of the doubtful ones among them, with their tables of _forward."""
+        """Return the lanes with correct results, including some doubtful ones, with their tables of _forward."""
         return alive
 
     @abstractmethod
@@ -261,7 +262,7 @@ class MarginalPass(BasePass):
         self._run_wide(task.sequences[(task.sequences >= 0) & ~alive])
 
     def _run_wide(self, sequences: np.ndarray) -> None:
-        """Process sequences on wide numbers: many in one task, unless their scores exceed those, too."""
+        """Process sequences on wide numbers, many in one task, unless their scores exceed wide numbers, too."""
         for task in self.plan.one_by_one(sequences):
             factor = self._factor(task)
             if factor < 1.0 and task.sequences.size > 1:  # each has a factor of its own
@@ -279,7 +280,7 @@ class MarginalPass(BasePass):
         shrunk: dict[str, Any] = {}
         if factor < 1.0:
             shrunk = {name: freeze(factor * getattr(arcs, name), np.float64) for name in _SHRUNK}
-        # nothing is taken out of wide numbers, since the sum of it would be rounded; derivatives need it
+        # no factor is taken out of wide numbers, because its sum would be rounded; derivatives need it
         wide.weighted_arcs = arcs._replace(**shrunk, log_shift=0.0 if self.n_parts == 1 else factor * arcs.log_shift)
         return wide
 
@@ -294,7 +295,7 @@ class MarginalPass(BasePass):
 
     @staticmethod
     def _largest(scores: np.ndarray) -> float:
-        """Return the largest magnitude of scores of what is possible, at least 1; nan if a score is."""
+        """Return the largest magnitude of the scores of possible labels, at least 1; nan if a score is nan."""
         return float(np.abs(scores[scores != -np.inf]).max(initial=1.0))
 
     def sums(self) -> tuple:
@@ -341,7 +342,7 @@ class MarginalPass(BasePass):
         return np.concatenate([table, *[np.zeros_like(table)] * n_zeros], axis=1) if n_zeros else table
 
     def _sum(self, name: str, size: int, columns: int) -> np.ndarray:
-        """Return sums by column for kernels to add to, shape (size, columns)."""
+        """Return an array of sums by column, to which kernels add, of shape (size, columns)."""
         if (name, columns) not in self._sums:
             self._sums[name, columns] = np.zeros((size, columns))
         return self._sums[name, columns]
@@ -368,7 +369,7 @@ class ExpectedCounts:
     posterior : LanePosterior
         The model, and the plan whose memory is used.
     gradient : ndarray of shape (first_bias,) or None
-        The array to which the counts of pairs are added; by default zeros of shape (n_weights,), with room for the
+        The array to which the counts of pairs are added; by default zeros of shape (n_weights,), which also contain the
         counts of biases.
     """
 
@@ -417,7 +418,7 @@ class DecodePass(BasePass):
         """Return the log scores of a tile of whole sequences, and of the best continuations."""
 
     def store_best(self, task: Task, beta: np.ndarray) -> None:
-        """Take the scores of best labellings from the first rows of the first tile's beta."""
+        """Store the scores of best labellings from the first rows of the first tile's beta."""
         tile, filled = task.tiles[0], task.sequences >= 0
         firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.arc_layout.automaton.n_states
         scores = beta[firsts][filled]

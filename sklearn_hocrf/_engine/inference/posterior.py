@@ -1,7 +1,8 @@
-"""The distribution of the labellings of a batch, given a model: all that can be asked about it.
+"""The distribution of the labellings of a batch, given a model, and all queries about it.
 
-:class:`Posterior` declares the questions, once for all families. :class:`LanePosterior` answers most of them for chains
-and segmentations, for which ``chain`` and ``segment`` supply plans and passes; ``lattice`` has its own answers.
+:class:`Posterior` declares the queries, once for all families. :class:`LanePosterior` implements most of them for
+chains and segmentations, for which ``chain`` and ``segment`` define plans and passes; ``lattice`` has its own
+implementation.
 
 The best labellings, found from the choices at the borders of labellings.
 """
@@ -64,26 +65,26 @@ class Expectations(NamedTuple):
 class Posterior(metaclass=ABCMeta):
     """The distribution of the labellings of a batch, given a model.
 
-    Questions raise an :class:`ImpossibleSequence` if a sequence has no labelling. They share the plan of the batch,
-    which is made for the first of them; ``model.posterior_on(plan)`` is the posterior of a plan that is already there.
+    Queries raise an :class:`ImpossibleSequence` if a sequence has no labelling. They share the plan of the batch, which
+    the first query makes; ``model.posterior_on(plan)`` is the posterior of an existing plan.
 
     Parameters
     ----------
     model : Model
     batch : SequenceBatch
     support : Mask or None
-        The possible labellings; None means all that the model has.
+        The possible labellings; None means all labellings of the model.
     n_jobs : int or None
-        Number of threads, as in joblib. Answers have the same bits for any number.
+        Number of threads, as in joblib. Results have the same bits for any number.
     evidence : Evidence or None
-        Known labels: answers are conditional on the labelling agreeing with them.
+        Known labels: results are conditional on the labelling agreeing with them.
 
     Attributes
     ----------
     mask : Mask or None
         The labellings that support and evidence allow.
     shift : ndarray of shape (N,) or None
-        What the scores of all labels of each token are reduced by; see :meth:`centred`.
+        The number by which the scores of all labels of each token are reduced; see :meth:`centred`.
     """
 
     shift: np.ndarray | None = None
@@ -124,7 +125,7 @@ class Posterior(metaclass=ABCMeta):
         return posterior
 
     def narrowed(self) -> Self:
-        """Return the posterior whose mask is of the labellings that the model has: fewer only in lattices."""
+        """Return the posterior whose mask allows the labellings of the model: fewer only in lattices."""
         return self
 
     # --- large scores -------------------------------------------------------------------------------------------------
@@ -132,9 +133,9 @@ class Posterior(metaclass=ABCMeta):
     def centred(self) -> tuple[Self, Any]:
         """Return the same distribution with small scores, and its best labelling.
 
-        Where the best score of a sequence is large, the scores of all labels of a token are reduced by about what the
-        token contributes to it. All labellings of the sequence lose the same number, so no probability changes, but
-        differences between labellings and from log Z are then those of small numbers.
+        If the best score of a sequence is large, about the contribution of each token to it is subtracted from the
+        scores of all labels of the token. The scores of all labellings of the sequence decrease by the same number, so
+        no probability changes, but differences between labellings and from log Z are then those of small numbers.
         """
         labelling, best = self._best()
         large = np.isfinite(best) & (np.abs(best) > LARGE_SCORE)  # -inf: there is no labelling
@@ -206,7 +207,7 @@ class Posterior(metaclass=ABCMeta):
 
     @abstractmethod
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
-        """Return all segments of at least a probability, and the probabilities; shape (M,).
+        """Return all segments of at least a given probability, and the probabilities; shape (M,).
 
         They are sorted by sequence, start, stop and label. ``tags`` define the segments that token labels encode.
         """
@@ -239,13 +240,13 @@ class Posterior(metaclass=ABCMeta):
     def entropy(self) -> np.ndarray:
         """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
 
-        It is log Z minus the expected score, a derivative of log Z.
+        The entropy is log Z minus the expected score, a derivative of log Z.
         """
 
     def log_score(self, labelling: Any) -> np.ndarray:
         """Return the log potential of a labelling of each sequence; shape (n_sequences,).
 
-        It is -inf if the labelling is forbidden, or contains the code -1; over lattices also if it is not in them.
+        It is -inf if the labelling is forbidden, or contains the code -1; for lattices, also if the lattice lacks it.
         """
         scores, units = self.model.log_scores(self.batch, labelling)
         if self.shift is not None:
@@ -277,7 +278,7 @@ class Posterior(metaclass=ABCMeta):
         raise ImpossibleSequence(f"sequence {sequence}: the model forbids every labelling of it", sequence)
 
     def _refuse_evidence(self, evidence: Evidence) -> None:
-        """Raise an error that names the first sequence, and its position, where known labels leave no labelling."""
+        """Raise an error that names the first sequence, and its position, for which known labels allow no labelling."""
         impossible = np.flatnonzero(~self.is_possible())
         without = self.model.posterior(self.batch, self.support)
         if not len(impossible) or (self.support is not None and not without.is_possible()[impossible[0]]):
@@ -346,7 +347,7 @@ class LanePosterior(Posterior):
     ) -> tuple:
         """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
 
-        The model and the plan have no dense table, so the work depends on the sequences and not on the number of
+        The model and the plan have no dense table, so the time depends on the sequences and not on the number of
         weights.
 
         Parameters

@@ -1,4 +1,4 @@
-"""How the work on a batch is cut, distributed to threads, and summed.
+"""Division of the work on a batch, its distribution to threads, and sums of its results.
 
     chunk   the work of one thread; its sums are added to the sums of other chunks, in a fixed order
     task    blocks of sequences whose tables fit the cache; scores, kernels and adjoint process it in one go
@@ -54,22 +54,21 @@ class Schedule:
     tasks_wanted : int
         Tiles grow to the largest target size as long as this number of tasks remains for several threads.
     tile_rows : int
-        Minimum number of rows of a tile, regardless of their size: a kernel call from Python costs as much as some
-        rows.
+        Minimum number of rows of a tile of any size, because a kernel call from Python takes as long as some rows.
     cut_size : float
         Blocks whose tables are larger (32 MiB of doubles) are cut by position; inf if kernels need whole sequences.
     single_sequence_size : float
         Sequences run alone, one lane per block, if a block of them would be larger (512 MiB of doubles).
     lone_length, lone_table : int
         A sequence with this number of positions, or tables of this size, runs alone if it is much longer than the
-        following ones. For shorter sequences, a few empty lanes cost less than kernels for another kind of lanes.
+        following ones. For shorter sequences, a few empty lanes take less time than kernels for another kind of lanes.
     lone_batch : int
-        A batch of one sequence runs alone from this number of doubles a lane: the tables of all lanes would be fresh
-        pages of memory in each call.
+        A batch of one sequence runs alone from this number of doubles per lane, because the tables of all lanes would
+        be new pages of memory in each call.
     long_call : float
         Size of the tables of the longest sequence above which a kernel call is too long to wait for after Ctrl-C.
     least_chunks, most_chunks : int
-        Each chunk costs its own gradient, so their number is limited by the work on the data.
+        Each chunk needs its own gradient, so the work on the data limits their number.
     work_per_weight : int
         Operations on the data per weight that justify another chunk.
     poll_interval : float
@@ -150,7 +149,7 @@ class SharedWork:
     chunks : list
         The units of work of threads.
     calls_are_long : bool
-        Whether a kernel call may delay Ctrl-C by longer than users accept.
+        Whether a kernel call may delay Ctrl-C for longer than users accept.
     halt : Event
         Set when the evaluation has been abandoned; each evaluation has its own. A plan is evaluated by one caller at
         a time.
@@ -168,7 +167,7 @@ class SharedWork:
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
-        """Lend the workspace of one thread; it is kept for the next evaluation."""
+        """Lend the workspace of one thread, which is kept for the next evaluation."""
         try:
             workspace = self._spare_workspaces.pop()
         except IndexError:  # none is left, or another thread has taken it
@@ -187,8 +186,8 @@ class SharedWork:
     def add_up(self, work: Callable[[Any, Workspace], tuple]) -> tuple | None:
         """Return the sums of the arrays in the tuples ``work(chunk, workspace)``, by position; None without chunks.
 
-        Chunks are added in order, so that the number of threads does not change the bits, each as soon as those before
-        it have been added: few arrays are in memory at a time, and threads that go on compute meanwhile.
+        Chunks are added in order, so that the number of threads does not change the bits. Each chunk is added as soon
+        as all earlier ones have been added, so few arrays are in memory at a time, while threads continue to compute.
         """
         if len(self.chunks) == 1 and self.n_jobs != 0 and not self.calls_are_long:  # as of a single sequence
             with self.workspace() as workspace:
@@ -209,9 +208,9 @@ class SharedWork:
     def _in_threads(self, work_through: Callable[[], None]) -> None:
         """Call a function in ``n_jobs`` threads, including the caller's.
 
-        joblib determines the number of threads; its own pool checks for results only every 10 ms, longer than many
-        gradients take. If kernel calls take long, the caller's thread does no work: Python handles an interrupt
-        (Ctrl-C) only there, and between calls.
+        joblib determines the number of threads, but its own pool checks for results only every 10 ms, longer than many
+        gradients take. If kernel calls take long, the caller's thread does no work, because Python handles an interrupt
+        (Ctrl-C) only in this thread, and between calls.
         """
         n_chunks, n_jobs, halt = len(self.chunks), self.n_jobs, self.halt
         n_threads = n_chunks if n_chunks < 2 and n_jobs != 0 else min(threads_for(n_jobs), n_chunks)
@@ -239,25 +238,25 @@ class SharedWork:
 
 
 class Plan(SharedWork, metaclass=ABCMeta):
-    """How a batch is cut into tasks, which are distributed to chunks; and state kept between evaluations.
+    """The division of a batch into tasks and chunks, and the state that is kept between evaluations.
 
     A subclass reads the features of its family of models, and estimates the work on them.
 
     Parameters
     ----------
     layout : WeightLayout or SegmentLayout
-        Which weights the models have.
+        The layout of the models' weights.
     batch : SequenceBatch
         The sequences.
     schedule : Schedule or None
-        How to cut; by default, the best schedule found for the family.
+        The sizes for cutting; by default, the best schedule found for the family.
     n_jobs : int or None
         Number of threads, as in joblib.
 
     Attributes
     ----------
     token_features : TokenFeatures
-        Places of the weights of the tokens' sparse features, for kernels.
+        Positions of the weights of the tokens' sparse features, for kernels.
     dense : DenseProduct or None
         The tokens' dense features, and the positions of their weights.
     row_size, work_per_token : int
@@ -359,11 +358,11 @@ class Plan(SharedWork, metaclass=ABCMeta):
 
     @property
     def _single_lane_length(self) -> int:
-        """The length from which on a sequence that is much longer than its neighbours is alone in a block."""
+        """The minimum length at which a sequence that is much longer than its neighbours is alone in a block."""
         return min(self.schedule.lone_length, self.schedule.lone_table // max(self.row_size, 1))
 
     def _blocks(self, sequences: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
-        """Yield the sequences of each block; one that is long, and much longer than those after it, is alone."""
+        """Yield the sequences of each block; a sequence that is long, and much longer than those after it, is alone."""
         lengths, start = self.lengths, 0
         single_lane_length = self._single_lane_length
         while start < len(sequences):
@@ -470,9 +469,9 @@ class Plan(SharedWork, metaclass=ABCMeta):
 
 
 def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
-    """Return at most ``n_chunks`` lists of consecutive tasks, of which the one with most tokens has as few as possible.
+    """Return at most ``n_chunks`` lists of consecutive tasks, such that the largest number of tokens is minimal.
 
-    Threads take turns to fetch a list, and wait for the one that ends last.
+    Each idle thread fetches the next list, and all wait for the one that ends last.
     """
     if n_chunks == 1 or len(tasks) <= 1:
         return [tasks] if tasks else []
@@ -509,7 +508,7 @@ def threads_for(n_jobs: int | None = None) -> int:
 
 
 class _Sums:
-    """Sums of arrays that arrive in any order; of one evaluation, so no forked process has some of another thread."""
+    """Sums of arrays that arrive in any order, for one evaluation only, so that forked processes share none."""
 
     def __init__(self, memory: BufferPool) -> None:
         self.totals: tuple | None = None

@@ -5,9 +5,8 @@ a length, and its number is the score, and later the probability, of the candida
 
 Semi-Markov CRFs whose segments have any length: the passes of a chain of aged labels.
 
-The layout of weights, the labellings and the questions are those of :mod:`.segment`. The tables are those of
-:mod:`.chain`, for the columns of an ``AgedLayout``: time and memory grow with the tokens, whatever the lengths of
-segments are.
+The layout of weights, the labellings and the queries are those of :mod:`.segment`. The tables are those of
+:mod:`.chain`, for the columns of an ``AgedLayout``: time and memory grow with the tokens, for any lengths of segments.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ class _SegmentBasePass(BasePass):
         self.is_masked = self.plan.mask is not None or len(self.plan.shortest) > 0
 
     def cells(self, tile: Tile) -> np.ndarray:
-        """Return the table of candidate segments, which holds scores at first and probabilities later."""
+        """Return the table of candidate segments, which first contains scores and later probabilities."""
         return self._table("cells", tile, self.plan.n_cells)
 
     def _score(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
@@ -113,7 +112,7 @@ class _SegmentBasePass(BasePass):
         return scores, cells
 
     def _shift_segments(self, tile: Tile, cells: np.ndarray) -> None:
-        """Reduce the scores of all segments by the shifts of their tokens."""
+        """Subtract the shifts of their tokens from the scores of all segments."""
         if self.posterior.shift is None:
             return
         by_row, shifts, first_cell = self._by_row(tile, cells), self._shifts(tile), self.index.first_cell
@@ -326,7 +325,7 @@ class AgedPlan(SegmentPlan):
 
     @cached_property
     def tailed(self) -> Self | None:
-        """The plan of the same work by passes over borders, with tails; None where those of the chain take less."""
+        """The plan of the same work by passes over borders, with tails; None if passes of the chain are faster."""
         n_states, chain_states = self.layout.automaton.n_states, self.aged.automaton.n_states
         tables = self.layout.derived(tails) if chain_states > self.least_ages * n_states else None
         if tables is None:
@@ -337,7 +336,7 @@ class AgedPlan(SegmentPlan):
         return plan if is_small else None  # the chain cuts sequences, and so needs less memory
 
     def _take_tails(self, index: SegmentIndex, entries: LengthEntries) -> None:
-        """Become the plan of passes with tails."""
+        """Turn this plan into the plan of passes with tails."""
         self.tailed, self.has_tails, self.scored_parts, self.shortest = None, True, None, freeze(np.empty(0), np.int64)
         self.length_weights = np.unique(entries.weight, return_inverse=True)
         self._size(index, entries, 4 * self.layout.automaton.n_states)

@@ -5,14 +5,15 @@ edges of the trie of all patterns, so an arc *is* a prefix of a pattern, and eve
 reading some labels the automaton is in the state that is their longest suffix among the states (Aho and Corasick,
 1975).
 
-Where patterns are of segments, the labels that it has read are those of segments. Each state of two or more labels has
-a *loop*, an arc that reads its last label once more and stays in it; what it is worth is staying, the pair of equal
-labels, or the label alone if it is never seen to stay. So the cost does not depend on the lengths of segments.
+If patterns are of segments, the automaton reads labels of segments. Each state of two or more labels has a *loop*, an
+arc that reads its last label once more and stays in the state. The weight of a loop is that of staying, the pair of
+equal labels, or that of the label alone if the label never stays in the data. So the cost does not depend on the
+lengths of segments.
 
-Where labels are tags, all of this is done with each tag of a segment label: a state also has the tag that was read
-last, so each history has a state for every tag of its last label. A pattern has as many arcs as there are pairs of a
-tag that ends its last segment but one, and a tag that begins its last one: all of them have its weight. Loops read tags
-that go on with the segment; what they are worth is a pair of tags.
+If labels are tags, a state also contains the tag that was read last, so each history has a state for every tag of its
+last label. A pattern has an arc for each pair of a tag that ends its last segment but one and a tag that begins its
+last segment; all these arcs have the weight of the pattern. Loops read tags that continue the segment; their weight is
+that of a pair of tags.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class PatternAutomaton(NamedTuple):
     """Compiled label patterns.   L labels, Z patterns, P states, A arcs.
 
     State 0 is the empty pattern; the others are sorted by last label, length and labels. Arcs are sorted by target and
-    length, so the arcs into a state, and all arcs that read one label, are neighbours. Arcs that never carry any mass
-    may come after all others; ``into`` leaves them out.
+    length, so the arcs into a state, and all arcs that read one label, are neighbours. Arcs without mass may come after
+    all others; ``into`` leaves them out.
     """
 
     n_labels: int
@@ -110,7 +111,7 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     of_nodes = states.ids(trie.parent[node], x), y, states.ids(trie.reached[node], y), pattern_of_node[node], before
     node, x, y = states.steps(np.flatnonzero(trie.is_state & (trie.depth > 1)), np.arange(len(trie.parent)))
     node, x, y = (column[tags.stay(x, y)] for column in (node, x, y))
-    # all longer states that end with x lose no mass to the arc of staying in the segment, as each has a loop
+    # all longer states that end with x lose no mass to the arc of staying in the segment, because each has a loop
     before = states.ids(1 + of_label[x], x)
     is_pair = np.isin(before * n_labels + y, of_pairs[0] * n_labels + of_pairs[1])
     loops = states.ids(node, x), y, states.ids(node, y), np.full_like(y, -1), np.where(is_pair, before, 0)
@@ -172,7 +173,7 @@ class _States:
         return self.first[node] + np.where(node > 0, self.rank[label], 0)
 
     def steps(self, nodes: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return nodes with each label of the node that ``before`` names for them, and each of their own."""
+        """Return nodes with each label of their node in ``before``, and each of their own labels."""
         last, label = self.label_of_node[before[nodes]], self.label_of_node[nodes]
         sizes = self.sizes[last] * self.sizes[label]
         node = np.repeat(np.arange(len(nodes)), sizes)
@@ -195,7 +196,7 @@ def automaton_with_arcs(
 ) -> tuple[PatternAutomaton, np.ndarray]:
     """Compile patterns, with an arc for each of the given runs of two or more label codes.
 
-    Returns the automaton, and which arcs end with one of the runs.
+    The result is the automaton, and which arcs end with one of the runs.
     """
     tuples = patterns.tuples()
     table = given_patterns([*tuples, *runs], n_labels, patterns.history)

@@ -6,8 +6,8 @@ feature are the same. Combinations of channel and pattern that have pairs are *s
 scores, column by column, is one sparse product. The first L columns are the single labels in channel 0, the emission
 scores; the others move the arcs whose labels end in the column's pattern.
 
-A part of labels is a row of weights like a pattern, numbered beyond the patterns. It has weights with features only;
-the scores of its columns are added to the scores of its labels.
+A part of labels is a row of weights like a pattern, numbered after the patterns. It has only weights with features; the
+scores of its columns are added to the scores of its labels.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ _NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are al
 class WeightLayout(ArcLayout):
     """The patterns and (feature, pattern) pairs that have a weight, and the indices of the weights.
 
-    The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. A segment counts the weights
-    of tokens once for each of its tokens, whatever their features are.
+    The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. In the score of a segment,
+    the weights of tokens count once for each of its tokens, with any features.
 
-    All indices used by kernels are made here, from checked parameters. Copies and objects from files are made in the
-    same way (``__reduce__``), so their indices are in range, too.
+    The constructor makes all indices for kernels from checked parameters. It also makes copies and objects from files
+    (``__reduce__``), so their indices are in range, too.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class WeightLayout(ArcLayout):
         self.pair_feature, self.dense_slots = freeze_all((pair_feature[order], slots), np.int32, np.int64)
 
     def _set_arcs(self) -> None:
-        """Find the columns that move the scores of arcs by position: columns of patterns at the first token."""
+        """Find the columns that change the scores of arcs by position: columns of patterns at the first token."""
         n_patterns = len(self.patterns.lengths)
         columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
         column_of_row = np.full(self.n_rows, -1)
@@ -271,7 +271,7 @@ class WeightLayout(ArcLayout):
 
     @cached_property
     def slots_are_distinct(self) -> bool:
-        """Whether no two features count one dense attribute in the same way, which would share a slot."""
+        """Whether no two features count one dense attribute in the same way; such features would share a slot."""
         return bool(np.all(np.diff(self.dense_slots) > 0))  # sorted
 
     def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
@@ -329,11 +329,11 @@ class WeightLayout(ArcLayout):
         ----------
         batch : SequenceBatch
         dense : bool, default=True
-            Without, there are no rows of the dense table: all weights are found among the pairs.
+            If False, no rows belong to the dense table: all weights are among the pairs.
         ends : sequence of int or None
             0 and the ends of ranges of tokens; None means one range.
         each : callable
-            ``map``, or the method of that name of a pool of threads, which processes several ranges at once.
+            ``map``, or the method ``map`` of a pool of threads, which processes several ranges at once.
         """
         values = _NOTHING if batch.values is None else batch.values
         n_dense, n_tokens, empty = self.pairs.n_dense if dense else 0, batch.n_tokens, allocator(batch)
@@ -450,8 +450,8 @@ class WeightLayout(ArcLayout):
     def joined(self, other: WeightLayout) -> tuple[Self, np.ndarray | None]:
         """Return a layout that also has the pairs of another one, and the indices of this layout's weights in it.
 
-        The other one has the same patterns, and at least the same features. If it has nothing new, this layout is
-        returned, and None.
+        The other layout has the same patterns, and at least the same features. If it has no new pairs, the result is
+        this layout, and None.
         """
         n_rows = self.n_rows
 
@@ -585,7 +585,7 @@ class LayoutBuilder:
     ) -> FeatureCounts:
         """Return the counts of labelled data.
 
-        ``sequence_weight`` is how often each sequence counts (None: once); ``sets`` replace single labels.
+        ``sequence_weight`` is the weight of each sequence (None: 1); ``sets`` replace single labels.
         """
         dense = []
         if batch.dense is not None:

@@ -1,10 +1,10 @@
 """The (feature, pattern) pairs that have a weight, parts of labels, and dense columns under a layout.
 
-Parts of labels: weights with features that count for every label with the part.
+Parts of labels: weights with features that apply to every label with the part.
 
 A part is a row of weights, like a label pattern. Its score columns are computed like the columns of a label; their
-scores are then added to the columns of the labels that have the part, and its marginals are the sums of the labels'
-marginals. Thus inference itself does not deal with parts.
+scores are then added to the columns of the labels with this part, and its marginals are the sums of the labels'
+marginals. Thus inference itself does not process parts.
 
 Dense columns of a batch under a layout: one matrix product instead of sparse rows.
 
@@ -12,10 +12,10 @@ The weights of dense features form a table, features by score columns. Scores of
 and this table; expected counts are the adjoint. Counts and scores of a labelling are the same products, restricted to
 *occurrences*, each of which specifies a score column and a token at which it counts.
 
-Sets of labels in training data: what they count.
+Counts of sets of labels in training data.
 
-A set counts like each of its labels. A pattern counts once wherever its labels may stand one after the other: each in
-the set of its position, and no two neighbours forbidden.
+A set counts as each of its labels. A pattern counts once wherever its labels are possible: each in the set of its
+position, and no two neighbours forbidden.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FeatureMap(NamedTuple):
         return cls(np.arange(n_features, dtype=np.int32), np.zeros(n_features, dtype=np.int32), sort_key)
 
     def checked(self, n_channels: int) -> FeatureMap:
-        """Return the map with read-only arrays, or raise a ValueError if it points outside."""
+        """Return the map with read-only arrays, or raise a ValueError if an index is out of range."""
         attribute, channel = freeze_all_indices(
             (self.attribute, len(self.sort_key), "attributes of features"),
             (self.channel, n_channels, "channels of features"),
@@ -104,7 +104,7 @@ class PairRule(NamedTuple):
 
 
 class DenseFeatures(NamedTuple):
-    """Features of dense columns, and where they count.   n features, E occurrences."""
+    """Features of dense columns, and the tokens at which they count. n features, E occurrences."""
 
     features: np.ndarray  # (n,) int   their ids
     values: np.ndarray  # (N, d)   of all dense columns
@@ -293,7 +293,7 @@ class LabelParts(NamedTuple):
         return cls(starts, parts, 0)
 
     def checked(self, n_labels: int) -> LabelParts:
-        """Return the same with read-only arrays, or raise a ValueError if it points outside."""
+        """Return a copy with read-only arrays, or raise a ValueError if an index is out of range."""
         parts, starts = freeze_all_indices(
             (self.parts, self.n_parts, "parts of labels"),
             (self.starts, len(self.parts) + 1, "ranges of the parts of labels", np.int64),
@@ -380,7 +380,7 @@ _NUMBERS_AT_A_TIME = 1 << 18  # numbers of a table that are processed at a time:
 
 
 class Occurrences(NamedTuple):
-    """Where score columns count.   E occurrences."""
+    """The tokens at which score columns count. E occurrences."""
 
     owner: np.ndarray  # (E,) int   the token, or the segment, that has the column
     token: np.ndarray  # (E,) int   the token whose values count
@@ -388,7 +388,7 @@ class Occurrences(NamedTuple):
 
 
 class DenseProduct(NamedTuple):
-    """Dense features and where their weights are.   N tokens, d features, D score columns, P pairs."""
+    """Dense features and the positions of their weights. N tokens, d features, D score columns, P pairs."""
 
     values: np.ndarray  # (N, d) float32 or float64
     columns: np.ndarray  # (D,) int32   the score columns that have pairs of dense features
@@ -457,7 +457,7 @@ def sum_values(
     weight : ndarray of shape (n_owners,)
     n_columns : int
     as_counts : bool
-        Whether every value but 0 counts as 1.
+        Whether every nonzero value counts as 1.
 
     Returns
     -------
@@ -544,7 +544,7 @@ class SetSequences(NamedTuple):
     ) -> PatternCounts:
         """Count patterns, as :func:`~sklearn_hocrf._engine.structure.patterns.count_patterns` does for single labels.
 
-        ``min_count`` leaves none out: where segments have no known end, longer patterns may occur more often.
+        ``min_count`` leaves no pattern out: if segments have no known end, longer patterns may occur more often.
         """
         sizes = np.diff(self.units.offsets)
         weight = np.repeat(np.ones(len(sizes)) if sequence_weight is None else sequence_weight, sizes).tolist()

@@ -1,14 +1,14 @@
 """Label patterns: the runs of consecutive labels that have a weight (JMLR 15, section 2.2).
 
 A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes; the
-single labels always come first, whether they occur or not.
+single labels always come first, even if they do not occur.
 
 With the history "segments", a pattern is of segments, the maximal runs of equal labels: no two neighbours are equal,
 and it occurs at the token that begins the last segment. A pair of equal labels stands for *staying* in a segment: it
 occurs at each token that continues one, and is the only longer pattern that does.
 
-With a :class:`TagHistory`, labels are tags, and patterns are of the labels of their segments, which have codes of their
-own. Staying is a pair of tags, of neighbours in one segment, and a single label is a tag.
+With a :class:`TagHistory`, labels are tags, and patterns consist of the labels of their segments, which have separate
+codes. Staying is a pair of neighbouring tags in one segment, and a single label is a tag.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Runs: TypeAlias = Iterable[tuple[int, ...]]  # of label codes
 
 
 class Role:
-    """What a tag may do, see :class:`TagHistory`."""
+    """The possible roles of a tag, see :class:`TagHistory`."""
 
     AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16
 
@@ -64,7 +64,7 @@ class TagHistory(NamedTuple):
         return max(self.codes) + 1
 
     def may(self, role: int) -> np.ndarray:
-        """Return which labels may do something; shape (L,)."""
+        """Return which labels may have a role; shape (L,)."""
         return (np.array(self.roles) & role) > 0
 
     def stay(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
@@ -86,14 +86,14 @@ class TagHistory(NamedTuple):
         return (both[0] * both[1] > 0)[self.first :]
 
     def is_impossible(self, run: Sequence[int]) -> bool:
-        """Return whether a run of codes has equal neighbours that segments cannot have; a pair of labels may stay."""
+        """Return whether a run of codes contains equal neighbours that are impossible; a pair of labels may stay."""
         if len(run) == 2 and run[0] < len(self.codes):
             return False
         repeated = self.repeated()
         return any(left == right and not repeated[left - self.first] for left, right in pairwise(run))
 
     def checked(self, n_labels: int) -> TagHistory:
-        """Return the same as plain numbers, or raise a ValueError if it is not one of tags."""
+        """Return a copy with plain numbers, or raise a ValueError if this is not a history of tags."""
         codes, roles = (tuple(map(int, column)) for column in self)
         has_codes = sorted(set(codes)) == list(range(n_labels, n_labels + len(set(codes))))
         if not has_codes or not len(codes) == len(roles) == n_labels or not all(0 <= role < 32 for role in roles):
@@ -167,8 +167,8 @@ class PatternTable(NamedTuple):
 class PatternCounts(NamedTuple):
     """Label patterns of two or more labels that occur in training labels, and how often, by order.   N tokens.
 
-    Each pattern is represented by an example, a run of ``codes``, so that the size of the pattern table is known before
-    it is made.
+    An example, a run of ``codes``, represents each pattern, so that the size of the pattern table is known before it is
+    made.
     """
 
     codes: np.ndarray  # (N,) int32   label codes
@@ -194,7 +194,7 @@ class PatternCounts(NamedTuple):
         return cls(codes, ends, list(counts), history)
 
     def compact(self) -> PatternCounts:
-        """Return the same without the tokens outside the examples, to be sent to another process."""
+        """Return the counts without the tokens outside the examples, to be sent to another process."""
         orders = range(1, len(self.ends) + 1)
         return self.of_tables([self.rows(order) for order in orders], self.counts, self.history)
 
@@ -254,10 +254,10 @@ def count_patterns(
     max_order : int
         Highest order; patterns have up to ``max_order + 1`` labels.
     min_count : float
-        Patterns that occur less often are left out, see :func:`is_frequent`, and with them all longer ones, which
-        cannot occur more often. For counts that will be merged it is 1.
+        Patterns that occur less often are left out, see :func:`is_frequent`, as are all longer ones, which cannot occur
+        more often. Use 1 for counts that will be merged.
     sequence_weight : ndarray of shape (n_sequences,) or None
-        How often each sequence counts; a sequence of weight 0 is ignored.
+        The weight of each sequence; a sequence of weight 0 is ignored.
     history : {"tokens", "segments"} or TagHistory
         Except for "tokens", pairs of labels are counted inside segments, and patterns of segments at their borders.
 
@@ -404,7 +404,7 @@ def pairs_of_equals(n_labels: int) -> tuple[tuple[int, int], ...]:
 
 
 def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
-    """Return which weighted counts reach ``min_count``; if it is at most 1, all positive counts do, however small."""
+    """Return which weighted counts reach ``min_count``; if it is at most 1, all positive counts do."""
     return counts >= min_count if min_count > 1 else counts > 0
 
 

@@ -1,12 +1,12 @@
-"""Segments of any length as a chain: labels of tokens that say the age of their segment.
+"""Segments of any length as a chain, by labels of tokens that contain the age of their segment.
 
-The *age* of a segment at a token is the number of its tokens up to there. An *aged label* is a label and an age; the
-highest age of a label also stands for all later tokens. A segmentation is one sequence of aged labels: those of age 1
-begin segments, all others continue them. So the score of a segment is the sum of what each of its tokens adds to the
-score of a segment that ended with the token before (docs/develop/theory.md).
+The *age* of a segment at a token is the number of its tokens up to this token. An *aged label* is a label and an age;
+the highest age of a label also applies to all later tokens. A segmentation is one sequence of aged labels: those of age
+1 begin segments, all others continue them. So the score of a segment is a sum over its tokens, of the difference that
+each makes to the score of a segment that ends with the token before (docs/develop/theory.md).
 
 A state of the chain is a state of the pattern automaton with an age. It reads a label of age 1 as the automaton reads
-the label. At age a it reads its own label at age a + 1, and keeps its history; it cannot read other ages.
+the label. At age a, it reads its own label at age a + 1, and keeps its history; it cannot read other ages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_AGES = 256  # more would cost as much as a table of candidate segments
 
 
 class AgeLinks(NamedTuple):
-    """What the score columns of a layout add to the columns of a chain of aged labels, for kernels.   C of these."""
+    """Terms of the columns of a chain of aged labels, from the score columns of a layout, for kernels. C columns."""
 
     starts: np.ndarray  # (C + 1,) int64   range of each column's items
     column: np.ndarray  # int32   of the layout
@@ -54,7 +54,7 @@ class _AgedStates(NamedTuple):
 
 
 class _Increment(NamedTuple):
-    """What a token adds to the score of its segment, at some ages."""
+    """The contribution of a token to the score of its segment, at some ages."""
 
     first: int  # age
     last: int
@@ -63,7 +63,7 @@ class _Increment(NamedTuple):
 
 
 def _increments(channel: Channel) -> list[_Increment]:
-    """Return what each token of a segment adds to the score of a column of a channel."""
+    """Return the contribution of each token of a segment to the score of a column of a channel."""
     anchor, offset, shortest, longest = channel
     if channel == WHOLE:
         return []
@@ -79,14 +79,14 @@ def _increments(channel: Channel) -> list[_Increment]:
 
 
 def what_is_slow(layout: SegmentLayout, longest: int, *others: str) -> list[str]:
-    """Return which parts of a layout, and which ``others``, are slow for a sequence because segments have no limit."""
+    """Return which parts of a layout, and which ``others``, make a sequence slow because segments have no limit."""
     if longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
         return []
     return [*what_needs_lengths(layout), *others]
 
 
 def what_needs_lengths(layout: SegmentLayout) -> list[str]:
-    """Return what of a layout cannot be scored token by token, in words for messages."""
+    """Return the parts of a layout that cannot be scored token by token, in words for messages."""
     reasons = []
     if layout.shortest is not None and (layout.shortest > 1).any():
         reasons.append("the shortest segment_length")
@@ -104,17 +104,17 @@ def what_needs_lengths(layout: SegmentLayout) -> list[str]:
 
 
 def _n_ages_of(block: LengthBlock, feature: int) -> int:
-    """Return how many ages a feature of lengths tells apart.
+    """Return the number of ages that a feature of lengths distinguishes.
 
-    The weight of length n = feature + 1 is added at age n and, unless it is of "n or more", taken back at age n + 1;
-    one more age stands for all later tokens.
+    The weight of length n = feature + 1 is added at age n and, unless it belongs to "n or more", subtracted at age n +
+    1; an additional age represents all later tokens.
     """
     is_capped = block.kind == "capped" and feature == block.n_features - 1
     return feature + (2 if is_capped else 3)
 
 
 def _pairs_of_lengths(layout: SegmentLayout) -> list[tuple[LengthBlock, int, int]]:
-    """Return the pairs with features of lengths: their block, the pair, and which feature of the block it has."""
+    """Return the pairs with features of lengths: block, pair, and index of the feature in the block."""
     features = layout.pair_feature
     return [
         (block, pair, int(features[pair]) - first)
@@ -131,9 +131,9 @@ def aged(layout: SegmentLayout) -> AgedLayout:
 def tails(layout: SegmentLayout) -> tuple[SegmentIndex, LengthEntries] | None:
     """Return the index of segment scores, and the entries of lengths, if all longer segments are tails.
 
-    The cells of a label without a limit are those of lengths up to its highest age but one, from which on each token
-    adds the same to the score, and that of such a token. None where the score of a token is not a sum over columns of
-    the token itself, and where more than the label depends on the length.
+    The cells of a label without a limit are those of lengths up to its highest age but one, after which each token adds
+    the same to the score, and the cell of such a token. The result is None if the score of a token is not a sum over
+    columns of the token itself, or if more than the score of the label depends on the length.
     """
     aged_layout, index = aged(layout), layout.segment_index(MOST_AGES)
     labels = np.flatnonzero(layout.longest == NO_LIMIT)
@@ -171,14 +171,14 @@ class AgedLayout(ArcLayout):
     Parameters
     ----------
     layout : SegmentLayout
-        One whose scores are sums over tokens: :func:`what_needs_lengths` finds nothing.
+        A layout whose scores are sums over tokens, so that :func:`what_needs_lengths` finds nothing.
 
     Attributes
     ----------
     label, age : ndarray of shape (M,)
         Label and age of each aged label; those of age 1 come first, in the order of the labels.
     n_columns : int
-        Number of columns of the chain: aged labels, then what moves the scores of arcs.
+        Number of columns of the chain: aged labels, then columns that change the scores of arcs.
     compiled, arc_structure, bias_pattern, first_bias
         As in :class:`ArcLayout`: the automaton over aged labels, whose ``pattern_arc`` are the arcs of the layout's
         patterns.
@@ -186,7 +186,7 @@ class AgedLayout(ArcLayout):
     length_entries : LengthEntries
         The weights of lengths and tokens, and the columns of the chain to which they add.
     layout_arc : ndarray of shape (A,), int64
-        The arc of the layout that an arc with a label of age 1 stands for; -1 for all others.
+        The arc of the layout for each arc with a label of age 1; -1 for all others.
     """
 
     def __init__(self, layout: SegmentLayout) -> None:
@@ -215,11 +215,11 @@ class AgedLayout(ArcLayout):
         return [row] if part < 0 else layout.parts.labels()[layout.parts.parts == part].tolist()
 
     def _n_ages(self, layout: SegmentLayout, row: int) -> int:
-        """Return at how many ages segments that end with a pattern have scores of their own."""
+        """Return the number of ages at which segments that end with a pattern have separate scores."""
         return int(self._most[layout.patterns.labels[row, -1]]) if self._has_ages[row] else 1
 
     def _set_ages(self, layout: SegmentLayout, increments: list[list[_Increment]]) -> None:
-        """Set the ages that scores tell apart, and number the columns of the chain."""
+        """Set the ages that scores distinguish, and number the columns of the chain."""
         n_labels, last_label = layout.automaton.n_labels, layout.patterns.labels[:, -1]
         most, has_ages = np.full(n_labels, 2), np.zeros(len(last_label), bool)
         has_ages[:n_labels] = True
@@ -252,7 +252,8 @@ class AgedLayout(ArcLayout):
     def _with_states(self, layout: SegmentLayout) -> tuple[CompiledPatterns, np.ndarray]:
         """Return compiled patterns with a state for each pattern that has ages, and the arcs of the layout's patterns.
 
-        While a segment lasts, the state says which patterns it has ended: patterns that are nobody's prefix have none.
+        While a segment lasts, the state contains the patterns that it has ended; patterns that are no prefix have no
+        state.
         """
         tuples, base = layout.patterns.tuples(), layout.compiled
         trie, spans = base.automaton, np.flatnonzero(self._has_ages)[layout.automaton.n_labels :]
@@ -362,7 +363,7 @@ class AgedLayout(ArcLayout):
         return layout_arc
 
     def _length_entries(self, layout: SegmentLayout) -> LengthEntries:
-        """Return which weights of lengths and tokens count for which columns of the chain."""
+        """Return which weights of lengths and tokens contribute to which columns of the chain."""
         entries: list[tuple[int, int, float]] = []
         for index, label in enumerate(layout.token_labels.tolist(), start=layout.n_pairs):
             entries += [(self._columns[label, age], index, 1.0) for age in range(1, int(self._most[label]) + 1)]

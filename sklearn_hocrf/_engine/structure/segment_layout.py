@@ -2,9 +2,9 @@
 
 A score column is a label pattern in a channel. The columns contribute to the score of a segment [u, v) in two ways.
 Columns of longer patterns at the segment's first token concern only the border at u: they move the arc scores there, as
-in a chain. All others give a score of the whole segment, one number for each *scored pattern*, start and length: the
-first L scored patterns are the single labels, the others the longer patterns that have such columns. They are followed
-by parts of labels; their scores are added to the scores of the labels that have them.
+in a chain. All others contribute to a score of the whole segment, one number for each *scored pattern*, start and
+length: the first L scored patterns are the single labels, the others the longer patterns with such columns. Parts of
+labels follow; their scores are added to the scores of the labels with these parts.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class SegmentLayout(WeightLayout):
         return super().replaced(rules=rules, **changes)
 
     def derived(self, make: Callable[[Self], Any]) -> Any:
-        """Return what a function makes of the layout, which keeps it; made when first needed, by any thread."""
+        """Return the result of a function of the layout, computed at the first call by any thread, and kept."""
         if make not in self._derived:
             self._derived[make] = make(self)
         return self._derived[make]
@@ -202,7 +202,7 @@ class SegmentLayout(WeightLayout):
 
     @cached_property
     def _index_without_cells(self) -> SegmentIndex:
-        """The index for sequences of any length, which may have too many cells to number them."""
+        """The index for sequences of any length, without numbers of cells, which may be too many."""
         automaton, n_labels, n_patterns = self.automaton, self.automaton.n_labels, len(self.patterns.lengths)
         begins = self.column_channel == self.channels.index(BEGIN)
         moves_arcs = begins & (self.row_orders[self.column_pattern] > 0)
@@ -243,7 +243,7 @@ class SegmentLayout(WeightLayout):
         return [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in of_blocks]
 
     def length_entries(self, index: SegmentIndex) -> LengthEntries:
-        """Return which weights of lengths and tokens count for which cells."""
+        """Return which weights of lengths and tokens contribute to which cells."""
         counts = index.longest[self.token_labels]
         firsts = index.first_cell[self.token_labels]
         cells = joined_ranges(firsts, firsts + counts)
@@ -358,7 +358,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
     frame, rule
         As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``repeats``.
     fit_intercept : bool, "segment" or "token"
-        Whether each segment counts a weight of its label ("segment"), each of its tokens does ("token"), or both
+        Whether the weights of labels count for each segment ("segment"), for each of its tokens ("token"), or for both
         (True).
     """
 

@@ -9,10 +9,10 @@ S of ``m = S alpha``). Write A(q) for the sum of alpha over the failure subtree 
                                                            nothing         if c has a y-arc itself
                                                            partial(c, y)   otherwise
 
-and ``m(p, y) = partial(p, y)`` wherever the arc exists. Most of the work would be for the first kind of children; their
-sum is gathered from a binary tree of pair sums over p's children, so a label with y-arcs below few children costs few
-additions. This bounds the network by (total pattern length) x (log of the alphabet) additions. There are no
-subtractions, so the same list works in any semiring, and its transpose is the backward pass.
+and ``m(p, y) = partial(p, y)`` wherever the arc exists. Most children are of the first kind; their sum is collected
+from a binary tree of pair sums over p's children, so a label with y-arcs below few children needs few additions. This
+bounds the network by (total pattern length) x (log of the alphabet) additions. There are no subtractions, so the same
+list works in any semiring, and its transpose is the backward pass.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def _edges_and_nodes(automaton: PatternAutomaton) -> tuple[np.ndarray, np.ndarra
 def _pairs_with_arcs_below(arc_pairs: np.ndarray, fail: np.ndarray, n_labels: int) -> np.ndarray:
     """Return the pairs (p, y), as keys ``p * n_labels + y``, such that a state of p's failure subtree has a y-arc.
 
-    From the deepest states of the failure tree to its root, so that each pair is met once however deep the tree is.
+    The loop runs from the deepest states of the failure tree to its root, so that it visits each pair once for any
+    depth of the tree.
     """
     depth, above = (np.arange(len(fail)) > 0).astype(np.int64), fail
     while above.any():
@@ -103,7 +104,7 @@ def _pairs_with_arcs_below(arc_pairs: np.ndarray, fail: np.ndarray, n_labels: in
 
 
 def _distinct(ids: np.ndarray) -> np.ndarray:
-    """Return the distinct ids, ascending; numpy's function uses hashes, which is slow if hashes collide."""
+    """Return the distinct ids, ascending; numpy's function uses hashes, and is slow if hashes collide."""
     ids = np.sort(ids)
     return ids[np.append(True, ids[1:] != ids[:-1])] if len(ids) else ids
 
@@ -158,9 +159,9 @@ class _FailureTree:
     def covers(self, pair: np.ndarray, child: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Cover, for each pair (p, y), the children of p that are not exceptions by the fewest pair sums.
 
-        ``pair`` and ``child`` list the exceptions: pair id and index among the children of ``state[pair]``.
-        Bottom-up: a sibling that is not an exception is a term; the parent of an exception is an exception. Returns
-        pairs and terms.
+        ``pair`` and ``child`` list the exceptions: pair id and index among the children of ``state[pair]``. From the
+        bottom up, a sibling that is not an exception is a term, and the parent of an exception is an exception. The
+        result is pairs and terms.
         """
         pairs, terms = [], []
         for level, width in enumerate(self.widths):
@@ -216,7 +217,7 @@ def _schedule(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number the sums so that each comes after its terms and the outputs come last, in their order.
 
-    Returns the new ids of all nodes (inputs keep theirs), and the terms of each sum as lists.
+    The result is the new ids of all nodes (inputs keep theirs), and the terms of each sum as lists.
     """
     depth = np.zeros(n_nodes, dtype=np.int64)
     while True:

@@ -73,8 +73,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = (), repeats: bool
 def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
     """Keep forbidden arcs out of the passes; return automaton and network, and the forbidden arcs.
 
-    They are kept where kernels need them: for forbidden patterns, whose marginals may be requested, and where all arcs
-    into a state, or out of it, are forbidden.
+    The forbidden arcs that kernels need remain: those of forbidden patterns, whose marginals may be requested, and all
+    arcs into or out of a state if all of them are forbidden.
     """
     if not (is_forbidden & (automaton.arc_pattern >= 0)).any():
         closed = with_last_arcs(automaton, is_forbidden)
@@ -100,7 +100,7 @@ class WeightedArcs(NamedTuple):
     """The automaton, its sum network, and the scores of arcs.   L labels, P states, A arcs, Q varying arcs.
 
     The score of a *varying* arc depends on the position: some score column moves it, or a suffix of it. The structure
-    that layouts have is without scores, which come from one evaluation. Kernels read both from one flat tuple.
+    in layouts contains no scores, which belong to one evaluation. Kernels read both from one flat tuple.
     """
 
     n_labels: int  # these eight as in PatternAutomaton
@@ -249,7 +249,7 @@ def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
     """Return a bound of the logarithm of max beta / min beta over all states, at any position; inf if there is none.
 
     Two states that read the same labels have the same emissions, and use arcs of different scores for at most as many
-    tokens as patterns have labels: after that they are the same state, or stay in segments of the same label.
+    tokens as patterns have labels. After these tokens, they are the same state, or stay in segments of the same label.
     """
     if layout.n_varying or len(layout.compiled.forbidden_arcs):
         return np.inf
@@ -276,7 +276,7 @@ def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -
 def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number the open arcs with a chosen suffix, shortest first; no arc of a single label may be chosen.
 
-    Returns the index of each arc, or -1; the arcs by index; and for each of them the index of its longest proper
+    The result is the index of each arc, or -1; the arcs by index; and for each of them the index of its longest proper
     suffix, or -1.
     """
     chosen = is_chosen.copy()
@@ -297,7 +297,7 @@ def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tup
 
 
 def bias_of_arc(layout: ArcLayout) -> np.ndarray:
-    """Return which of the biases is that of each arc's own pattern, or -1; several arcs may have one pattern."""
+    """Return the index of the bias of each arc's own pattern, or -1; several arcs may have one pattern."""
     of_pattern = np.full(len(layout.automaton.pattern_arc) + 1, -1)  # the last: of arcs without a pattern
     of_pattern[layout.bias_pattern] = np.arange(len(layout.bias_pattern))
     return of_pattern[layout.automaton.arc_pattern]

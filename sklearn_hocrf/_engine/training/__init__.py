@@ -1,4 +1,4 @@
-"""Training: objectives, penalties, and solvers, which know nothing of CRFs.
+"""Training: objectives, penalties, and solvers, which are independent of CRFs.
 
 A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`.
 """

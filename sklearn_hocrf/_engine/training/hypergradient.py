@@ -3,13 +3,13 @@
 Let ``f`` be the negative log-likelihood of the training part, ``L`` the negative log-likelihood of the held-out part,
 and ``lambda_g = sigma_g**-2`` the precision of the weights ``w_g`` of each group. The weights are then given by (30) of
 docs/develop/theory.md, and the gradient of the score by (31): Foo, Do and Ng, "Efficient multiple hyperparameter
-learning for log-linear models", NIPS 2007. Both the weights and zeta are determined only to a tolerance (Pedregosa,
+learning for log-linear models", NIPS 2007. Both the weights and zeta are computed only to a tolerance (Pedregosa,
 "Hyperparameter optimization with approximate gradient", ICML 2016), starting from the values of the previous step. The
-curvature that L-BFGS has learned is kept from step to step (33), and preconditions the conjugate gradients: together
-this halves the number of passes.
+curvature of L-BFGS is kept from step to step (33), and preconditions the conjugate gradients; both together halve the
+number of passes.
 
-With an L1 penalty, all this holds on the support, the weights that are not 0, where the absolute values are linear:
-Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models for
+With an L1 penalty, these equations hold on the support, the weights that are not 0, where the absolute values are
+linear: Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models for
 hyperparameter optimization", ICML 2020. The score is continuous, but has a kink where a weight becomes 0 or moves away
 from it. The gradient is the derivative on the side of the trained weights, so a difference of scores over a kink is a
 mean of two gradients, and training to a loose tolerance may end on the wrong side.
@@ -74,7 +74,7 @@ class Fold:
     max_iter : int
         Maximum number of iterations of training.
     origin : object
-        What the fold was made from, for its maker.
+        The inputs from which the fold was made, for its maker.
     """
 
     residual = 0.01  # of the linear system, relative to its right side, unless a step has another one
@@ -116,7 +116,7 @@ class Fold:
         self.state = u, np.zeros(n_variables)  # the weights and the solution of the linear system
 
     def forget(self) -> None:
-        """Forget the curvature, which takes most of the memory, until the next step."""
+        """Discard the curvature, which takes most of the memory, until the next step."""
         n_variables = len(self._ties.root)
         self._curvature, self._precision = LBFGSMemory.of_size(n_variables), np.zeros(n_variables)
 
@@ -126,7 +126,7 @@ class Fold:
         return self._ties.widen(self.state[0])
 
     def useful_l1(self) -> float:
-        """Return about the strength of an L1 penalty with which one weight of a hundred moves away from 0 at first."""
+        """Return the approximate strength of an L1 penalty at which one weight of a hundred first moves away from 0."""
         slope = np.abs(self._training.gradient(np.zeros(len(self._group)))) / self._ties.root
         return float(np.quantile(slope, USEFUL)) if len(slope) else 0.0
 
@@ -148,7 +148,7 @@ class Fold:
             Training continues with finer tolerances until the relative change of the score is smaller than this. By
             default, training runs once; the correction does not bound the error, because it may be 0 by chance.
         before : float
-            The score of these penalties, if it is known from training that was less precise.
+            The score of these penalties from less precise training, if it is known.
         """
         begun, passes = time.perf_counter(), self._training.n_passes
         precision, strength = self._penalties(logs)
@@ -215,9 +215,10 @@ class Fold:
 
 
 class _ByDistance(LBFGSMinimizer):
-    """A solver that stops by the distance from the minimum, or where penalties are too weak to bound it, by the norm.
+    """A solver that stops by the distance from the minimum or, if penalties are too weak to bound it, by the norm.
 
-    The second order of the score is of the size of this distance, and the fold corrects for the first order.
+    The second-order error of the score is about as large as this distance, and the fold corrects for the first-order
+    error.
     """
 
     def _reached(self, objective, penalty, point) -> float:

@@ -4,9 +4,9 @@ Memory of the curvature: the last steps of L-BFGS, and the changes of the gradie
 
 Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights.
 
-The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the steepest
-descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values [2]_. It is
-found by steps of Newton's method within an orthant [1]_: a weight whose sign would change becomes 0.
+The absolute values are linear within an orthant. Each iteration moves the weights that are not 0, or that the steepest
+descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values [2]_. Steps of
+Newton's method within an orthant find this minimum [1]_: a weight whose sign would change becomes 0.
 
 References
 ----------
@@ -47,10 +47,10 @@ _ROUNDING = 1e-9  # relative difference below which values are not trusted
 class LBFGS(Solver):
     """Limited-memory BFGS [1]_.
 
-    Steps satisfy the strong Wolfe conditions. If the line search takes too long, the lowest of the points that satisfy
-    Armijo's condition of sufficient decrease is accepted. If two values are so close that their difference consists of
-    rounding errors, the difference is computed from the slopes at both ends. A step that overflows is treated as too
-    long.
+    Steps satisfy the strong Wolfe conditions. If the line search takes too long, the solver accepts the lowest of the
+    points that satisfy Armijo's condition of sufficient decrease. If two values are so close that their difference
+    consists of rounding errors, the solver computes the difference from the slopes at both ends. A step that overflows
+    counts as too long.
 
     Parameters
     ----------
@@ -64,16 +64,17 @@ class LBFGS(Solver):
     Raises
     ------
     TypeError
-        For parameters of the estimator, and for unknown ones.
+        For parameters of the estimator, and for unknown parameters.
     ValueError
         For settings that are out of range.
 
     Notes
     -----
-    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function; if no bound is
-    available, as without a penalty on all weights, when ``norm(gradient) <= tol * max(1, norm(w))``.
+    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function. If no bound is
+    available, for example because some weights have no penalty, training stops when ``norm(gradient) <= tol * max(1,
+    norm(w))``.
 
-    With ``l1_reg`` > 0, the orthant-wise limited-memory quasi-Newton method takes its place [2]_, with these settings.
+    With ``l1_reg`` > 0, the solver is the orthant-wise limited-memory quasi-Newton method [2]_, with these settings.
     The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the
     steepest descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values
     [3]_. The shortest subgradient replaces the gradient.
@@ -188,7 +189,7 @@ class LBFGSMinimizer(Minimizer):
 
 
 def line_search(attempt, point, curvature, penalty):
-    """Return a better point of a smooth function, or None, and add to the curvature what is found along the step.
+    """Return a better point of a smooth function, or None, and update the curvature along the step.
 
     Parameters
     ----------
@@ -239,8 +240,8 @@ def _between(low, high, too_long, in_a_row):
     """Return the next step to try.
 
     ``low`` and ``high`` are the steps and slopes at the ends; ``high`` is None if there is no upper end yet. The last
-    step was ``too_long`` or too short, as were the ``in_a_row`` steps before it. The more of them, the closer the next
-    step is to the other end, because interpolation alone would then move too slowly.
+    step was ``too_long`` or too short, as were the ``in_a_row`` steps before it. The more such steps, the closer the
+    next step is to the other end, because interpolation alone would move too slowly.
     """
     (short, falling), (long, slope) = low, high or (np.inf, 0.0)
     if long == np.inf:
@@ -375,7 +376,7 @@ class LBFGSMemory:
         self._rows, self._tabulated = [], set()  # rows of pairs, oldest first; those in the tables
 
     def expect_from(self, gradient):
-        """Expect more curvature along weights with a large gradient, such as those of frequent features.
+        """Assume more curvature along weights with a large gradient, such as those of frequent features.
 
         The scale of a weight is the gradient's size to the power of ``_POWER``, at least ``_FLOOR`` of the largest one.
         """
@@ -426,9 +427,9 @@ class LBFGSMemory:
     def restricted(self, chosen, most_pairs) -> RestrictedHessian:
         """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
 
-        It is the compact form of Byrd, Nocedal and Schnabel, 1994. The matrix before any step is scaled by the newest
-        change of the gradient of these weights alone, because that of others may be large although they do not move; by
-        the change of all weights if it does not change for these.
+        This is the compact form of Byrd, Nocedal and Schnabel, 1994. The scale of the initial matrix is the newest
+        change of the gradient of these weights alone, because the gradient of other weights may change much although
+        they do not move. If the gradient of these weights does not change, the scale is that of all weights.
         """
         rows, (steps, changes) = self._rows, self._tables
         for i, row in enumerate(rows):
@@ -499,7 +500,7 @@ def orthant_search(attempt, point, curvature, penalty):
 
 
 def _path(point, curvature, strength):
-    """Return a function from the length of a step, up to 1, to where it ends.
+    """Return a function from the length of a step, up to 1, to the end of the step.
 
     The steps lead towards a lower point of the quadratic model. Without one they follow the gradient within the
     orthant: weights may become 0 at any length, or they would only come closer to it.
@@ -532,7 +533,7 @@ def _lower_on_model(hessian, w, gradient, strength):
 
 
 def _within_orthant(w, direction, steepest, strength):
-    """Return the end of a step where weights that would change their sign are 0; from 0, they descend or stay."""
+    """Return the end of a step at which weights that would change their sign are 0; from 0, they descend or stay."""
     end = w + direction
     orthant = np.where(w != 0, w, -steepest)
     end[(strength > 0) & (np.sign(end) != np.sign(orthant))] = 0.0

@@ -2,12 +2,13 @@
 
 Attributes that always occur together: one variable for all of their weights.
 
-Rare attributes often occur together, for example all that occur only once, at the same token. If attributes have the
-same values at the same tokens, and pairs with the same score columns, scores depend only on the sum of their weights.
-Under a convex penalty that treats them equally, their weights are therefore equal at the optimum, and at every step of
-a solver that starts from equal weights and uses only values and gradients. Such g weights w become one variable u =
-sqrt(g) w. The map preserves inner products, hence norms, the Gaussian penalty and every step of a quasi-Newton method:
-training gives the same result, with fewer weights to store and fewer entries of sparse rows to read.
+Rare attributes often occur together, for example all attributes that occur only once, at the same token. If attributes
+have the same values at the same tokens, and pairs with the same score columns, scores depend only on the sum of their
+weights. Under a convex penalty that treats them equally, their weights are therefore equal at the optimum, and at every
+step of a solver that starts from equal weights and uses only values and gradients. A group of g such weights w becomes
+one variable u = sqrt(g) w. The map preserves inner products, and hence norms, the Gaussian penalty and every step of a
+quasi-Newton method: the result of training is the same, with fewer weights to store and fewer entries of sparse rows to
+read.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def minimise(
 def _minimise_tied(
     solver: Minimizer, objective: Objective, penalty: Penalty, problem: Problem, start: np.ndarray
 ) -> SolverReport | None:
-    """Minimise over fewer variables if some weights must be equal; return None if none must, or if it is not worth it.
+    """Minimise over fewer variables if some weights must be equal; return None if no or too few weights must be equal.
 
     Attributes that always occur together get equal weights if criterion and solver treat equal weights alike.
     """
@@ -134,8 +135,7 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     layout : WeightLayout
     batch : SequenceBatch
     groups : ndarray of shape (n_weights,), int, or None
-        Group ids; weights of different groups are not tied, because weights with different penalties must not be.
-        None means one group.
+        Group ids; weights of different groups, which have different penalties, are not tied. None means one group.
 
     Returns
     -------
@@ -174,8 +174,8 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
 def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None) -> np.ndarray:
     """Return the first attribute of the same kind for each, both by rank.
 
-    Attributes are distinguished by sums of random numbers modulo 2**64: over their entries, of one for each token times
-    one for the value, and over their pairs, of one for each score column, times one for the group if there are several.
+    Sums of random numbers modulo 2**64 distinguish attributes: over their entries, a number for the token times one for
+    the value, and over their pairs, a number for the score column, times one for the group if there are several groups.
     Two such sums agree by chance with a probability of about 1e-38.
     """
     rng = np.random.default_rng(0)
@@ -186,7 +186,7 @@ def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndar
         low, high = batch.indptr[first], batch.indptr[last]
         values = np.ones(high - low, np.uint64) if batch.values is None else _mixed(batch.values[low:high])
         sums[: batch.n_attributes] += token_entries(batch, first, last, values).T @ _random(rng, last - first)
-    if batch.dense is not None:  # measurements hardly ever agree at all tokens: checking would not pay
+    if batch.dense is not None:  # measurements hardly ever agree: a check would not save time
         sums[batch.dense.attributes] = _random(rng, len(batch.dense.attributes))
     starts = layout.pairs.starts
     of_columns = _random(rng, n_columns)

@@ -39,7 +39,7 @@ class Objective:
     name : str
         The value of the parameter ``objective`` of the estimators.
     excludes : tuple of str
-        What the criterion does not go with: features and circumstances of ``_estimator/fit/parameters.py``.
+        The features and circumstances of ``_estimator/fit/parameters.py`` that the criterion excludes.
     problem : Problem
         The data of a bound objective.
     is_convex : bool
@@ -65,7 +65,7 @@ class Objective:
         return bound
 
     def _prepare(self):
-        """Compute everything that does not depend on the weights."""
+        """Compute all values that do not depend on the weights."""
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value and the gradient of a bound criterion at ``w``, of shape (n_weights,)."""
@@ -78,8 +78,8 @@ class Objective:
     def separates(self, w: np.ndarray) -> bool:
         """Return whether ``w`` makes the labels of each sequence more probable than all other labellings together.
 
-        These labels then have the highest score. As ``w`` is multiplied by larger numbers, their probabilities approach
-        1, and the criterion approaches 0: there is no optimum without a penalty on these weights.
+        These labels then have the highest score. If ``w`` is multiplied by ever larger numbers, the probabilities of
+        these labels approach 1, and the criterion approaches 0: there is no optimum without a penalty on these weights.
         """
         return self.problem.separated_by(w)
 
@@ -111,7 +111,7 @@ class NegativeLogLikelihood(Objective):
         return self._value(log_z, w, float(partial.sequence_weight @ partial.posterior(w).log_z()))
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return f(w) and its gradient, by one forward and backward pass, and another one where labels are missing."""
+        """Return f(w) and its gradient, by one forward and backward pass, and another one if labels are missing."""
         problem = self.problem
         expected = problem.posterior(w).expectations(problem.sequence_weight)
         score, gradient = 0.0, expected.counts
@@ -138,7 +138,7 @@ class NegativeLogLikelihood(Objective):
     def minibatches(self, batch_size: int, rng: np.random.RandomState, course: Any = None) -> Iterator[Minibatch]:
         """Yield all sequences, in random order and at most ``batch_size`` at a time.
 
-        With a course, kernels take the steps that they can, and only the other minibatches are yielded.
+        With a course, kernels take the steps that they support, and only the other minibatches are yielded.
 
         Parameters
         ----------
@@ -173,9 +173,9 @@ class LocalFeatureMatching(Objective):
     to 0 over the whole data; this criterion makes each of them small. The function is not convex. Training starts from
     the weights of maximum likelihood.
 
-    Kim (2014) proposed this criterion for chains of order 1, with a gradient that carries a vector of all weights
-    through the recursions. Here the gradient takes one pass on dual numbers, for any order and for segments. The data
-    are processed in parts, for which each place has a weight of its own; see ``Matching``.
+    Kim (2014) proposed this criterion for chains of order 1, with a gradient for which the recursions contain a vector
+    of all weights. Here one pass on dual numbers computes the gradient, for any order and for segments. The data are
+    processed in parts, in which each place has a separate weight; see ``Matching``.
     """
 
     name = "local_feature_matching"

@@ -1,8 +1,8 @@
 """Penalties on the weights: functions of a vector, independent of sequences.
 
 A penalty has a smooth part, whose value and gradient solvers use, and possibly a sum of ``strength * abs(w)``. Solvers
-know penalties by the methods of :class:`Penalty` alone. ``_estimator.fit.penalties.Prior`` makes penalties from
-``sigma_reg`` and ``l1_reg``.
+use only the methods of :class:`Penalty`. ``_estimator.fit.penalties.Prior`` makes penalties from ``sigma_reg`` and
+``l1_reg``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 class Penalty:
     """Gaussian times Laplacian prior: the sum of ``precision * w**2 / 2 + strength * abs(w)``.   K weights.
 
-    A subclass with another smooth part, whose curvature is at least ``precision``, has its own
-    ``smooth_value_gradient``, ``free``, ``tied`` and ``prox``.
+    A subclass with another smooth part, whose curvature is at least ``precision``, overrides ``smooth_value_gradient``,
+    ``free``, ``tied`` and ``prox``.
 
     Parameters
     ----------
@@ -105,8 +105,8 @@ class Penalty:
         """Return an upper bound on a convex objective plus this penalty, minus its minimum.
 
         The curvature of the sum is at least that of the penalty. The gap is therefore at most the sum of ``gradient**2
-        / (2 precision)``, for any subgradient; the shortest one gives the best bound. If some precision is 0, the bound
-        is inf.
+        / (2 precision)``, for any subgradient; the bound is lowest for the shortest one. If some precision is 0, the
+        bound is inf.
         """
         if not self.precision.all():
             return np.inf

@@ -41,7 +41,7 @@ LARGE = 1e6  # size of scores beyond which rounding errors would distinguish lab
 
 @dataclass(eq=False, repr=False)
 class Problem:
-    """Labelled training data under one layout of weights, which training criteria are bound to.
+    """Labelled training data under one layout of weights, to which training criteria are bound.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Problem:
     n_jobs : int or None
         Number of threads, as in joblib. Results have the same bits for any number.
     schedule : Schedule or None
-        Where the batch is cut into tasks.
+        The sizes that determine how the batch is cut into tasks.
     support : Mask or None
         The possible labellings, which include the truth. None allows all.
     known : Mask or None
@@ -139,7 +139,7 @@ class Problem:
         return made(self.model_class, self.plan, self.truth, self.sequence_weight, partial)
 
     def separated_by(self, w: np.ndarray) -> bool:
-        """Return whether ``w`` gives the truth of each sequence of positive weight more than half of the probability.
+        """Return whether the true labels of each sequence of positive weight have a probability above 1/2 under ``w``.
 
         The result is False if weights of 0 also do so, because each sequence has only one possible labelling.
         """
@@ -151,7 +151,7 @@ class Problem:
         return float(np.abs(self.posterior(w).log_z()).max(initial=0.0))
 
     def gives_most_to_truth(self, w: np.ndarray) -> bool:
-        """Return whether ``w`` itself gives the truth of each sequence more than half of the probability."""
+        """Return whether the true labelling of each sequence has a probability above 1/2 under ``w`` itself."""
         log_probability = (self._log_scores(w) - self.posterior(w).log_z())[self.sequence_weight > 0]
         return bool((log_probability > -np.log(2)).all())
 

@@ -55,7 +55,7 @@ class SolverReport(NamedTuple):
 
 
 class Criterion(Protocol):
-    """What solvers know of a training criterion that is bound to data: a function of K weights."""
+    """The interface of a training criterion that is bound to data, for solvers: a function of K weights."""
 
     is_convex: bool
 
@@ -71,7 +71,7 @@ class Solver(Settings):
     callback : callable or None
         Called with a :class:`Progress` after each iteration. If it returns True, training stops.
     elsewhere : dict
-        What a user passed beside the settings.
+        Other arguments that a user passed.
 
     Raises
     ------
@@ -91,7 +91,7 @@ class Solver(Settings):
         self.callback = callback
 
     def minimizer(self, tol: float, max_iter: int, callback: Any, random_state: Any) -> Minimizer:
-        """Return what minimises an objective, with the settings of the estimator; estimators call it."""
+        """Return the minimiser of an objective, with the settings of the estimator, which calls this method."""
         raise NotImplementedError
 
 
@@ -162,11 +162,11 @@ def reached_tolerance(
     """Return the ``tol`` at which training ends for a gradient, or shortest subgradient, of an objective and a penalty.
 
     If the objective is convex, the distance from the minimum is at most ``tol**2`` of the value. The norm of the
-    gradient bounds it only together with the precisions of the penalty: with low precisions, the minimum may be far
-    away although the gradient is small. With absolute values in the penalty, training also ends where the distance is
-    at most about ``tol`` of the value: it is at most the norm of the subgradient times the way to the minimum, which
-    is about as far from 0 as ``w``, so that the way is at most ``2 * norm(w)``. Then most values are far closer. The
-    norm alone is used if there is no bound.
+    gradient bounds this distance only together with the precisions of the penalty: with low precisions, the minimum may
+    be far away although the gradient is small. With absolute values in the penalty, training also ends where the
+    distance is at most about ``tol`` of the value. The distance is at most the norm of the subgradient times the
+    distance of ``w`` from the minimum, which is about as far from 0 as ``w``, so that the latter is at most ``2 *
+    norm(w)``. Most values are then far closer. If there is no bound, the rule uses only the norm.
     """
     gap, norm, length = penalty.gap(gradient), float(np.linalg.norm(gradient)), max(1.0, float(np.linalg.norm(w)))
     if norm == 0:
@@ -188,7 +188,7 @@ def _controller() -> ThreadpoolController:
 def one_blas_thread() -> AbstractContextManager:
     """Return a context in which BLAS uses only the caller's thread.
 
-    An idle thread of BLAS spins for a while after each vector operation, on a core that the package's threads need.
+    After each vector operation, an idle thread of BLAS keeps a core busy that the package's threads need.
     """
     return _controller().limit(limits=1, user_api="blas")
 
@@ -235,7 +235,7 @@ REACH = 6.0  # on addresses, verse, chunks and handwriting, the best sigma was 4
 
 
 class SearchEnd(Exception):
-    """End :func:`minimize_in_box`. A separate class, which no user code raises."""
+    """Exception that ends :func:`minimize_in_box`; a separate class, which no user code raises."""
 
 
 def minimize_in_box(
@@ -256,8 +256,8 @@ def minimize_in_box(
     Parameters
     ----------
     function : callable
-        Returns value and gradient at a point; shape (n,). It must record the results it needs, and may end the search
-        by raising :class:`SearchEnd`.
+        Returns value and gradient at a point; shape (n,). It must record the results that it needs, and may end the
+        search with a :class:`SearchEnd`.
     start : ndarray of shape (n,)
     bounds : tuple of float, or of ndarray of shape (n,)
         Lowest and highest value, of all variables or of each.

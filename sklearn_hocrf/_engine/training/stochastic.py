@@ -1,10 +1,10 @@
 """Stochastic solvers: many cheap steps, each on a few sequences.
 
-The cost of a step depends on the number of weights that its sequences touch, not on the number of all weights. The
+The time of a step depends on the number of weights that its sequences use, not on the number of all weights. The
 objective is a sum over sequences. A minibatch has ``weights``, the indices of the weights on which its value depends,
 and ``value_gradient(w)``, which returns derivatives with respect to only these weights. The penalty on the other
-weights is applied in closed form when they are next touched. When epochs of steps hardly lower the function, L-BFGS
-takes over.
+weights is applied in closed form when a step next uses them. When epochs of steps hardly lower the function, training
+continues as L-BFGS.
 """
 
 from __future__ import annotations
@@ -61,21 +61,21 @@ class TrainingState:
 
 
 class SGD(Solver):
-    """Stochastic gradient descent [1]_: many cheap steps, each on a few sequences; L-BFGS follows.
+    """Stochastic gradient descent [1]_, with many cheap steps on a few sequences each, followed by L-BFGS.
 
-    The first passes over the data lower the objective most, and later ones less and less. After an epoch that lowers
-    it by less than 5 %, :class:`LBFGS` therefore trains further, with gradients of all sequences [4]_. Calls of
-    ``partial_fit`` and training with validation sequences consist of epochs alone.
+    The first passes over the data lower the objective most, and later ones less and less. After an epoch that lowers it
+    by less than 5 %, training therefore continues as :class:`LBFGS`, with gradients of all sequences [4]_. Calls of
+    ``partial_fit``, and training with validation sequences, consist only of epochs.
 
-    Each weight has a step size of its own [2]_: step_size / sqrt(G), where G is the sum of its squared gradients g so
-    far. There may be L2 and L1 penalties [3]_, or none. With a penalty, the weights of step t minimise
+    Each weight has a separate step size [2]_: step_size / sqrt(G), where G is the sum of its squared gradients g so
+    far. L2 and L1 penalties are possible [3]_. With a penalty, the weights of step t minimise
 
         sum of g_s w + sigma_s / 2 (w - w_s)^2 over s < t, plus the penalty's shares so far,
 
     where sigma_s is the increase of sqrt(G) / step_size in step s ("follow the regularised leader"). This is one
     proximal step for the sum of all gradients. L1 penalties therefore make weights exactly 0, and a weight stays 0
-    until the sum of its gradients outweighs the penalty. The minimum depends only on two sums, so weights that are not
-    touched need no work.
+    until the sum of its gradients outweighs the penalty. The minimum depends only on two sums, so weights that a step
+    does not use take no time.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class SGD(Solver):
     Raises
     ------
     TypeError
-        For parameters of the estimator, and for unknown ones.
+        For parameters of the estimator, and for unknown parameters.
     ValueError
         For settings that are out of range.
 
@@ -113,7 +113,7 @@ class SGD(Solver):
     epochs in which their objective did not decrease by more than ``10 * tol**2`` times its lowest value, about 0.01 %
     by default.
 
-    The history contains the exact objective plus penalty after each epoch, which costs a forward pass. The number of
+    The history contains the exact objective plus penalty after each epoch, which takes a forward pass. The number of
     passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by L-BFGS.
 
     References
@@ -338,9 +338,9 @@ def _first_state(w0, step, rng) -> TrainingState:
 
 
 def _run_epoch(objective, batch_size, penalty, state, n_sequences):
-    """Take the steps of the minibatches of an epoch, and change the state; ``n_sequences`` sequences share the penalty.
+    """Take the steps of the minibatches of an epoch, and update the state; ``n_sequences`` sequences share the penalty.
 
-    Kernels take the steps that they can.
+    Kernels take all steps that they support.
     """
     w, sums, squares = state.w, state.sums, state.squares
     mass, course = np.array([state.mass]), None
@@ -395,7 +395,7 @@ class _Watch:
 
 
 def _judge(result, watch, patience) -> SolverReport:
-    """Return the report of validated training, including whether it converged, regardless of the minimum."""
+    """Return the report of validated training, and whether it converged by validation, not by the minimum."""
     if watch.n_since < patience:
         return result._replace(converged=False, message="the maximum number of epochs was reached")
     if watch.n_best == 0:

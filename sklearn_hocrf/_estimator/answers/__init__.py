@@ -1,1 +1,1 @@
-"""The fitted state, and every question to it in the form of X."""
+"""The fitted state, and predictions in the form of X."""

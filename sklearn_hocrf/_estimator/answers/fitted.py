@@ -1,7 +1,7 @@
-"""The state of a fitted model, and the door to it: everything that is saved, and everything that predictions depend on.
+"""The state of a fitted model: all that is saved, and all that predictions depend on.
 
-:class:`FittedModel` is how estimators and the rest of the package ask a fitted estimator; :class:`OneCall` answers for
-one sequence without a batch.
+Estimators and the rest of the package query a fitted estimator through :class:`FittedModel`; :class:`OneCall` computes
+predictions for one sequence without a batch.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
 
 class CachedTables:
-    """Tables that the first query to a model makes, kept as long as its state; copies and files have none.
+    """Tables that the first query to a model makes, kept as long as its state; copies and files contain none.
 
     Attributes
     ----------
     model : Model or None
-        With the tables that its kernels read. Any thread may set it: all of them make the same.
+        With the tables that its kernels read. Any thread may set it, because all threads make the same tables.
     tags : dict
         The labels as tags of segments, by scheme; likewise.
     one : OneCall or None
@@ -180,7 +180,7 @@ class FittedState(NamedTuple):
 
 
 def _borders(borders: Any, n_labels: int) -> np.ndarray | None:
-    """Return a read-only table of the labels at borders, or raise."""
+    """Return a read-only table of the labels at the start and the end of sequences, or raise."""
     if borders is None:
         return None
     borders = np.asarray(borders)
@@ -268,7 +268,7 @@ class FittedModel:
 
     @property
     def reader(self) -> Reader:
-        """What reading needs to know of the estimator."""
+        """The settings of the estimator that reading requires."""
         check_columns = partial(validate_data, self.estimator, reset=False, skip_check_array=True)
         return self.kind.reader(self.estimator)._replace(check_columns=check_columns)
 
@@ -320,7 +320,7 @@ class FittedModel:
         return self.model().posterior(batch, mask, self.n_jobs, evidence)
 
     def divided_by(self, temperature: float) -> BaseEstimator:
-        """Return the fitted estimator with its weights divided, as a copy that shares the rest."""
+        """Return a copy of the fitted estimator with divided weights, which shares all other attributes."""
         state, divided = self.state, copy.copy(self.estimator)
         total = float(state.temperature * temperature)
         # the state of partial_fit belongs to the old weights
@@ -330,7 +330,7 @@ class FittedModel:
 
 
 class OneCall:
-    """What a fitted state needs for one sequence, made at the first call with one; in no copy and no file.
+    """The tables of a fitted state for one sequence, made at the first such call; copies and files lack them.
 
     Parameters
     ----------
@@ -348,24 +348,24 @@ class OneCall:
         self.search = OneSequence.for_model(model, state.borders) if is_kept else None
 
     def answer(self, question: str, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
-        """Return an answer of :class:`OneSequence` about the only sequence of X; None where a batch is needed."""
+        """Return a result of :class:`OneSequence` for the only sequence of X; None if a batch is needed."""
         attributes = None if self.search is None else self._attributes(X, steps)
         return None if attributes is None else getattr(self.search, question)(attributes, *arguments)
 
     def predict(self, X: Any, steps: Sequence = ()) -> list | None:
-        """Return the labels of the only sequence of X in a list; None where they need a batch."""
+        """Return the labels of the only sequence of X in a list; None if a batch is needed."""
         codes = self.answer("decode", X, steps=steps)
         if codes is None:
             return None
         return [[*map(self.labels.__getitem__, codes.tolist())] if self.as_lists else self.labels[codes]]
 
     def marginals(self, X: Any) -> list[np.ndarray] | None:
-        """Return the probabilities of labels in the only sequence of X, in a list; None where they need a batch."""
+        """Return the probabilities of labels in the only sequence of X, in a list; None if a batch is needed."""
         sums = self.answer("marginals", X)
         return None if sums is None else [sums[1]]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray | None:
-        """Return the log-likelihood of the only sequence of X, whose labels must be texts in a list; likewise."""
+        """Return the log-likelihood of the only sequence of X, with texts as labels; None if a batch is needed."""
         if type(y) is not list or len(y) != 1 or type(y[0]) is not list or set(map(type, y[0])) != {str}:
             return None
         codes = [*map(self.code_of.get, y[0], repeat(-1))]
@@ -373,7 +373,7 @@ class OneCall:
         return None if log_likelihood is None else np.array([log_likelihood])
 
     def _attributes(self, X: Any, steps: Sequence = ()) -> tuple | None:
-        """Return the attributes of the sequence, as for ``token_entries``; None where X must be read as a batch."""
+        """Return the attributes of the sequence, as for ``token_entries``; None if X must be read as a batch."""
         if steps:
             read = getattr(steps[0], "__token_ids__", None) if len(steps) == 1 and type(X) is list else None
             read_ids = read and read(X[0])
@@ -391,7 +391,7 @@ class OneCall:
 
 
 def _numbers_of(rows: Any, n_features: int) -> tuple | None:
-    """Return rows of numbers as attributes that all tokens have; None where they are not common numbers."""
+    """Return rows of numbers as attributes of all tokens; None if their type is uncommon."""
     if type(rows) is list and set(map(type, rows)) == {list}:
         kinds = set(map(type, chain.from_iterable(rows)))
         rows = np.array(rows, np.float64) if kinds <= {float} and set(map(len, rows)) == {n_features} else None
@@ -404,7 +404,7 @@ def _numbers_of(rows: Any, n_features: int) -> tuple | None:
 
 
 def one_call(estimator: Any, X: Any) -> OneCall | None:
-    """Return what answers for X, a list or a batch of one sequence; None if a batch is needed."""
+    """Return the :class:`OneCall` for X, a list or a batch of one sequence; None if a batch is needed."""
     if not (type(X) is list or type(X) is SequenceBatch) or len(X) != 1:
         return None
     state = getattr(estimator, "__dict__", {}).get("_state")  # once: another thread may fit

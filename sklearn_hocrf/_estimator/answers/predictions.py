@@ -1,4 +1,4 @@
-"""Methods of fitted models, in the shape of X: labels, probabilities, best labellings, samples, segments."""
+"""Methods of fitted models, with results in the shape of X: labels, probabilities, samples, segments."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class PredictionsMixin:
         Raises
         ------
         ValueError, TypeError
-            For an empty pattern and for labels that are unknown to the model.
+            If a pattern is empty, or contains labels that are unknown to the model.
 
         Examples
         --------
@@ -213,12 +213,12 @@ class PredictionsMixin:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
         The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its
-        tag ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For others,
-        pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to searches:
-        scikit-learn's own, such as "f1_macro", cannot score sequences.
+        tag ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For other
+        scores, pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to
+        searches: scikit-learn's own scorers, such as "f1_macro", cannot score sequences.
 
-        scikit-learn's ``scoring="accuracy"`` is not this score. It gives nan, or, if all sequences have one length and
-        the labels are two numbers (such as 0 and 1), silently the share of sequences without an error. In
+        scikit-learn's ``scoring="accuracy"`` does not compute this score. It returns nan or, if all sequences have one
+        length and the labels are two numbers (such as 0 and 1), silently the share of sequences without an error. In
         searches, pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
 
         Parameters
@@ -272,17 +272,16 @@ class PredictionsMixin:
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         y : list of label sequences, or array-like
-            As in :meth:`fit`.
-            Labels may be missing, as for ``known`` in :meth:`predict`. The result is then the probability that the
-            labelling agrees with the labels that are there.
+            As in :meth:`fit`. Labels may be missing, as for ``known`` in :meth:`predict`. The result is then the
+            log-probability that the labelling agrees with the given labels.
         unknown : {"raise", "impossible"}, default="raise"
             How to treat labels not seen in fit: raise an error, or assign probability 0.
 
         Returns
         -------
         log_likelihood : ndarray of shape (n_sequences,)
-            In nats; 0 for empty sequences; -inf where the model rules out y, for example because it violates a
-            constraint or has segments longer than ``segment_length_`` allows, and for unknown labels with
+            In nats; 0 for empty sequences; -inf if y is impossible, for example because it violates a constraint or
+            contains segments longer than ``segment_length_`` allows, and for unknown labels with
             ``unknown="impossible"``.
 
         Raises
@@ -300,7 +299,8 @@ class PredictionsMixin:
         >>> crf.log_likelihood(X, y).round(2)
         array([-1.18, -1.05])
 
-        The probability that the second token is not a noun, and that both of the last two are:
+        The probability that the second token is not a noun, and the probability that both of the last two tokens are
+        nouns:
 
         >>> np.exp(
         ...     crf.log_likelihood(
@@ -342,8 +342,8 @@ class AnswersMixin:
     ) -> list[list[Labelling]]:
         """Return the n most probable labellings of each sequence, best first.
 
-        They are exact and all different. The first is the result of :meth:`predict`. A sequence is uncertain if the
-        first two log probabilities are close:
+        All labellings differ, and their scores are exact. The first is the result of :meth:`predict`. If the first two
+        log-probabilities are close, the model is uncertain:
 
         >>> from sklearn_hocrf import HighOrderCRF
         >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
@@ -360,30 +360,30 @@ class AnswersMixin:
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         n : int, default=10
-            Number of labellings; fewer for a sequence that has fewer.
+            Number of labellings; a sequence with fewer possible labellings gets all of them.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
         accept : callable or None, default=None
-            Which labellings to accept: called with ``labels``, as returned by :meth:`predict`, it returns a bool. For
-            instance, ``lambda labels: labels.count("B-TITLE") <= 1``. The n best accepted labellings are returned.
+            A function that gets ``labels``, as :meth:`predict` returns them, and returns whether to accept them, such
+            as ``lambda labels: labels.count("B-TITLE") <= 1``. The result contains the n best accepted labellings.
         max_candidates : int, default=1000
-            Maximum number of labellings of a sequence to check with ``accept``.
+            Maximum number of labellings of a sequence for which ``accept`` is called.
 
         Returns
         -------
         candidates : list of lists of Labelling
-            Named tuples ``(labels, score, log_probability)``. ``score`` is the sum of the weights that count for the
+            Named tuples ``(labels, score, log_probability)``. ``score`` is the sum of the weights that apply to the
             labelling, and ``log_probability`` the logarithm of its probability, given ``known``.
 
         Raises
         ------
         ValueError
-            For n < 1, and for sequences without any labelling.
+            If n < 1, or if a sequence has no possible labelling.
 
         Warns
         -----
         UserWarning
-            If fewer than n of the ``max_candidates`` best labellings of a sequence are accepted.
+            If ``accept`` accepts fewer than n of the ``max_candidates`` best labellings of a sequence.
 
         Examples
         --------
@@ -451,7 +451,8 @@ class AnswersMixin:
     def entropy(self, X: Sized, *, level: str = "sequence", known: Sized | None = None) -> _Rows:
         """Return the entropy of the labels: how uncertain the model is, in nats.
 
-        It is computed without differences of large numbers, is never negative, and is 0 if one labelling is certain.
+        The computation takes no differences of large numbers. The entropy is never negative, and 0 if one labelling is
+        certain.
 
         Parameters
         ----------
@@ -546,8 +547,8 @@ class TagSegmentsMixin:
             As in :meth:`predict`.
         threshold : float or None, default=None
             None returns the segments that the labels of :meth:`predict` encode. A number in [0, 1] returns all segments
-            that are at least as probable, with their probabilities. Up to 0.5 they may overlap: a low threshold finds
-            more of the true segments than the best labelling has.
+            that are at least as probable, with their probabilities. Up to 0.5, they may overlap: with a low threshold,
+            the result contains more of the true segments than the best labelling does.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that
             ``constraints`` name, otherwise the scheme of ``classes_`` if all look like tags, and else "runs".

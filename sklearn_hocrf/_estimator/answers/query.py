@@ -1,4 +1,4 @@
-"""Every question about labellings, answered in the labels and the form of X."""
+"""Queries about labellings, with results in the user's labels and the form of X."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ..labels.patterns import SegmentTags, segment_tables
 
 
 class Query(NamedTuple):
-    """Sequences about which a model is asked, and the form of its answers.   N tokens."""
+    """Sequences for which a model computes results, and the form of the results. N tokens."""
 
     posterior: Any  # Posterior
     targets: Any  # TokenTargets or SegmentTargets
     form: str = "sequences"  # of X
 
     def with_evidence(self, mask: Mask) -> Self:
-        """Return the query, given the known labels, with which the labellings that a mask allows agree."""
+        """Return the query given known labels, as a mask of the labellings that agree with them."""
         free = self.posterior
         evidence = Evidence(mask)
         return self._replace(posterior=free.model.posterior(free.batch, free.support, free.n_jobs, evidence))
@@ -84,7 +84,7 @@ class Query(NamedTuple):
         )
 
     def nbest(self, n: int, accept: Callable[..., bool] | None, max_candidates: int) -> list[list[Labelling]]:
-        """Return what ``predict_nbest`` returns."""
+        """Return the result of ``predict_nbest``."""
         posterior, log_z = self.posterior.with_log_z()
         batch, least = posterior.batch, n if accept is None else max_candidates
         labellings: list[list[Labelling]] = [[] for _ in range(len(batch))]
@@ -128,7 +128,7 @@ class Query(NamedTuple):
         return int(check_random_state(random_state).randint(2**31))
 
     def samples(self, n_samples: int, seed: int) -> list[list]:
-        """Return what ``sample`` returns."""
+        """Return the result of ``sample``."""
         drawn = self._labellings(*(table.T for table in self.posterior.draw(n_samples, seed)))
         n_sequences = len(self.posterior.batch)
         return [drawn[first::n_sequences] for first in range(n_sequences)]
@@ -139,7 +139,7 @@ class Query(NamedTuple):
         check(level in ("sequence", "token"), "level", "'sequence' or 'token'", level)
 
     def entropy(self, level: str) -> Any:
-        """Return what ``entropy`` returns."""
+        """Return the result of ``entropy``."""
         if level == "sequence":
             return self.posterior.entropy()
         return self.reshape(_entropy_of_rows(self.class_marginals()))
@@ -153,7 +153,7 @@ class Query(NamedTuple):
     def segments(
         self, threshold: float | None, with_probability: bool, tags: SegmentTags | None = None
     ) -> list[list] | list[np.ndarray]:
-        """Return what ``predict_segments`` returns; ``tags`` are the labels as tags, if they are labels of tokens."""
+        """Return the result of ``predict_segments``; ``tags`` are the labels as tags, if they are labels of tokens."""
         posterior, offsets = self.posterior, self.posterior.batch.offsets
         names, of_tags = (self.targets.labels, ()) if tags is None else (tags.names, (tags.tags,))
         outside = self.targets.outside if tags is None else -1
@@ -172,7 +172,7 @@ _MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their cod
 
 
 def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[np.ndarray]:
-    """Return the sequences in portions such that the labels of all candidates take little memory."""
+    """Yield the sequences in portions for which the labels of all candidates take little memory."""
     before = np.cumsum(lengths[sequences]) - lengths[sequences]
     _, firsts = np.unique(before * n_best // _MOST_LABELS, return_index=True)
     return np.split(sequences, firsts[1:])

@@ -1,6 +1,6 @@
-"""The steps of fit, in order, and one by one for other parts of the package that train an estimator.
+"""The steps of fit, which other parts of the package that train an estimator can also take one by one.
 
-Everything is computed in local variables; the estimator changes only at the end of a successful fit.
+All results are local variables; the estimator changes only at the end of a successful fit.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class FitSteps:
         return choose_training(self.parameters, self.name)
 
     def check_fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None) -> None:
-        """Raise what ``fit`` raises before it trains; without X, which may be None, what its other arguments show."""
+        """Raise the errors of ``fit`` before training; if X is None, those that need only the other arguments."""
         with unwarned():  # fit itself gives these warnings
             self.check()
             training = self.choose_training()
@@ -134,7 +134,7 @@ class FitSteps:
         return self.read_targets(y, read_training_sequences(self.reader, X, sample_weight), fixed)
 
     def read_without_features(self, y: Sized, sample_weight: ArrayLike | None) -> TrainingData | None:
-        """Return training data without features, for X that is not known yet; None if y alone is not clear."""
+        """Return training data without features, for an unknown X; None if y alone is ambiguous."""
         sequences = sequences_like(self.reader, y, sample_weight)
         return None if sequences is None else self.read_targets(y, sequences)
 
@@ -182,11 +182,11 @@ class FitSteps:
     # --- structure ----------------------------------------------------------------------------------------------------
 
     def history(self, labels: np.ndarray) -> str | TagHistory:
-        """Return what the labels of patterns are those of; the positions of a semi-CRF are segments already."""
+        """Return whether patterns are of tokens, runs or tags; the positions of a semi-CRF are already segments."""
         return history_of_labels(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
 
     def rules(self, labels: np.ndarray) -> tuple[str | TagHistory, Rules]:
-        """Return what the labels of patterns are those of, and constraints; positions of a semi-CRF are segments."""
+        """Return whether patterns are of tokens, runs or tags, and constraints; semi-CRFs label segments already."""
         return compile_rules(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
@@ -225,7 +225,7 @@ class FitSteps:
     def layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Patterns = None) -> WeightLayout:
         """Return the layout of the weights.
 
-        With ``like``, a layout, its patterns are used. Otherwise ``patterns`` replaces the parameter.
+        If ``like`` is a layout, its patterns are used. Otherwise, ``patterns`` replaces the parameter.
         """
         data = data.labelled
         table = like.patterns if like is not None else self.select_patterns(data, self.observed(data), patterns)
@@ -236,7 +236,7 @@ class FitSteps:
     # --- training -----------------------------------------------------------------------------------------------------
 
     def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
-        """Return the data under the layout of their weights, over the labels that ``pruning`` leaves."""
+        """Return the data under the layout of their weights, over the labels that ``pruning`` keeps."""
         layout = self.layout(data) if layout is None else layout
         matching = ["objective='local_feature_matching'"] if self.matches_features else []
         self.kind.warn_of_unlimited_lengths(layout, data.batch, *matching)

@@ -2,9 +2,9 @@
 
 Settings that cannot be combined: the table of refusals between features.
 
-A *feature* is something that parameters request; a *circumstance* is a use beyond a plain fit: partial labels, a
-stream, a cluster, learned penalties. Each row of :data:`REFUSALS` names two of them and the message. Tag schemes as
-constraints of segments are refused by the parameters themselves.
+A *feature* is an option that parameters request; a *circumstance* is a use beyond a plain fit: partial labels, a
+stream, a cluster, learned penalties. Each row of :data:`REFUSALS` names two of them and the message. The types of the
+parameters already refuse tag schemes as constraints of segments.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ _LIMITS = "an integer >= 1, inf or a pair (least, most)"
 
 
 def _are_limits(limits: Any) -> bool:
-    """Return whether these are the most tokens of a segment, which may be None, or a pair of the least and the most."""
+    """Return whether these are the most tokens of a segment, or None, or a pair of the least and the most."""
     least, most = limits if isinstance(limits, tuple) and len(limits) == 2 else (1, limits)
     if not is_order(least) or least < 1:
         return False

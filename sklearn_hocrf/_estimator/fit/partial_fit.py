@@ -1,8 +1,8 @@
 """Training on a stream: ``partial_fit`` of all sequence labellers.
 
-A call makes one pass over some sequences, starting from the solver's state after the previous call. Labels, label
-patterns and, for segments, maximum lengths are fixed by the first call. Pairs of features and patterns get weights when
-they first occur.
+A call makes one pass over some sequences, starting from the solver's state after the previous call. The first call
+fixes labels, label patterns and, for segments, maximum lengths. Pairs of features and patterns get weights when they
+first occur.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ class PartialFitMixin:
         """Train on the next sequences of a stream, with one pass over them.
 
         This method is available if the solver is "sgd" or an instance of :class:`~sklearn_hocrf.training.SGD`. The
-        state of the solver (the number of sequences seen, sums of squared gradients, ...) is carried over from call to
-        call. On a fitted estimator, training continues from its weights, regardless of the solver that found them.
-        :meth:`fit` starts from scratch.
+        state of the solver (the number of sequences seen, sums of squared gradients, ...) is kept between calls. On a
+        fitted estimator, training continues from its weights, regardless of the solver that found them. :meth:`fit`
+        starts from scratch.
 
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            The next sequences, as in :meth:`fit`. New attribute names are assigned the next free column indices. In any
-            other form, X must have the features of the first call. For raw tokens, a hashing extractor needs no
-            vocabulary: ``SequenceFeatureExtractor(n_features=...)``.
+            The next sequences, as in :meth:`fit`. New attribute names get the next free column indices. In any other
+            form, X must have the features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
+            ``SequenceFeatureExtractor(n_features=...)``.
         y : list of label sequences, or array-like
             As in :meth:`fit`.
         classes : array-like of labels, default=None
@@ -77,8 +77,8 @@ class PartialFitMixin:
         Returns
         -------
         self : object
-            ``objective_history_`` has two values, from before and after the pass. They cover only the sequences of this
-            call, with their share of the penalty. ``optimality_gap_`` is inf.
+            ``objective_history_`` contains two values, from before and after the pass, for the sequences of this call
+            with their share of the penalty. ``optimality_gap_`` is inf.
 
         Raises
         ------
@@ -94,14 +94,14 @@ class PartialFitMixin:
 
         Notes
         -----
-        The penalty belongs to the stream as a whole; each sequence bears a share of 1 / N. N is ``n_sequences`` of the
-        solver (:class:`~sklearn_hocrf.training.SGD`), by default the number of sequences seen so far. Specify it to go
-        through a file several times.
+        The penalty applies to the stream as a whole; for each sequence, it is multiplied by 1 / N. N is ``n_sequences``
+        of the solver (:class:`~sklearn_hocrf.training.SGD`), by default the number of sequences seen so far. Set
+        ``n_sequences`` if you read a file several times.
 
-        A call costs about as much as a pass over its sequences and over all weights, so it is best to pass sequences by
-        the thousand. The first call determines the step size from its sequences, unless the solver has a given
-        ``step_size``; it should therefore have more than a few sequences. ``min_count`` above 1 raises an error,
-        because it depends on the entire stream.
+        A call takes about as long as a pass over its sequences and over all weights, so it is best to pass thousands of
+        sequences in each call. The first call determines the step size from its sequences, unless the solver has a
+        given ``step_size``; it should therefore contain more than a few sequences. ``min_count`` above 1 raises an
+        error, because it depends on the entire stream.
 
         Examples
         --------

@@ -21,8 +21,8 @@ Names: TypeAlias = Sequence[str] | None  # of features
 def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[str | tuple | None]) -> np.ndarray:
     """Return the key that covers each weight.
 
-    A weight of a pair belongs to the longest prefix of the feature's name that has a key for the pattern's order, a key
-    for exactly this order before a key for all orders; else to ("features", k). A pattern's bias belongs to
+    A weight of a pair belongs to the longest prefix of the feature's name with a key for the pattern's order, where a
+    key for exactly this order precedes a key for all orders; else to ("features", k). A pattern's bias belongs to
     ("patterns", k). All other weights belong to None.
 
     Parameters
@@ -119,7 +119,7 @@ def unmatched(by_length: list[np.ndarray], n_prefixes: int) -> list[int]:
 
 
 class Prior(NamedTuple):
-    """The prior of ``sigma_reg`` and ``l1_reg``: the only place that turns them into a penalty."""
+    """The prior of ``sigma_reg`` and ``l1_reg``; only this class turns them into a penalty."""
 
     sigma_reg: Any
     l1_reg: Any

@@ -1,4 +1,4 @@
-"""The progress of training: output of ``verbose`` to stderr with the time left, and tasks for callbacks.
+"""The progress of training: output of ``verbose`` to stderr with the remaining time, and tasks for callbacks.
 
 Tasks of a fit for scikit-learn's callbacks: one for the whole fit, one for each iteration.
 
@@ -30,7 +30,7 @@ _next = -math.inf  # time of the next line
 
 
 def tell(text: str) -> None:
-    """Write a line to stderr; if that is absent, closed or a broken pipe, the fit goes on."""
+    """Write a line to stderr; if stderr is absent, closed or a broken pipe, the fit continues."""
     with suppress(AttributeError, OSError, ValueError):
         sys.stderr.write(f"{text}\n")
 
@@ -143,7 +143,7 @@ class Forecast:
         self._times.append(now)
 
     def left(self) -> tuple[float, bool]:
-        """Return the seconds left, and whether they are a bound; inf if nothing is known."""
+        """Return the remaining seconds, and whether they are a bound; inf if nothing is known."""
         n_iter = len(self._times)
         if n_iter < 2:
             return math.inf, True
@@ -194,7 +194,7 @@ class _Tasks:
         return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
 
     def end(self, **more: Any) -> None:
-        """End the task of the whole fit; ``more`` goes to the callbacks."""
+        """End the task of the whole fit; the callbacks get ``more``."""
         if self._callbacks:
             self._root.call_on_fit_task_end(**self._arguments, **more)
 
@@ -312,7 +312,7 @@ class FitTasks(_Tasks):
 def check_held_out(estimator: BaseEstimator, X: Any, X_held_out: Sized) -> None:
     """Raise an error if held-out sequences do not match valid training data, before these are used.
 
-    Only the first sequence of the training data is read, which determines the required form of X.
+    The function reads only the first sequence of the training data, which determines the required form of X.
 
     Raises
     ------

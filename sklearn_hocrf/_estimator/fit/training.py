@@ -79,15 +79,15 @@ class Training(NamedTuple):
     ) -> list[SolverReport]:
         """Return the solver's reports of all stages, for the penalty that the prior has for the problems' layout.
 
-        The first problems, and criteria, train the weights from which the last one starts. If a criterion starts from
-        the weights that another one trains, there is a stage for that, unless ``start`` contains the weights of an
-        earlier fit (``is_warm``). If given, ``watch`` runs the stages.
+        The last problem, or criterion, starts from the weights that the earlier ones train. If a criterion starts from
+        the weights of another criterion, an additional stage trains these weights, unless ``start`` contains the
+        weights of an earlier fit (``is_warm``). If given, ``watch`` runs the stages.
         """
         stages: list[SolverReport] = []
         criteria = list(product(problems, self.objectives(is_warm)))
         with one_blas_thread():
             for problem, objective in criteria:
-                # a copy, because what a problem caches takes memory that the next stage does not need
+                # a copy, because the caches of a problem take memory, and the next stage does not need them
                 train = partial(minimise, objective, penalty, copy.copy(problem), start)
                 is_last = len(stages) == len(criteria) - 1
                 self.lines.part, name = ("", TRAINING) if is_last else (STARTING, STARTING)
@@ -128,7 +128,7 @@ def _failure(trained: str, solver: Minimizer, report: SolverReport) -> str:
     if np.isfinite(report.gradient_norm):
         parts.append(f"the gradient norm is {report.gradient_norm:.3g}")
     value = abs(float(report.history[-1]))
-    if report.gap <= value:  # a larger bound says nothing
+    if report.gap <= value:  # a larger bound is useless
         parts.append(f"the objective, {value:.5g}, is at most {report.gap:.3g} above the optimum")
     if np.isfinite(report.gap) and np.isfinite(report.gradient_norm) and report.n_iter >= solver.max_iter:
         parts.append(f"scores on new data may still change by more than {_CHANGE:g}")
@@ -150,7 +150,7 @@ def _is_near(solver: Minimizer, report: SolverReport) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TrainingStructure:
-    """What training data determine of a model, besides its weights."""
+    """The parts of a model, except its weights, that training data determine."""
 
     targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
     features: FeatureSpace
@@ -160,7 +160,7 @@ class TrainingStructure:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData(TrainingStructure):
-    """Validated training data. Sequences of weight 0 are left out, and those without tokens, which say nothing."""
+    """Validated training data, without sequences of weight 0 and sequences without tokens."""
 
     batch: SequenceBatch
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
@@ -220,7 +220,7 @@ class TrainingData(TrainingStructure):
         return replace(self, runs=runs, counted=counted)
 
     def _runs(self, targets: Targets) -> TrainingData | None:
-        """Return the longest runs of what targets know, as separate sequences; None if they know nothing."""
+        """Return the longest runs of known targets, as separate sequences; None if nothing is known."""
         starts, stops = targets.known_runs(self.batch.offsets)
         if not len(starts):
             return None
@@ -232,7 +232,7 @@ class TrainingData(TrainingStructure):
 
 
 def with_targets(sequences: TrainingSequences, targets: Targets, rules: Rules, parts: NamedParts) -> TrainingData:
-    """Return the training data with targets of the sequences that are used, and the rules and parts of labels."""
+    """Return the training data with targets of the used sequences, and the rules and parts of labels."""
     batch, features = sorted_features(sequences)
     weight = sequences.sequence_weight
     if weight is not None and sequences.is_used is not None:
@@ -241,7 +241,7 @@ def with_targets(sequences: TrainingSequences, targets: Targets, rules: Rules, p
 
 
 def sorted_features(sequences: TrainingSequences) -> tuple[SequenceBatch, FeatureSpace]:
-    """Return the sequences that are used, and their features, of which names that are new are sorted."""
+    """Return the used sequences, and their features, with new names sorted."""
     batch, features = sequences.batch, sequences.features
     if sequences.is_used is not None:
         batch = batch[sequences.is_used]

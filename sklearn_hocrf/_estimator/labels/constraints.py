@@ -47,9 +47,9 @@ class Constraints(BaseEstimator):
     -----
     For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
     The same holds for ``HighOrderCRF(history="segments")``, where a pair of equal labels stands for a token that
-    continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token.
-    Forbidden runs of at most ``max_order + 1`` labels cost no time. Longer runs cost as much time as patterns of their
-    length. Each run takes about a kilobyte of memory.
+    continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token. Forbidden runs of at most
+    ``max_order + 1`` labels take no time. Longer runs take as much time as patterns of their length. Each run takes
+    about a kilobyte of memory.
 
     Examples
     --------
@@ -66,8 +66,8 @@ class Constraints(BaseEstimator):
     ... )
     [['NOUN', 'VERB', 'VERB']]
 
-    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and the steps keep their
-    order:
+    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and the order of steps is
+    fixed:
 
     >>> X = [[["wash"], ["cut"], ["chop"], ["fry"]], [["cut"], ["fry"]]]
     >>> y = [["1 wash", "2 cut", "2 cut", "3 fry"], ["2 cut", "3 fry"]]
@@ -149,7 +149,7 @@ def check_constraints(constraints: str | Constraints | None, history: str = TOKE
 def compile_rules(
     history: str, constraints: str | Constraints | None, labels: np.ndarray
 ) -> tuple[str | TagHistory, Rules]:
-    """Return what the labels of patterns are those of, and the constraints as rules over label codes.
+    """Return whether patterns are of tokens, runs or tags, and the constraints as rules over label codes.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
 def without_forbidden_patterns(
     rules: Rules, constraints: str | Constraints | None, patterns: PatternTable, labels: np.ndarray, is_given: bool
 ) -> PatternTable:
-    """Return the patterns of a model that can occur; raise a ValueError if the user has given one that cannot."""
+    """Return the possible patterns of a model; raise a ValueError if a pattern given by the user is impossible."""
     if not rules.forbidden:
         return patterns
     never = contain_any(patterns.labels, rules.forbidden)
@@ -269,7 +269,7 @@ def refuse_breaches(
 
 
 def _reading(constraints: str | Constraints | None, labels: np.ndarray, tag: Hashable, where: str) -> str:
-    """Return the part of a message that names what accepts an invalid tag."""
+    """Return the part of a message that names how to accept an invalid tag."""
     if not isinstance(constraints, str):
         return ""
     rules = TAG_SCHEMES[constraints]
@@ -315,7 +315,7 @@ def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -
 
 
 def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
-    """Return the first token or segment whose label must not begin a sequence, and the first that must not end one."""
+    """Return the first token or segment with a forbidden label at the start of a sequence, and at the end of one."""
     if rules.borders is None:
         return []
     violations, has_labels = [], np.diff(runs.offsets) > 0

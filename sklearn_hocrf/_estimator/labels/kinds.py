@@ -1,4 +1,4 @@
-"""The two kinds of models, of tokens and of segments: all that distinguishes them for an estimator."""
+"""The two kinds of models, of tokens and of segments, and their differences for an estimator."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..._reading.targets import SegmentTargets, Targets, TokenTargets
 
 
 class Kind:
-    """Models of tokens: what they are made of, and what their data look like.
+    """Models of tokens: their classes, and the forms of their data.
 
     Attributes
     ----------
     model, targets : type
-        Classes of the models, and of labellings as they are read.
+        Classes of the models, and of the labellings that are read.
     labels_segments : bool
         Whether labellings are segmentations.
     """
@@ -36,7 +36,7 @@ class Kind:
     labels_segments: ClassVar[bool] = False
 
     def reader(self, estimator: BaseEstimator) -> Reader:
-        """Return what reading needs to know of an estimator."""
+        """Return the settings of an estimator that reading requires."""
         return Reader(type(estimator).__name__)
 
     def possible_patterns(self, targets: Any, patterns: PatternTable) -> PatternTable:

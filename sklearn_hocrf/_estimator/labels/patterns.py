@@ -184,7 +184,7 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
 
 
 def history_of_labels(history: str, constraints: str | BaseEstimator | None, labels: np.ndarray) -> str | TagHistory:
-    """Return what the labels of patterns are those of: of tokens, of runs, or of the segments that tags describe.
+    """Return whether the labels of patterns are those of tokens, of runs, or of the segments that tags describe.
 
     Parameters
     ----------
@@ -206,14 +206,14 @@ def history_of_labels(history: str, constraints: str | BaseEstimator | None, lab
 
 
 def names_in_patterns(labels: np.ndarray, history: str | TagHistory) -> list:
-    """Return what each code of patterns stands for: the labels and, where they are tags, the labels of segments."""
+    """Return the meaning of each code of patterns: the labels and, if they are tags, the labels of segments."""
     names = labels.tolist()
     of_tags = {} if isinstance(history, str) else dict(zip(history.codes, names, strict=True))
     return names + [of_tags[code][2:] or (NO_LABEL, OUTSIDE)[of_tags[code] == OUTSIDE] for code in sorted(of_tags)]
 
 
 def scheme_of(constraints: str | BaseEstimator | None, labels: np.ndarray) -> str:
-    """Return the scheme that constraints name, or else the one that labels look like."""
+    """Return the scheme that constraints name, or else the scheme that the labels suggest."""
     return constraints if isinstance(constraints, str) else guessed_scheme(labels.tolist())
 
 
