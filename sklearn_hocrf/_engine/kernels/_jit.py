@@ -1,20 +1,20 @@
 """The decorator of all kernels: numba's ``njit`` with a disk cache that may fail, and with kernels that were shipped.
 
 A cache only saves time. Numba's own cache raises an error if no folder is writable, if the disk is full or if a cache
-file is damaged; here the kernel is compiled again instead, and one warning explains how to set a folder. Numba's cache
-reads only writable folders; here read-only folders are read as well, such as those in a container image. Index files
-are pickles, which run code: a folder that somebody else may write to is not used. In a terminal
+file is damaged; this cache compiles the kernel again instead, and one warning explains how to set a folder. Numba's
+cache reads only writable folders; this cache also reads read-only folders, such as those in a container image. Index
+files are pickles, which can run code, so the cache does not use folders to which other users may write. In a terminal
 or a notebook, a message reports that kernels are being compiled, because that takes seconds.
 
-Numba keys the disk cache of a kernel on the time of the kernel's own file: machine code of called kernels in other
-files would become stale. Here the key is the text of all these files, which must be imported by ``from .file import
-name``; copies of a checkout therefore share a cache.
+Numba's key in the disk cache is the time of the kernel's own file, so machine code of called kernels in other files
+would become stale. Here the key is the text of all these files, which must be imported by ``from .file import name``;
+copies of a checkout therefore share a cache.
 
 The optional distribution ``sklearn_hocrf_kernels`` contains kernels that were compiled for a processor that most hosts
-include (see ``_shipped``). They are used where the folders of the cache lack a kernel; the environment variable
-SKLEARN_HOCRF_NATIVE_KERNELS=1 prefers kernels that are compiled for the host.
+include (see ``_shipped``). They are used if the folders of the cache lack a kernel; with the environment variable
+SKLEARN_HOCRF_NATIVE_KERNELS=1, kernels are compiled for the host instead.
 
-All of this needs names that numba does not document. If one is absent, numba's own cache takes the place of this one.
+This module needs names that numba does not document. If one is absent, numba's own cache is used.
 """
 
 import functools
@@ -77,7 +77,7 @@ def njit(*, cache, **options):
 
 
 class _Place:
-    """Mixin of numba's places for kernels: also one that can only be read, but none that somebody else may write to."""
+    """Mixin of numba's places for kernels: allows read-only places, but none to which other users may write."""
 
     def ensure_cache_path(self):
         folder = self.get_cache_path()
@@ -110,7 +110,7 @@ def _danger(folder, is_above):
     if not hasattr(os, "geteuid"):  # Windows
         return ""
     status = os.stat(folder)
-    code = os.stat(os.path.dirname(__file__))  # who may change the code needs no cache to run some
+    code = os.stat(os.path.dirname(__file__))  # a user who may change the code needs no cache to run code
     group_may = status.st_mode & stat.S_IWGRP and not (code.st_mode & stat.S_IWGRP and code.st_gid == status.st_gid)
     if status.st_uid not in (0, os.geteuid(), code.st_uid):
         return f"it belongs to the user {status.st_uid}"
@@ -122,7 +122,7 @@ def _danger(folder, is_above):
 
 
 def _is_of_one(status):
-    """Return whether the group of a folder is root's or that of its owner alone, as many systems make for each user."""
+    """Return whether the group of a folder is root's or contains only its owner, as many systems make for each user."""
     try:
         import grp
         import pwd
@@ -155,9 +155,9 @@ def _read(path, time_of_change):
 
 @functools.cache
 def _name_runtime():
-    """Tell LLVM the addresses of numba's runtime, and return whether they are known.
+    """Register the addresses of numba's runtime with LLVM, and return whether they are known.
 
-    LLVM would end the process if one were missing, so those of another version must be the same.
+    LLVM would end the process if one were missing, so another version must have the same addresses.
     """
     helpers = getattr(_nrt_python, "c_helpers", {})
     if not _RUNTIME.issubset(helpers):
@@ -170,9 +170,9 @@ def _name_runtime():
 class _CacheFile(IndexDataCacheFile):
     """Numba's files of one kernel, such that several processes may write them at the same time.
 
-    Numba takes the next number as the name of the data and writes the index first. Two processes that compile versions
-    for different arguments may then choose the same name, and one of them later runs the code of the other; and until
-    the data are there, or if the disk is full, an index names a file that is not there, or one that is stale.
+    Numba uses the next number as the name of the data and writes the index first. Two processes that compile versions
+    for different arguments may then choose the same name, and one of them later runs the code of the other. Until the
+    data are written, or if the disk is full, an index names a missing or stale file.
     """
 
     def save(self, key, data):
@@ -189,7 +189,7 @@ class _CacheFile(IndexDataCacheFile):
 
 
 class _Files(FunctionCache):
-    """Numba's cache of one kernel in one place, without what only compiling needs."""
+    """Numba's cache of one kernel in one place, without the parts that only compilation needs."""
 
     def __init__(self, function, impl):
         self._impl_class = impl
@@ -247,7 +247,7 @@ def _shipped():
     """Return the target of shipped kernels if this host runs them, or None.
 
     A processor without one of the target's features would end the process with an illegal instruction. Numba writes its
-    own version and Python's into its files; that of llvmlite is compared here.
+    own version and Python's into its files; this function compares the version of llvmlite.
     """
     if numba.config.BOUNDSCHECK or numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # ask for other kernels
         return None
@@ -264,7 +264,7 @@ def _shipped():
 
 
 class _ShippedFiles(_Files):
-    """Shipped versions of one kernel, which are found by their target instead of by the host's processor."""
+    """Shipped versions of one kernel, found by their target instead of the host's processor."""
 
     def __init__(self, function, target):
         super().__init__(function, _impl_of(_ShippedPlace(target.folder, function)))

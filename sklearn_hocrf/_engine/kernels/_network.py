@@ -39,7 +39,7 @@ def weight_of(weighted_arcs, arc, lane_kind):
 def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, varying_log, varying):
     """Write the weights of the varying arcs at a position, without the emission, to a row of ``varying`` (R * Q, W).
 
-    Return their distance from the cut-offs LOWEST_LOG and ``highest``, > 0 if all are in range.
+    Return their distance from the cut-offs LOWEST_LOG and ``highest``, which is > 0 if all are in range.
 
     scores : table of score columns; those of the position begin at ``first``
     varying_log : (Q, W)   overwritten
@@ -120,9 +120,10 @@ def largest_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
-    """Find, for each label, the arc that ``state`` uses: its own, or the arc of the nearest suffix that has one.
+    """Find, for each label, the arc that ``state`` uses: its own arc, or that of the nearest suffix with one.
 
-    The arrays of the automaton are passed one by one: a tuple would be compiled anew for each kind of tuple.
+    The arrays of the automaton are passed one by one, because numba would compile the kernel anew for each kind of
+    tuple.
     """
     for label in range(len(arc_of_label)):
         arc_of_label[label] = -1

@@ -6,14 +6,13 @@ column.
 
 With ``lane_kind=(LANES,)`` or ``(None,)`` they work on dual numbers: each row of a table holds the values of all lanes
 and then their derivatives along one direction, and every operation obeys the rules of differentiation, equation (24) of
-docs/develop/theory.md. A kernel compiled for dual numbers therefore computes the derivatives of everything that it
-computes.
+docs/develop/theory.md. A kernel compiled for dual numbers therefore also computes the derivatives of all its results.
 
-With ``lane_kind=WIDE`` they work on single wide numbers, see below, in two columns: a kernel compiled for these
-needs no scales, as nothing underflows. ``(WIDE,)`` selects dual numbers of wide ones, in four columns.
+With ``lane_kind=WIDE`` they work on single wide numbers, see below, in two columns: a kernel compiled for these needs
+no scales, because no number underflows. ``(WIDE,)`` selects dual numbers of wide ones, in four columns.
 
-The operations are LLVM instructions, written by hand: compiled from loops over 16 numbers, one loop for each operation,
-one row of the forward recursion takes 5.1, 3.8 and 3.7 times as long (handwriting, models of order 1, 3 and 5).
+The operations are explicit LLVM instructions: with loops over 16 numbers, one loop for each operation, one row of the
+forward recursion takes 5.1, 3.8 and 3.7 times as long (handwriting, models of order 1, 3 and 5).
 
 Products of sparse features with weights work along score columns instead: ``load_step``, ``store_step`` and
 ``add_scaled`` treat STEP neighbours of a flat array as a vector.
@@ -21,8 +20,8 @@ Products of sparse features with weights work along score columns instead: ``loa
 Wide numbers, for values of any size: (m, e) is m * BASE**e. Kernels run on them where scaled passes fail.
 
 Functions take and return float64 m and integer e, one after the other; they are compiled into the intrinsics of
-``_vectors``. A product moves m back to [1 / ROOT, ROOT], a sum does not, so m may leave this range by the number of
-terms. Terms that are smaller by BASE**2 or more add nothing. The exponent of 0 is arbitrary.
+``_vectors``. A product moves m back to [1 / ROOT, ROOT], but a sum does not, so m may exceed this range by a factor of
+the number of terms. Terms that are smaller by BASE**2 or more have no effect on a sum. The exponent of 0 is arbitrary.
 """
 
 import math

@@ -1,9 +1,9 @@
-"""The best labelling of one sequence, by a search that leaves out the states that a bound rules out.
+"""The best labelling of one sequence, by a search without the states that a bound excludes.
 
-A batch is decoded in all states of all positions, side by side. One sequence alone leaves the lanes empty, but allows
-a search: pairs of labels bound what may follow a label, with the highest score of any state in place of the state's
-own (A* with a bound that is found by dynamic programming; Klein and Manning, NAACL 2003). A labelling that follows the
-bound gives a lower limit of the best score, and only states whose score and bound reach the limit are kept: a few of
+A batch is decoded in all states of all positions, side by side. A single sequence would leave lanes empty, but allows a
+search: pairs of labels bound the scores after a label, by the highest score of any state in place of the state's own
+score (A* with a bound from dynamic programming; Klein and Manning, NAACL 2003). A labelling that follows the bound
+gives a lower limit of the best score, and the search keeps only states whose score and bound reach the limit, a few of
 hundreds.
 
 Shapes: T tokens, L labels, P states, A arcs, F ranked attributes, K pairs, S entries of the search.
@@ -22,7 +22,7 @@ FOUND, UNDECIDED = range(2)
 
 
 class SearchTables(NamedTuple):
-    """What the search reads of a model."""
+    """The parts of a model that the search reads."""
 
     outgoing: np.ndarray  # the automaton, as in ``WeightedArcs``
     source_arcs: np.ndarray
@@ -78,8 +78,8 @@ def _add_attribute(tables, attribute, value, row):
 def score_tokens(tables, entries, scores):
     """Write the scores of labels at tokens, (T, L), and return the sum of the absolute values of all terms.
 
-    A value below 1 counts as 1. Return 0 if an attribute is none of the model's: parameters of a transformer have
-    changed; and if sums of values may overflow.
+    A value below 1 counts as 1. Return 0 if the model lacks an attribute, because parameters of a transformer have
+    changed, or if sums of values may overflow.
     """
     if len(entries.ids) and entries.ids.max() >= len(tables.rank_of):
         return 0.0
@@ -137,9 +137,9 @@ def _follow_bound(tables, scores, rest, arc_of_label):
 def find_best(tables, entries, most_kept, codes):
     """Find the best labelling of a sequence; return whether it is found, or undecided.
 
-    It is undecided if another labelling comes so close that a different order of additions may prefer it, if no
-    labelling is possible, if an attribute is none of the model's, and if more than ``most_kept`` states a token are
-    kept, which takes longer than all states of a batch.
+    The search is undecided if the score of another labelling is so close that a different order of additions may prefer
+    it, if no labelling is possible, if the model lacks an attribute, or if it keeps more than ``most_kept`` states per
+    token, which takes longer than all states of a batch.
 
     codes : (T,) int32, out
     """

@@ -1,7 +1,7 @@
 """Level 0 of a cascade: the best labels of each token by features and biases only, and the training of the weights.
 
-The scores of parts count for the labels that have them; ``links`` are their ``PartLinks``. Equations are
-those of docs/develop/theory.md.
+The scores of parts count for the labels with these parts; ``links`` are their ``PartLinks``. Equations are those of
+docs/develop/theory.md.
 
 Shapes: N tokens, n sequences, L labels, C score columns, K weights of pairs, H dense features, D the width of their
 table.

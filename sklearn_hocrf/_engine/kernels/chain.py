@@ -12,14 +12,14 @@ vector addition. With ``w`` the arc weights, ``x`` the exponentiated scores of l
 
 with beta(T) = 1 / total of alpha(T). A state with negligible mass may still be the only survivor at a later position,
 so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *doubtful*. No reachable alpha falls
-below LEAST_SHARE, so the states with alpha > 0 are the reachable ones; a doubtful lane is right if beta is at most
+below LEAST_SHARE, so the states with alpha > 0 are the reachable ones; a doubtful lane is correct if beta is at most
 LARGEST_BETA in all of them. *Suspect* lanes are processed again on wide numbers (16), by the same kernels. Labels with
-score -inf are impossible: they get the weight 0, and the states that they would lead to are not reachable. What
-underflows in beta had a negligible posterior probability, because alpha . beta = 1 at every position.
+score -inf are impossible: their weight is 0, and the states to which they would lead are not reachable. Numbers that
+underflow in beta belong to a negligible posterior probability, because alpha . beta = 1 at every position.
 
-Decoding (15) runs the same transposed network in the (max, +) semiring, on log scores, where nothing can underflow. The
-automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the
-labels from j on in state p, and ``walk`` takes the best label in each state, from the left.
+Decoding (15) runs the same transposed network in the (max, +) semiring, on log scores, which cannot underflow. The
+automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the labels
+from j on in state p, and ``walk`` takes the best label in each state, from the left.
 
 Blocks are LANES wide, and each kernel is compiled for vectors of that many numbers. A sequence much longer
 than all others runs in a block of one lane: with ``lane_kind=None`` the same kernels are compiled for single numbers.
@@ -89,7 +89,7 @@ class LocalTile(NamedTuple):
 
 
 class ChainScratch(NamedTuple):
-    """Memory that kernels overwrite: allocating it for each call is expensive, especially in threads.
+    """Memory that kernels overwrite, because allocation in each call is slow, especially in threads.
 
     I and J nodes of the sum network and of its transpose. The last two may overlap.
     """
@@ -335,9 +335,8 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
 def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, beta):
     """Fill ``beta`` ((R + B) * P, W): the best score from each position on, 0 at a lane's end.
 
-    scratch : ``ChainScratch``
-    scores : (R * C, W)        varying_log : (R * Q, W)   from ``token_scores.varying_scores``
-    The last P rows of each block are set by the caller, for lanes that go on beyond the tile.
+    scratch : ``ChainScratch`` scores : (R * C, W) varying_log : (R * Q, W) from ``token_scores.varying_scores`` The
+    caller sets the last P rows of each block, for lanes that continue after the tile.
     """
     n_states, n_varying, n_arcs = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(weighted_arcs.arc_score)
     n_columns, adjoints = len(scores) // tile.rows[-1], scratch.adjoints

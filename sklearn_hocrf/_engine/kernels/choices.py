@@ -1,9 +1,9 @@
 """The choices of the next label, and their uses: the best labellings, random labellings, entropies.
 
 At each border of a labelling, the automaton is in a state, and the next label (for segments, the next label and length)
-is one of a few *choices*. The score of a choice is the score of the label or segment plus ``beta``, the score of what
-may follow: of the best continuation, or of all continuations together. Choices are sorted by label, then by length.
-With ``index=None``, labels are labels of tokens.
+is one of a few *choices*. The score of a choice is the score of the label or segment plus ``beta``, the score of the
+best continuation, or of all continuations together. Choices are sorted by label, then by length. With ``index=None``,
+labels are labels of tokens.
 
     best labellings   by regret (35): each labelling leaves another one for a choice that is not its best
     samples           a walk that takes each choice with its probability (36)
@@ -114,7 +114,7 @@ def slot_of(tile, block, lane):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def meet(weighted_arcs, arcs, met, state):
-    """Look up the arcs that a state uses, ``arcs`` (P, L), unless it is among those that have been met, (P,)."""
+    """Look up the arcs that a state uses, ``arcs`` (P, L), unless the state was met before, (P,)."""
     if not met[state]:
         outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
         resolve(outgoing, source_arcs, weighted_arcs.arc_label, weighted_arcs.fail, np.int64(state), arcs[state])
@@ -231,7 +231,8 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
 def _follow(weighted_arcs, index, tables, slot, search):
     """Write the labelling of the deviation behind the pending ones, and add the deviations from it.
 
-    Only as many are kept as labellings are still wanted: each is one, and its regret is final. Return their number.
+    Only as many deviations are kept as further labellings are wanted, because the regret of each is final. Return their
+    number.
     """
     codes, lengths, choices, known, pending = search.codes, search.lengths, search.choices, search.known, search.pending
     rank, n_pending, first, scores = search.found, search.n_pending, search.first, choices.score
@@ -286,7 +287,7 @@ def _write_segment(codes, lengths, labelling, first, label, length):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _limit(pending, n_pending, wanted):
-    """Return the regret from which a deviation is not wanted."""
+    """Return the regret at which a deviation is no longer wanted."""
     if n_pending < wanted:
         return np.inf
     return pending.regret[_worst(pending.regret, n_pending)] if wanted > 0 else -np.inf

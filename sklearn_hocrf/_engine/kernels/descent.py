@@ -1,11 +1,11 @@
 """Epochs of stochastic gradient descent over chains, compiled as a whole: passes over a few sequences, and their step.
 
-A step reads and moves the weights that its sequences touch, the minimisers of
+A step reads and updates the weights that its sequences use, the minimisers of
 
     sums w + stiffness w^2 / 2 + mass (precision w^2 / 2 + strength |w|),        stiffness = (sqrt(squares) + r) / step
 
 where r is SMALLEST_ROOT. A gradient g adds g^2 to the squares, and g minus the increase of the stiffness times w to the
-sums. Sequences run side by side, as in all inference; those that scaled passes cannot represent are left to the caller.
+sums. Sequences run side by side, as in all inference; the caller processes those that scaled passes cannot represent.
 Equations are those of docs/develop/theory.md.
 
 Shapes: N tokens, L labels, A arcs, C score columns, K weights (pairs, then biases), B blocks of LANES sequences, H
@@ -28,7 +28,7 @@ FORBIDDEN = -2
 
 
 class Course(NamedTuple):
-    """The weights during an epoch, and what steps depend on."""
+    """The weights during an epoch, and the settings of steps."""
 
     w: np.ndarray  # (K,)
     sums: np.ndarray  # (K,)   of gradients, less the pull to old weights
@@ -41,7 +41,7 @@ class Course(NamedTuple):
 
 
 class ArcWeights(NamedTuple):
-    """The scores of arcs, to which the weighted arcs refer, and how they depend on weights."""
+    """The scores of arcs, which the weighted arcs contain, and the weights on which they depend."""
 
     scores: np.ndarray  # (A,)   -inf for forbidden ones, in and out
     weights: np.ndarray  # (A,)   exponentials of the scores
@@ -92,7 +92,7 @@ def _touch(features, starts, tile, scratch):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _read_weights(course, slots, scratch, n_touched):
-    """Set the touched weights to the minimisers."""
+    """Set the weights in use to the minimisers."""
     w, sums, squares, of_penalty, precision, strength, step, _ = (
         course  # once, not for each range: references are counted
     )
@@ -146,7 +146,7 @@ def _subtract_truth(arcs, arc_columns, tile, weight, marginals, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _move(course, slots, scratch, n_touched):
-    """Add the gradient of the touched weights to the sums, and clear it."""
+    """Add the gradient of the weights in use to the sums, and clear it."""
     w, sums, squares, rate = course.w, course.sums, course.squares, 1.0 / course.step
     touched, gradient, table = scratch.touched, scratch.gradient, scratch.dense_gradient.reshape(-1)
     for index in range(n_touched):

@@ -11,8 +11,9 @@ and not on the numbers of labels, states and arcs:
     marginals   P(step u -> v) = alpha(u) omega(step) xi(v) beta(v)                                              (12)
 
 Passes are scaled as in ``chain``, by the total of alpha at each token. If a node's share falls below 1e-200 of it, the
-sequence is processed again from the logarithms of beta, which decoding needs in any case. The marginals of steps answer
-what else is asked: the probability of a step, given the node that it leaves, is its share of the marginals there.
+sequence is processed again from the logarithms of beta, which decoding needs in any case. Other results follow from the
+marginals of steps: the probability of a step, given the node that it leaves, is its share of the marginals of this
+node's steps.
 
 If labels have parts, the score of a candidate is a sum of columns, each of which is scored once per token.
 
@@ -40,7 +41,7 @@ class Entries(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Maximum number of nodes of a token, and which are kept: those that the best labels so far lead to."""
+    """Maximum number of nodes of a token; nodes with the best labels so far are kept."""
 
     n_states: np.ndarray  # (N,) int64
     score: np.ndarray  # (M,)   of candidates
@@ -48,7 +49,7 @@ class Limits(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Nodes and steps found so far, with room for more."""
+    """Nodes and steps found so far, with free space for more."""
 
     state: np.ndarray  # int32   of each node
     score: np.ndarray  # of the best labels that lead to it
@@ -409,7 +410,7 @@ def count_labels(lattice, chosen, weight, counts):
 def _beta(lattice, weights, first, stop, tables, adds):
     """Write log beta of a sequence that is not empty, whose scores have been written, and return its log Z.
 
-    Unless it ``adds``, they are those of best continuations (15), and it returns the best score.
+    Unless it ``adds``, beta is the score of best continuations (15), and the kernel returns the best score.
     """
     beta = tables.beta
     beta[0] = -np.inf
@@ -426,7 +427,7 @@ def _beta(lattice, weights, first, stop, tables, adds):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _spread(lattice, weights, first, stop, tables, weight, sums):
-    """Do the same as ``_backward``, after ``_beta``: spread the probability of each node over its steps."""
+    """Compute the same as ``_backward``, after ``_beta``: spread the probability of each node over its steps."""
     scores, share, beta = tables.scores, tables.alpha, tables.beta
     for node in range(lattice.nodes[first], lattice.nodes[stop]):
         share[node] = 0.0
@@ -454,7 +455,7 @@ def _spread(lattice, weights, first, stop, tables, weight, sums):
 def expect(lattice, weights, chunk, tables, log_z, sums):
     """Write log Z (n,) of the sequences of a chunk and the marginals of candidates in ``tables.scores``, and sum.
 
-    Sequences whose log Z is not finite have none. Without weights of sequences, it writes log Z only.
+    Sequences whose log Z is not finite have no marginals. Without weights of sequences, the kernel writes only log Z.
     """
     tables.alpha[0] = 1.0
     for sequence in range(chunk[0], chunk[1]):

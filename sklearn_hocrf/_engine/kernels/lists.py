@@ -1,6 +1,6 @@
 """Kernels over short lists: features of minibatches, sorted attributes, vectors of 16-bit numbers.
 
-They make the gradient of a minibatch, equation (28) of docs/develop/theory.md.
+These kernels compute the gradient of a minibatch, equation (28) of docs/develop/theory.md.
 
 Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its features. An entry gives the range of the
 pairs of its feature: ``first .. stop``. No dense table is used.
@@ -9,9 +9,9 @@ Shapes: n sequences of the batch, K pairs.
 
 Ids of the attributes of tokens, sorted.
 
-Vectors whose numbers have 16 bits: integers, in units that each block has for itself.
+Vectors whose numbers have 16 bits: integers, in a unit for each block.
 
-Products and sums are those of BLAS, in double precision, without a copy in double precision.
+Products and sums are those of BLAS in double precision, without a copy in double precision.
 """
 
 import numpy as np
@@ -60,7 +60,7 @@ MOST = 256  # ids of a row that are sorted by insertion
 def sort_ids(indptr, ids, values, ends, sorted_ids, amounts):
     """Sort the ids >= 0 of each row, by insertion; return how many there are.
 
-    It is -1 if a row has an id twice, or more than ``MOST`` ids, and if a value is 0 or not finite.
+    The result is -1 if a row contains an id twice, or more than ``MOST`` ids, or if a value is 0 or not finite.
 
     indptr : (N + 1,) int64   the rows of ``ids``, (n,) int32
     values : (n,) float64, or empty

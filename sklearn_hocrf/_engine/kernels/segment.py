@@ -18,11 +18,11 @@ docs/develop/theory.md, where F is ``begin`` and G is ``reach``.
 If the segments of a label have no highest length, the masses of those that have reached ``index.longest`` are its
 *tail* (40), in which each further token multiplies by one number, rho; the cell of the tail contains its score.
 
-Each alpha(v) is scaled to a total of 1. A segment spans several borders, so the logarithms of the scales between its
-ends are included in its score before exp is taken, and so is the highest score of the row. Lanes in which anything
-structurally reachable leaves the range of floating point numbers are reported as *suspect* and processed again, by the
-same kernels, on wide numbers (16). Segments with score -inf are impossible: their xi is 0, and they reach nothing. A
-border that nothing reaches has the scale 1.
+Each alpha(v) is scaled to a total of 1. A segment spans several borders, so its score includes the logarithms of the
+scales between its ends, and the highest score of the row, before exp is taken. Lanes in which a structurally reachable
+number leaves the range of floating point numbers are reported as *suspect* and processed again, by the same kernels, on
+wide numbers (16). Segments with score -inf are impossible: their xi is 0, and they reach no border. A border that no
+segment reaches has the scale 1.
 
 Shapes: B blocks, W lanes, R rows (tokens of all blocks), C score columns, E cells of segment scores (see
 ``segment_scores``), P states, A arcs, Q varying arcs (arcs whose score varies with the position), H span arcs,
@@ -208,7 +208,8 @@ def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, posit
 def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, log_shift, marks):
     """Turn the labels' cells of a row into xi(u, v, y), up to the scales within each segment and a shift of the row.
 
-    Those of tails become rho: no arc begins there, so ``log_shift``, which is taken out of arcs, is taken out here.
+    The cells of tails become rho: no arc begins there, so ``log_shift``, which is subtracted from scores of arcs, is
+    subtracted here.
     """
     cells, between, log_total = tables.cells, scratch.between, tables.log_total
     n_labels, n_cells = len(index.first_state) - 1, index.first_cell[-1]

@@ -1,8 +1,8 @@
 """Scores of candidate segments from scores of tokens, parts of labels, masks, aged labels, and the way back.
 
 The row of a token contains the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is for the
-scored pattern k and length d, as long as the segment begins inside the sequence; cells beyond are never touched. Scores
-of tokens are summed from the segment's end towards its start, so nothing is ever subtracted; the adjoint runs the same
+scored pattern k and length d, as long as the segment begins inside the sequence; other cells are never read or written.
+Scores of tokens are summed from the segment's end towards its start, without any subtraction; the adjoint runs the same
 loop backwards and sums probabilities, which therefore keep their relative precision. Equations are those of
 docs/develop/theory.md.
 
@@ -16,7 +16,7 @@ docs/develop/theory.md.
 
 Shapes: L labels, C score columns, R rows, W columns of a table, E cells of a row (see ``segment_scores``).
 
-Masks applied to scores: whatever they rule out gets the score -inf.
+Masks applied to scores: all that they exclude gets the score -inf.
 
 Shapes: N tokens, L labels, B blocks, W lanes, R rows, C score columns, E cells of segment scores.
 
@@ -216,7 +216,7 @@ def sum_over_labels(links, n_columns, marginals):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_to_labels_of_token(links, scores):
-    """Do the same as ``add_to_labels`` for one token without lanes: ``scores`` (at least C,) in and out."""
+    """Add the same as ``add_to_labels``, for one token without lanes: ``scores`` (at least C,) in and out."""
     for label in range(len(links.starts) - 1):  # (39)
         total = scores[label]
         for item in range(links.starts[label], links.starts[label + 1]):
@@ -226,7 +226,7 @@ def add_to_labels_of_token(links, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_over_labels_of_token(links, lowest, scores):
-    """Do the same as ``sum_over_labels`` for one token without lanes; skip values closer to 0 than ``lowest``."""
+    """Write the same as ``sum_over_labels``, for one token without lanes; skip values closer to 0 than ``lowest``."""
     for part in links.members:
         scores[part] = 0.0
     for label in range(len(links.starts) - 1):  # (39), transposed
@@ -275,7 +275,7 @@ def sum_over_segments(index, links, tile, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_labels(tile, n_columns, allowed, scores):
-    """Rule out labels of tokens.
+    """Exclude labels of tokens.
 
     allowed : (N, L) bool        scores : (R * C, W or 2 W)   in and out; derivatives of excluded labels become 0
     """
@@ -293,7 +293,7 @@ def forbid_labels(tile, n_columns, allowed, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_segments(index, tile, allowed, begins, cells):
-    """Rule out segments with a token that may not have the label, or that begin or end at a wrong position.
+    """Exclude segments with a token that may not have the label, or that begin or end at a wrong position.
 
     allowed : (N, L) bool        begins : (N,) int8   1 where a segment begins, -1 where none may begin
     cells : (R * E, W or 2 W)   in and out
@@ -318,7 +318,7 @@ def forbid_segments(index, tile, allowed, begins, cells):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_short(index, tile, shortest, cells):
-    """Rule out segments that are too short, except at the beginning or end of a sequence.
+    """Exclude segments that are too short, except at the beginning or end of a sequence.
 
     shortest : (L,) int64   lowest lengths, or (0,)        cells : (R * E, W or 2 W)   in and out
     """

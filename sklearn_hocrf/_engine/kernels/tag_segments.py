@@ -1,7 +1,7 @@
 """Probabilities of the segments that token labels encode as tags.
 
-A tag either continues the segment of the tag before it or begins one. P(segment [u, v) of a label) is a sum over paths
-of states, equation (38) of docs/develop/theory.md: P(state at u) times the probabilities of tags that begin it,
+A tag either continues the segment of the tag before it or begins a new one. P(segment [u, v) of a label) is a sum over
+paths of states, equation (38) of docs/develop/theory.md: P(state at u) times the probabilities of tags that begin it,
 continue it, and do not continue it at v. All terms are positive, so small probabilities are as precise as large ones.
 Probabilities of tags given a state come from ``choices``, probabilities of states from a pass over all states.
 
@@ -94,7 +94,7 @@ def _begin(tags, states, position, code, flow):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _go_on(tags, states, position, flow, onward):
-    """Move the flow of a segment on by a token; return the part that ends before it, and the part that continues."""
+    """Move the flow of a segment by a token; return the part that ends before it, and the part that continues."""
     _, label_of, row_of, probability, target = states
     goes_on, ended, left = tags.goes_on, 0.0, 0.0
     for state in range(len(onward)):

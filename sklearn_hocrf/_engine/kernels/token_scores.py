@@ -12,11 +12,11 @@ plain loop:
     ranges         All others: first pair and end of many pairs. Where their columns are a run, c, c + 1, c + 2 ..., as
                    those of features that are always on, they are added as vectors.
 
-Scores are laid out by column and then by lane, so that each score of one token touches another cache line. Tokens are
+Scores are stored by column and then by lane, so that each score of one token is in another cache line. Tokens are
 therefore summed in a small *buffer*, some positions by all lanes, from which rows of lanes are copied.
 
 For dual numbers (see ``_vectors``) there are two weights for each pair, the other one a derivative; rows of the dense
-table are twice as long, and the buffer holds twice as many rows.
+table are twice as long, and the buffer contains twice as many rows.
 
 Equations are those of docs/develop/theory.md.
 
@@ -27,12 +27,12 @@ Products of dense token features with weights (3), and their adjoints (14).
 
 A group of 8 consecutive tokens is widened to float64 and multiplied by the weights of 8 score columns at a time: the
 sums of the group, or of its tokens' marginals, stay in vector registers while the loop runs over the features. This is
-a matrix product in blocks that fit the first caches. It takes as long as a BLAS product in float32, or 0.6 of one in
-float64, for which tokens would also have to be gathered and scores scattered; and its bits depend neither on the number
-of BLAS threads nor on the BLAS implementation. Equations are those of docs/develop/theory.md.
+a matrix product in blocks that fit into the first caches. It takes as long as a BLAS product in float32, or 0.6 times
+as long as one in float64, for which tokens would also have to be gathered and scores scattered. Its bits depend neither
+on the number of BLAS threads nor on the BLAS implementation. Equations are those of docs/develop/theory.md.
 
 Positions of a block of lanes are given as in a tile: ``rows`` (B + 1,), ``first_token`` (B, W), ``length`` (B, W). Row
-``rows[b] + j`` holds position j of all lanes of block b.
+``rows[b] + j`` contains position j of all lanes of block b.
 
 Shapes: N tokens, d features, C score columns, of which D have weights, padded to S * STEP; R rows and W lanes.
 """
@@ -109,7 +109,7 @@ def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_de
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _item(array, index):
-    """Return an item; unsigned, as for signed numbers the processor would compare each with 0 to count from the end."""
+    """Return an item by an unsigned index; signed ones would be compared with 0, to count from the end."""
     return array[np.uint64(index)]
 
 
@@ -348,9 +348,9 @@ def _widen(values, token, n_tokens, wide):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _rows(wide):
-    """Return the rows of a group as separate arrays: an index into them needs no addition, and no check of its sign.
+    """Return the rows of a group as separate arrays, whose indices need neither additions nor checks of signs.
 
-    With one array for all of them the loops take twice as long.
+    With one array for all rows, the loops take twice as long.
     """
     n = len(wide) // GROUP
     return (
