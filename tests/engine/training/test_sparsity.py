@@ -234,7 +234,7 @@ def test_features_of_candidates_without_weights_are_not_computed(monkeypatch):
     batch = features.fit_transform(SequenceFeatureExtractor().fit_transform(words), y)
     few, none = (HighOrderSemiCRF(l1_reg=strength).fit(batch, y) for strength in (0.01, 1e6))
     assert any(name.startswith("identity=") for _, name in nonzero_weights(few)[1])
-    monkeypatch.delattr(RowBlock, "rows")
+    monkeypatch.delattr(RowBlock, "entries")
     with pytest.raises(AttributeError):
         few.predict(batch)
     assert len(none.predict(batch)) == 2
