@@ -128,15 +128,6 @@ def test_series_of_polars(whole):
         check_training_data(polars.Series(["ab", "c"]), Y)
 
 
-@pytest.mark.parametrize("y", [[["A", "B"]] * 4, np.array([["A", "B"]] * 4)])
-def test_three_dimensional_x_is_sequences_of_one_length(y):
-    X = np.arange(24.0).reshape(4, 2, 3)
-    rows, data = stacked(X, y)
-    np.testing.assert_array_equal(rows, X.reshape(8, 3))
-    np.testing.assert_array_equal(data.batch.offsets, [0, 2, 4, 6, 8])
-    assert data.targets.codes.tolist() == [0, 1] * 4
-
-
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix, sparse.coo_array, pd.DataFrame, np.ndarray.tolist])
 @pytest.mark.parametrize("y", [["u", "v", "u"], np.array(["u", "v", "u"]), pd.Series(["u", "v", "u"], index=[7, 8, 9])])
 def test_plain_two_dimensional_x_is_sequences_of_length_one(convert, y):
@@ -190,14 +181,6 @@ def test_feature_dicts_become_named_features():
     ]
     assert list(data.features.names) == sorted(data.features.names)
     assert data.features.vocabulary["word:Rome"] == list(data.features.names).index("word:Rome")
-
-
-def test_feature_dicts_are_read_as_python_crfsuite_reads_them():
-    pycrfsuite = pytest.importorskip("pycrfsuite")
-    rows, data = stacked([ITEMS[:2], ITEMS[2:]])
-    for row, item in zip(rows, pycrfsuite.ItemSequence(ITEMS).items(), strict=True):
-        expected = {name: value for name, value in item.items() if value}
-        assert {name: row[i] for i, name in enumerate(data.features.names) if row[i]} == expected
 
 
 def test_bytes_are_text_and_every_collection_holds_names():
@@ -548,17 +531,6 @@ def test_lazy_names_are_compared_too():
     assert read(fitted, pickle.loads(pickle.dumps(batch)))[0].shape == (2, 2)
     with pytest.raises(ValueError, match=r"feature 1 is 'w\[0\]=x', in fit it was 'w\[0\]=v'"):
         read(fitted, other.transform(tokens))
-
-
-def test_inputs_are_left_as_they_were():
-    X = [x.copy() for x in DENSE]
-    y = [labels.copy() for labels in Y]
-    weight = np.array([1.0, 2.0])
-    check_training_data(X, y, weight)
-    for after, before in zip(X, DENSE, strict=True):
-        np.testing.assert_array_equal(after, before)
-    assert y == Y
-    assert weight.tolist() == [1, 2]
 
 
 WRONG = """
