@@ -73,6 +73,7 @@ from sklearn_hocrf._engine.structure.weighted_arcs import compile_patterns, log_
 from sklearn_hocrf._engine.training import minimise
 from sklearn_hocrf._engine.training import problem as pruning
 from sklearn_hocrf._engine.training.hypergradient import Fold, FoldStep
+from sklearn_hocrf._engine.training.hypergradient import _ByDistance as ByDistance
 from sklearn_hocrf._engine.training.lbfgs import LBFGS, LBFGSMemory, LBFGSMinimizer
 from sklearn_hocrf._engine.training.minimise import Tied, tie_weights
 from sklearn_hocrf._engine.training.objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective

@@ -898,6 +898,14 @@ def test_a_packed_file_is_the_same():
     assert Tagger(with_header(content, str)).labels == Tagger(with_entries(content, str)).labels
 
 
+def test_numbers_in_every_form_of_json(tmp_path):
+    X, y = [[["a"], ["b"]]], [[1.0, 2.0]]
+    export_tagger(HighOrderCRF().fit(X, y), tmp_path / "model")
+    content = (tmp_path / "model").read_bytes()
+    for form in "1E0", "10e-1", "0.1e+1":
+        assert Tagger(with_header(content, lambda t, form=form: t.replace("1.0", form))).labels == [1.0, 2.0]
+
+
 @pytest.mark.parametrize("n_bytes", [1 << 25, 1 << 53])
 def test_a_stream_cannot_fill_the_memory(n_bytes):
     """What a stream may become is bounded by its own length, and by the length that the header tells."""

@@ -357,11 +357,8 @@ def test_scores_that_overflow_are_refused(estimator):
 
 
 test_refusals = refusals(
-    (lambda: HighOrderSemiCRF(scheme="segments", segment_length=1).fit(X, Y.get("segments", SEGMENTS)),
-     r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but segment_length allows 1 for the label 'P'"),
     (lambda segment_length: HighOrderSemiCRF(scheme="runs", segment_length=segment_length).fit(
          X, Y.get("runs", SEGMENTS)),
-     (r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens", {"P": 1, "O": 2}),
      ("segment_length names the label 'Q', which the training data do not have", {"Q": 2}),
      (r"segment_length maps labels to an integer >= 1, inf or a pair \(least, most\); got 'P': 0", {"P": 0}),
      ("segment_length maps labels", {"P": 2.5}, {"P": True}, {"P": "2"}, {"P": -np.inf}, {"P": np.nan})),
@@ -369,13 +366,8 @@ test_refusals = refusals(
      r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
     (lambda: HighOrderSemiCRF(scheme="bioes", segment_length={"O": 2}).fit(X, Y.get("bioes", SEGMENTS)),
      r"segment_length\['O'\] is 2, but every O token is a segment of length 1"),
-    (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"]] * 3], [[(0, 1, "A"), (1, 3, "B")]]),
-     (r'y contains \(start, stop, label\): scheme="segments"\?', "runs", "bio", "bioes")),
     (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"], ["b"]]], [["S", "O"]]).score(
          [[["a"]] * 3], [[(0, 1, "A"), (1, 3, "B")]]),
-     ('scheme="segments"', "runs", "bioes")),
-    (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"], ["b"]]], [["S", "O"]]).score(
-         [[["a"]] * 2], [[(0, 1, "A"), (1, 2, "B")]]),
      ('scheme="segments"', "runs", "bioes")),
     (lambda: HighOrderSemiCRF(scheme="bio").fit(THREE, [["B-P"] * 3, ["O", "B-", "O"]]),
      "'B-' of y .sequence 1, position 1. is not a tag of scheme='bio'"),
@@ -389,7 +381,6 @@ test_refusals = refusals(
     (lambda: HighOrderSemiCRF().fit([np.ones((len(labels), 6)) for labels in Y["runs"]], Y["runs"]).predict(
          batch_with_blocks()),
      "does not have the segment features"),
-    (lambda: HighOrderCRF().fit(batch_with_blocks(), Y["runs"]), "HighOrderCRF has no segments: use HighOrderSemiCRF"),
     (lambda: HighOrderCRF().fit([np.ones((len(y), 6)) for y in Y["runs"]], Y["runs"]).predict(batch_with_blocks()),
      "use HighOrderSemiCRF"),
 )  # fmt: skip

@@ -335,7 +335,6 @@ test_refusals = refusals(
      (r"probability -0.1 of y_pred \(sequence 1, position 0\) is not in", [[], [(0, 1, "a", -0.1)]]),
      (r"nan \(sequence 0, position 0\) is not finite", [[(0, 1, "a", np.nan)], []]),
      (TypeError, r"'1' \(sequence 0, position 0\) is not a number", [[(0, 1, "a", "1")], []]),
-     (TypeError, "is not a segment with a probability", [[(0, 1, "a")], []], [["aaa"], []]),
      (r"\(0, 4, 'b'\) \(sequence 0, position 1\), beyond the 3 tokens of y_true",
       [[(0, 1, "a", 0.5), (0, 4, "b", 0.5)], []]),
      ("0 <= start < stop must hold", [[(1, 1, "a", 0.5)], []]),

@@ -356,8 +356,6 @@ test_refusals = refusals(
      ("labels must be 2 distinct ones", {"labels": ["a", "a"]}),
      (TypeError, "labels must be a list or an array of labels", {"labels": {0: "a", 1: "b"}}),
      (TypeError, "labels: labels must be sortable together", {"labels": ["a", 1]}),
-     (r"""'PER' of the labels \(constraints="bio"\) is not a tag of scheme""",
-      {"labels": ["O", "PER"], "constraints": "bio"}),
      (r"""'PER' of the labels \(scheme="bio"\) is not a tag of scheme""", {"labels": ["O", "PER"], "scheme": "bio"}),
      ('history="segments" has segments of tags only with constraints="bio"',
       {"labels": ["O", "B-PER"], "scheme": "bio", "history": "segments"}),

@@ -1,7 +1,6 @@
 """Derivatives of expected counts along a direction of the weights: kernels on dual numbers, for chains and segments."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -43,26 +42,9 @@ def some_direction(model, seed=0):
     return np.random.default_rng(seed).normal(size=model.layout.n_weights)
 
 
-def differences(model, plan, direction, step=1e-3):
-    """Return the derivative of the expected counts by differences; the error is of the order of step**6."""
-
-    def counts(distance):
-        return type(model)(model.layout, model.weights + distance * direction).posterior_on(plan).expectations().counts
-
-    slopes = [(counts(k * step) - counts(-k * step)) / (2 * k * step) for k in (1, 2, 3)]
-    return 1.5 * slopes[0] - 0.6 * slopes[1] + 0.1 * slopes[2]
-
-
 def assert_close(actual, expected, rtol=1e-8):
     """Compare vectors to a precision relative to the largest component."""
     np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * max(np.abs(expected).max(initial=0.0), 1e-3))
-
-
-def assert_derivative(model, batch, rtol=1e-8):
-    plan, direction = plan_of(model, batch), some_direction(model)
-    expected = differences(model, plan, direction)
-    assert np.abs(expected).max() > 1e-3
-    assert_close(model.posterior_on(plan).hessian_vector_product(direction), expected, rtol)
 
 
 # --------------------------------------------------------------------------------------------------------- enumeration
@@ -130,35 +112,6 @@ def test_segments_of_extreme_weights_equal_enumeration(case):
 
 
 # --------------------------------------------------------------------------------------------------------- differences
-
-
-@pytest.mark.parametrize("orders", CHAINS)
-@pytest.mark.parametrize("forbidden", [0.0, 0.3])
-def test_chains_equal_differences(orders, forbidden):
-    lengths = np.random.default_rng(0).integers(0, 40, LANES + 5)
-    assert_derivative(*chain_model(0, lengths, orders, forbidden=forbidden))
-
-
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("orders", SEGMENTS)
-def test_segments_equal_differences(features, orders):
-    lengths = np.random.default_rng(1).integers(0, 30, LANES + 3)
-    assert_derivative(*segment_model(1, lengths, features, orders))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"repeats": False},
-        {"longest": (1, 1, 1)},
-        {"longest": (math.inf, 2, math.inf)},
-        {"forbidden": 0.3},
-        {"patterns": []},
-    ],
-    ids=lambda options: next(iter(options)) + "_" + str(next(iter(options.values()))),
-)
-def test_segmentations_of_all_kinds_equal_differences(options):
-    assert_derivative(*segment_model(2, [13, 0, 5, 1, 9, 17], **options))
 
 
 @pytest.mark.parametrize("cut_size", [1, 3000])

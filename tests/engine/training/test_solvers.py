@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 from internals import (
+    ByDistance,
     LBFGSMemory,
     LBFGSMinimizer,
     Objective,
@@ -201,6 +202,14 @@ def test_it_says_when_it_has_not_converged(strength, max_iter):
     assert report.n_iter == max_iter
     assert len(report.history) == max_iter + 1
     assert "iteration" in report.message
+
+
+@both
+def test_searches_stop_by_the_distance_from_the_minimum(strength):
+    calls, penalty = [], Penalty(np.full(30, 0.2), strength * np.ones(30))
+    ByDistance(tol=1e-2, callback=calls.append).solve(logistic(1), penalty, np.zeros(30))
+    before, at_end = (np.sqrt(progress.gap / progress.value) for progress in calls[-2:])
+    assert at_end <= 1e-2 < before
 
 
 def test_it_ends_where_rounding_errors_hide_the_way():
