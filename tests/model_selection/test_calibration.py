@@ -103,16 +103,6 @@ def test_temperature_is_that_of_highest_held_out_likelihood(name):
     assert abs(high - low) / 2 < 0.01 * abs(high + low - 2 * middle)
 
 
-def test_constraints_hold_at_any_temperature():
-    model = MODELS["BIO"]
-    calibrated = CalibratedSequenceLabeler(model, cv=3).fit(X, Y)
-    assert calibrated.log_likelihood(NEW[:2], [["I-P"] + ["O"] * (len(NEW[0]) - 1), NEW_Y[1]])[0] == -np.inf
-    for drawn in calibrated.sample(NEW[:5], 50, random_state=0):
-        for tags in drawn:
-            pairs = zip(["O", *tags], tags, strict=False)
-            assert all(tag[0] != "I" or before[2:] == tag[2:] for before, tag in pairs)
-
-
 def test_one_token_a_sequence_is_multinomial_logistic_regression():
     rng = np.random.default_rng(0)
     points = rng.normal(size=(120, 3))
