@@ -14,6 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from internals import SequenceBatch, TokenColumn, _template_rows
 from refusals import refusals
+from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -596,6 +597,8 @@ test_refusals = refusals(
      (r"sequence 0 is the text 'text'.*text.tokenize\(X\) .*list\(text\)", ["text"]),
      ("X is a data frame.*group its rows into sequences", pd.DataFrame({"w": ["a"], "tag": ["O"]})),
      (TypeError, "sequence 1 must be a list of tokens or a 2-D array, got dict", [["a"], {"a": 1}]),
+     (TypeError, "sequence 1 must be a list of tokens or a 2-D array, got c.._(array|matrix)",
+      [["a"], sparse.coo_array(np.ones(3))], [["a"], sparse.csr_matrix(np.ones(3))]),
      ("sequence 0 has 3 dimensions", [np.ones((1, 1, 1))]),
      ("no tokens", []),
      (TypeError, "sequence 1, position 1: a token must be a str.*got None of type NoneType", [["a"], ["b", None]]),

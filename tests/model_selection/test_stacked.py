@@ -203,6 +203,17 @@ CLASSIFIERS = {
 LACKING = np.where(OWNER % 3 == 0, np.array(["d", "b"])[(np.arange(len(OWNER)) % 4 > 0).astype(int)], FLAT_Y)
 
 
+def test_two_classes_of_a_fold_have_opposite_scores(monkeypatch):
+    seen = []
+    monkeypatch.setattr(HighOrderCRF, "fit", lambda self, X, y: None)
+    monkeypatch.setattr(_Scoring, "columns", lambda self, tokens, scores: seen.append(scores))
+    y = np.where(OWNER % 3 == 0, "d", np.where(FLAT_Y == "c", "b", FLAT_Y))
+    with pytest.warns(UserWarning, match="lacks 'd'"):
+        StackedSequenceLabeler(LinearSVC(), cv=FOLDS).fit(X, cut(y))
+    scores = seen[-1][OWNER % 3 == 0]
+    np.testing.assert_array_equal(scores[:, 0], -scores[:, 1])
+
+
 @pytest.mark.parametrize("name", CLASSIFIERS)
 @pytest.mark.parametrize("names", [["a", "b", "c", "d"], [7, 9, 20, 30], [False, True]], ids=str)
 @pytest.mark.filterwarnings("ignore:.*lacks", "ignore::sklearn.exceptions.ConvergenceWarning")
