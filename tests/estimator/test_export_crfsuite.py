@@ -1,5 +1,7 @@
 """Models as files of CRFsuite: python-crfsuite's own Tagger gives the labels and probabilities of the model."""
 
+import gzip
+import json
 import random
 import time
 
@@ -11,7 +13,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from test_crfsuite import LABELS, NAMES, draw, draw_names, draw_token, same_answers, train
-from test_tagger import load_addresses
 
 from sklearn_hocrf import (
     Constraints,
@@ -167,6 +168,12 @@ def test_names_are_hashed_at_once():
     start = time.process_time()
     _database(_encoded(names, "attribute"))
     assert time.process_time() - start < 5
+
+
+def load_addresses(folder):
+    with gzip.open(folder / "usaddress" / "train.jsonl.gz", "rt") as lines:
+        rows = [json.loads(line) for line in lines]
+    return [row["features"] for row in rows], [row["labels"] for row in rows]
 
 
 @pytest.mark.slow

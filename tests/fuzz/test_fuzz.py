@@ -1,4 +1,4 @@
-"""A minute of fuzzing, with the same cases every time; ``tests/fuzz/run.py`` runs for as long as told.
+"""A minute of fuzzing, with the same cases every time, or with those of another ``FUZZ_SEED``.
 
 The strategies and what must be true of each case are in this folder.
 """

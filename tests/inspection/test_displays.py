@@ -103,14 +103,6 @@ def test_characters_between_tokens():
     assert repr(SegmentsDisplay.from_predictions(["abc"], [[(0, 2, "x")]], separator="")) == "[ab | x]c"
 
 
-@pytest.mark.parametrize(
-    ("scheme", "tags"), [("bioes", "B-A E-A O S-A"), ("bilou", "B-A L-A O U-A"), ("iob1", "I-A I-A O I-A")]
-)
-def test_schemes_are_seen(scheme, tags):
-    display = SegmentsDisplay.from_predictions(X[:1], [tags.split()])
-    assert display.segments == [[(0, 2, "A", None), (3, 4, "A", None)]]
-
-
 def test_segments_of_models(tagger):
     display = SegmentsDisplay.from_estimator(tagger, X, Y)
     expected = [found.tolist() for found in tagger.predict_segments(X, with_probability=True)]
