@@ -7,7 +7,7 @@ import pytest
 import segment_oracle as so
 from cases import cases, chain_case, count_wide_passes, golden_case, random_case, reschedule, to_chain_model
 from hypothesis import given
-from internals import LANES, chain, segment, segment_scores, token_scores
+from internals import LANES
 from scipy import sparse
 from segment_cases import EXTREME, FEATURES, is_possible, random_segment_case, segment_cases, to_segment_model
 
@@ -174,24 +174,3 @@ def test_large_weights_keep_their_digits():
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
-
-
-def test_no_kernel_is_compiled_again_for_other_data():
-    def signatures():
-        kernels = [k for module in (chain, token_scores, segment_scores, segment) for k in vars(module).values()]
-        return [len(kernel.signatures) for kernel in kernels if hasattr(kernel, "signatures")]
-
-    def everything(seed, lengths, **options):
-        for make in (chain_model, segment_model):
-            model, batch = make(seed, lengths, **options)
-            model.posterior(batch).expectations()
-            model.posterior(batch).hessian_vector_product(some_direction(model))
-
-    everything(13, [1500, 4, 3])
-    everything(13, [5, 9, 0])
-    segment_model(13, [5, 2], "plain", "order_0")
-    before = signatures()
-    assert sum(before) > 10
-    everything(14, [2, 30] * 12, orders="order_0", scale=0.1)
-    everything(15, [7, 1300], orders="conjoined_only")
-    assert signatures() == before

@@ -119,37 +119,12 @@ def test_sets_name_labels_that_missing_labels_hide():
     assert tagged.segment_length_ == {"O": (1, 1), "x": (1, 1), "y": (1, 1)}
 
 
-def test_patterns_come_from_windows_without_missing_labels():
-    X = [[["a"], ["b"], ["c"]], [["b"], ["a"], ["d"]]]
-    crf = HighOrderCRF(2).fit(X, [["x", None, "y"], ["y", "y", "x"]])
-    assert crf.patterns_ == [("x",), ("y",), ("y", "x"), ("y", "y"), ("y", "y", "x")]
-    assert crf.coef_.toarray()[:, crf.feature_names_in_ == "d"].sum() != 0
-    gap = HighOrderSemiCRF(scheme="segments", segment_length=2)
-    gap.fit(X, [[(0, 1, "x"), (2, 3, "x")], [(0, 1, "y"), (1, 3, "x")]])
-    assert ("x", "x") not in gap.patterns_
-    assert ("y", "x") in gap.patterns_
-
-
 def test_lengths_of_segments_are_at_least_those_of_known_pieces():
     X = [[["a"], ["b"], ["c"], ["d"]], [["b"], ["a"]]]
     bio = HighOrderSemiCRF(scheme="bio").fit(X, [["O", None, "I-x", "I-x"], ["B-x", "O"]])
     assert bio.segment_length_ == {"O": (1, 1), "x": (1, 3)}  # it begins before the third token
     runs = HighOrderSemiCRF(scheme="runs").fit(X, [["x", "x", None, "y"], ["y", "y"]])
     assert runs.segment_length_ == {"x": (1, 2), "y": (1, 2)}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"objective": "local_feature_matching"}, "y with missing labels needs objective='likelihood', not objective"),
-    ],
-)
-def test_what_does_not_take_missing_labels(options, message):
-    X, full, y = labelled(np.random.default_rng(13))
-    for estimator in (HighOrderCRF(**options), HighOrderSemiCRF(**options)):
-        with pytest.raises(ValueError, match=message):
-            estimator.fit(X, y)
-        assert not hasattr(estimator, "classes_")
 
 
 def test_nothing_agrees():
