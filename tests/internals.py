@@ -2,10 +2,8 @@
 
 # ruff: noqa: F401
 
-from sklearn_hocrf._data import arrays, batch, folders
-from sklearn_hocrf._data import folders as _files
-from sklearn_hocrf._data.arrays import BufferPool, allocator, empty_aligned, freeze, mapped_file, reading_order
-from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, cut_sequences, with_blocks, without_dense
+from sklearn_hocrf._data.arrays import BufferPool, freeze, mapped_file
+from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, with_blocks
 from sklearn_hocrf._data.checks import GUIDE
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
 from sklearn_hocrf._data.messages import pack_texts, unpack_texts, warn_user
@@ -35,7 +33,7 @@ from sklearn_hocrf._engine.inference.chain import ChainModel
 from sklearn_hocrf._engine.inference.minibatches import shuffled_minibatches
 from sklearn_hocrf._engine.inference.passes import MarginalPass
 from sklearn_hocrf._engine.inference.posterior import ImpossibleSequence, LanePosterior
-from sklearn_hocrf._engine.inference.schedule import Schedule, SharedWork, Workspace, _deal, threads_for
+from sklearn_hocrf._engine.inference.schedule import Schedule, SharedWork, _deal, threads_for
 from sklearn_hocrf._engine.inference.segment import AgedModel, AgedPlan, SegmentModel, SegmentPlan
 from sklearn_hocrf._engine.kernels import (
     _vectors as _wide,
@@ -52,7 +50,7 @@ from sklearn_hocrf._engine.kernels import (
 from sklearn_hocrf._engine.kernels._vectors import LANES, STEP, add_folded, load, load_step, store, store_step
 from sklearn_hocrf._engine.structure.automaton import build_automaton
 from sklearn_hocrf._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
-from sklearn_hocrf._engine.structure.pairs import FeatureMap, LabelParts, PairRule, first_seen
+from sklearn_hocrf._engine.structure.pairs import FeatureMap, LabelParts, PairRule
 from sklearn_hocrf._engine.structure.patterns import (
     PatternTable,
     TagHistory,
@@ -66,10 +64,11 @@ from sklearn_hocrf._engine.structure.segment_layout import (
     SegmentLayoutBuilder,
     SegmentRules,
 )
-from sklearn_hocrf._engine.structure.sum_network import _pairs_with_arcs_below, build_sum_network
+from sklearn_hocrf._engine.structure.sum_network import build_sum_network
 from sklearn_hocrf._engine.structure.weighted_arcs import compile_patterns, log_spread, weighted_arcs
 from sklearn_hocrf._engine.training import minimise, pruning
 from sklearn_hocrf._engine.training.hypergradient import Fold, FoldStep
+from sklearn_hocrf._engine.training.hypergradient import _ByDistance as ByDistance
 from sklearn_hocrf._engine.training.lbfgs import LBFGS, LBFGSMemory, LBFGSMinimizer
 from sklearn_hocrf._engine.training.minimise import Tied, tie_weights
 from sklearn_hocrf._engine.training.objectives import OBJECTIVES, LocalFeatureMatching, NegativeLogLikelihood, Objective
@@ -79,9 +78,7 @@ from sklearn_hocrf._engine.training.pruning import PrunedProblem, _Descent, trai
 from sklearn_hocrf._engine.training.solvers import (
     Minimizer,
     Point,
-    Progress,
     SearchEnd,
-    SolverReport,
     minimize_in_box,
     reached_tolerance,
     shortest_subgradient,
@@ -89,20 +86,17 @@ from sklearn_hocrf._engine.training.solvers import (
 )
 from sklearn_hocrf._engine.training.stochastic import SGD, SGDMinimizer, _first_state, _run_epoch
 from sklearn_hocrf._estimator import base
-from sklearn_hocrf._estimator.answers import fitted as fitted_model
 from sklearn_hocrf._estimator.answers import query
 from sklearn_hocrf._estimator.answers.fitted import FittedModel
 from sklearn_hocrf._estimator.answers.predictions import AnswersMixin, PredictionsMixin, TagSegmentsMixin
 from sklearn_hocrf._estimator.fit import progress
-from sklearn_hocrf._estimator.fit import progress as callbacks
 from sklearn_hocrf._estimator.fit import training as fitting
 from sklearn_hocrf._estimator.fit.fit_steps import FitSteps
 from sklearn_hocrf._estimator.fit.parameters import CIRCUMSTANCES, FEATURES, REFUSALS, refuse
-from sklearn_hocrf._estimator.fit.penalties import match_prefixes, weight_groups
-from sklearn_hocrf._estimator.fit.progress import Forecast, ProgressLines, duration, write_line
+from sklearn_hocrf._estimator.fit.penalties import weight_groups
+from sklearn_hocrf._estimator.fit.progress import ProgressLines, duration, write_line
 from sklearn_hocrf._estimator.fit.training import with_targets
-from sklearn_hocrf._estimator.labels import patterns
-from sklearn_hocrf._estimator.labels.constraints import NamedParts, Rules
+from sklearn_hocrf._estimator.labels.constraints import Rules
 from sklearn_hocrf._estimator.labels.kinds import SegmentKind
 from sklearn_hocrf._estimator.labels.patterns import pattern_labels
 from sklearn_hocrf._estimator.pipeline import _questions
@@ -119,9 +113,8 @@ from sklearn_hocrf._reading.labels import decode_labels, flatten_labels, positio
 from sklearn_hocrf._reading.targets import read_segment_targets, read_token_targets
 from sklearn_hocrf._shell.commands import _check_tags as check_tags
 from sklearn_hocrf._shell.commands import main, tell_progress
-from sklearn_hocrf._shell.warm_up import WarmUp, compiled, kernels
+from sklearn_hocrf._shell.warm_up import WarmUp, kernels
 from sklearn_hocrf._sklearn import names as _callbacks
-from sklearn_hocrf._sklearn.layers import model_inside
 from sklearn_hocrf._sklearn.names import Interval, Options
 from sklearn_hocrf.feature_extraction import _string_templates, _template_rows
 from sklearn_hocrf.feature_extraction._base import fingerprints, token_numbers
@@ -129,7 +122,7 @@ from sklearn_hocrf.feature_extraction._columns import text_column
 from sklearn_hocrf.feature_extraction._names import names_of_blocks
 from sklearn_hocrf.feature_extraction._segment_extractor import PRESETS, tag_channel
 from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
-from sklearn_hocrf.inspection._display import COLORS, GREY, Table, color_map, number
+from sklearn_hocrf.inspection._display import COLORS, Table, color_map, number
 from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
 from sklearn_hocrf.inspection._weights import template_of
 from sklearn_hocrf.model_selection import _order_search, _penalty_search

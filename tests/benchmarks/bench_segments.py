@@ -1,27 +1,24 @@
 """Time and memory of segmentation, of CRFs (C) and semi-CRFs (SC) of some order.
 
-What ``compare.py --tasks bibliography punctuation`` measures: a gradient, training to convergence with extraction of
-features, and peak memory. Needs cora_references and punctuation in SKLEARN_HOCRF_DATA or ../shared/data.
+What ``compare.py --tasks punctuation`` measures: a gradient, training to convergence with extraction of features, and
+peak memory. Needs punctuation in SKLEARN_HOCRF_DATA or ../shared/data.
 """
 
-import bench_bibliography
 import bench_punctuation
 from common import fit_quietly, keep_problem, peak_mebibytes, skip_where, some_weights
 
 from sklearn_hocrf._engine.training.objectives import NegativeLogLikelihood
 
 MORE_THAN_NEEDED = 2000  # iterations
-MODULES = {"bibliography": bench_bibliography, "punctuation": bench_punctuation}
 
 
 class Segmentation:
     """Features and a model for a case."""
 
-    def setup(self, task, model, order, n_sequences=None, max_iter=MORE_THAN_NEEDED):
-        module, kind = MODULES[task], {"C": "chain", "SC": "segment"}[model]
-        few, data = module.load(10), module.load(n_sequences)
-        skip_where(f"the data of {task} is absent" if data is None else None)
-        self.features, make = (getattr(module, f"{kind}_{what}") for what in ("features", "model"))
+    def setup(self, model, order, n_sequences=None, max_iter=MORE_THAN_NEEDED):
+        kind, few, data = {"C": "chain", "SC": "segment"}[model], *map(bench_punctuation.load, (10, n_sequences))
+        skip_where("the data of punctuation is absent" if data is None else None)
+        self.features, make = (getattr(bench_punctuation, f"{kind}_{what}") for what in ("features", "model"))
         self.features, self.crf = self.features(), make(order, max_iter=max_iter)
         # loads the kernels
         fit_quietly(make(order, max_iter=1), self.features.fit_transform(few.X, few.y), few.y)
@@ -50,8 +47,8 @@ class Training(Segmentation):
 class Gradient(Segmentation):
     """Value and gradient of the likelihood at one point."""
 
-    def setup(self, task, model, order, n_sequences=None, n_jobs=1):
-        super().setup(task, model, order, n_sequences, max_iter=1)
+    def setup(self, model, order, n_sequences=None, n_jobs=1):
+        super().setup(model, order, n_sequences, max_iter=1)
         self.extract()
         self.fit()
         self.problem[0].n_jobs = n_jobs

@@ -68,13 +68,7 @@ LIMITS = {
     ("chunking", "gradient, n_jobs=2, on the wall"): AtMost(1 / 1.7),
     ("handwriting", "gradient, order 1"): AtMost(0.03),
     ("handwriting", "gradient, order 5"): AtMost(0.1),
-    ("bibliography", "training, C^1"): AtMost(4),
-    ("bibliography", "training, C^2"): AtMost(8),
-    ("bibliography", "training, C^3"): AtMost(15),
-    ("bibliography", "gradient, SC^2"): AtMost(0.2),
-    ("bibliography", "gradient, SC^2, n_jobs=2, on the wall"): AtMost(1 / 1.7),
     ("handwriting", "gradient, order 5, n_jobs=2, on the wall"): AtMost(1 / 1.7),
-    ("bibliography", "peak memory, SC^3"): AtMost(1024),
     ("punctuation", "training, C^1"): AtMost(14),
     ("punctuation", "training, C^2"): AtMost(25),
     ("punctuation", "training, C^3"): AtMost(45),
@@ -295,35 +289,28 @@ def handwriting(run):
         yield on_two_threads("handwriting", f"gradient, order {order}", (two, gradient), "time_sum_network", run)
 
 
-def segmentation(task, run):
+def punctuation(run):
+    """Yield rows of chains (C) and semi-CRFs (SC) of some order."""
     skip_where(bench_chunking.absent())
     sizes = {"n_sequences": 20, "max_iter": 3} if run.quick else {}
     cases, gradients = {}, []
     with Process() as process:
         for order in 1, 2, 3:
-            training = process.keep(bench_segments.Training, task, "C", order, **sizes)
+            training = process.keep(bench_segments.Training, "C", order, **sizes)
             cases[f"training, C^{order}"] = partial(training.seconds, "time_train")
         for order in 1, 2, 3:
-            gradient = process.keep(bench_segments.Gradient, task, "SC", order, n_sequences=sizes.get("n_sequences"))
+            gradient = process.keep(bench_segments.Gradient, "SC", order, n_sequences=sizes.get("n_sequences"))
             cases[f"gradient, SC^{order}"] = partial(gradient.seconds, "time_gradient", run.at_least)
             gradients.append(gradient)
-        yield from run.beside_yardstick(task, cases)
+        yield from run.beside_yardstick("punctuation", cases)
         few = sizes.get("n_sequences")
-        two = process.keep(bench_segments.Gradient, task, "SC", 2, n_sequences=few, n_jobs=2)
-        yield on_two_threads(task, "gradient, SC^2", (two, gradients[1]), "time_gradient", run)
+        two = process.keep(bench_segments.Gradient, "SC", 2, n_sequences=few, n_jobs=2)
+        yield on_two_threads("punctuation", "gradient, SC^2", (two, gradients[1]), "time_gradient", run)
     few = {"max_iter": 15} | sizes  # L-BFGS has all of its vectors by then
     for order in 1, 2, 3:
         with Process() as process:
-            peak = process.keep(bench_segments.Training, task, "SC", order, **few).call("peakmem_train")
-        yield Row(task, f"peak memory, SC^{order}", "MiB", np.array([peak]))
-
-
-def bibliography(run):
-    yield from segmentation("bibliography", run)
-
-
-def punctuation(run):
-    yield from segmentation("punctuation", run)
+            peak = process.keep(bench_segments.Training, "SC", order, **few).call("peakmem_train")
+        yield Row("punctuation", f"peak memory, SC^{order}", "MiB", np.array([peak]))
 
 
 def tagging(run):
@@ -481,7 +468,7 @@ def addresses(run):
 TASKS = {
     task.__name__: task
     for task in (
-        *(chunking, ner, handwriting, bibliography, punctuation, tagging),
+        *(chunking, ner, handwriting, punctuation, tagging),
         *(latency, addresses, pruning, start, memory),
         *(large, cluster),
     )

@@ -28,36 +28,6 @@ def fitted():
 # --- predictions ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("convert", "is_dense"),
-    [
-        (lambda rows: rows, True),
-        (lambda rows: [x.tolist() for x in rows], True),
-        (lambda rows: [sparse.csr_matrix(x) for x in rows], False),
-        (lambda rows: SequenceBatch.from_csr(sparse.csr_array(np.vstack(rows)), [0, 3, 7, 8, 11]), False),
-    ],
-)
-def test_every_form_of_x_gives_the_same_model(convert, is_dense):
-    """The same bits where numbers are kept alike, in arrays or in sparse rows; else the same but for rounding."""
-    reference = HighOrderCRF().fit(ROWS if is_dense else [sparse.csr_array(x) for x in ROWS], Y)
-    crf = HighOrderCRF().fit(convert(ROWS), Y)
-    np.testing.assert_allclose(crf.coef_.toarray(), HighOrderCRF().fit(ROWS, Y).coef_.toarray(), rtol=0, atol=1e-13)
-    np.testing.assert_array_equal(crf.coef_.toarray(), reference.coef_.toarray())
-    assert crf.predict(convert(ROWS)) == reference.predict(ROWS)
-    assert crf.predict(ROWS) == reference.predict(convert(ROWS))
-    for ours, theirs in zip(crf.predict_marginals(convert(ROWS)), reference.predict_marginals(ROWS), strict=True):
-        if is_dense:
-            np.testing.assert_array_equal(ours, theirs)
-        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-
-
-def test_predictions_are_arrays_when_y_was_arrays():
-    y = [np.array([LABELS.index(label) for label in labels], dtype=np.int16) for labels in Y]
-    predicted = HighOrderCRF().fit(ROWS, y).predict(ROWS)
-    assert isinstance(predicted, list)
-    assert all(labels.dtype == np.int16 and labels.shape == (len(x),) for labels, x in zip(predicted, X, strict=True))
-
-
 BOTH = pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
 
 
@@ -104,25 +74,6 @@ def test_plain_two_dimensional_x(estimator):
         np.testing.assert_allclose(crf.coef_.toarray(), plain.coef_.toarray(), atol=1e-5)
         tags = np.where(frame["p"] > 0, "B-x", "O")
         assert HighOrderSemiCRF(scheme="bio").fit(frame, tags).score(frame, tags) > 0.9
-
-
-def test_unseen_attributes_change_nothing(fitted):
-    strange = [[{**token, "new": "thing", "other": 3.0} for token in sequence] for sequence in X]
-    assert fitted.predict(strange) == fitted.predict(X)
-    np.testing.assert_array_equal(fitted.predict_marginals(strange)[1], fitted.predict_marginals(X)[1])
-
-
-def test_labels_of_any_kind_come_back_as_they_were():
-    tags = {"A": ("adj", 1), "D": ("det", 0), "N": ("noun", 2)}
-    y = [[tags[label] for label in labels] for labels in Y]
-    crf = HighOrderCRF().fit(X, y)
-    assert crf.classes_.tolist() == sorted(tags.values())
-    assert set(itertools.chain(*crf.predict(X))) <= set(tags.values())
-    assert crf.patterns_[0] == (("adj", 1),)
-    assert crf.score(X, y) == 1
-    assert crf.pattern_marginals(X, [(("adj", 1), ("noun", 2))])[0].shape == (3, 1)
-    numbers = HighOrderCRF().fit(X, [[LABELS.index(label) for label in labels] for labels in Y])
-    assert type(numbers.predict(X)[0][0]) is int
 
 
 # --- probabilities against enumeration --------------------------------------------------------------------------------

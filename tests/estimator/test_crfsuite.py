@@ -12,7 +12,6 @@ from refusals import refusals, refusals_of_files
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import sklearn_hocrf
 from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import ConformalSequenceLabeler, PenaltySearchCV
@@ -213,43 +212,9 @@ def test_tokens_are_read_as_python_crfsuite_reads_them(tmp_path_factory, tokens,
 # ----------------------------------------------------------------------------------------- what else a fitted model can
 
 
-@pytest.fixture
-def fields(tmp_path):
-    """A model of fields, and new data."""
-    rng = random.Random(5)
-    X, y = draw(5, 20, labels=["B-T", "I-T", "B-N", "O"])
-    train(tmp_path / "model", X, y)
-    return HighOrderCRF.from_crfsuite(tmp_path / "model"), [tokens for tokens in draw(6)[0] if 2 < len(tokens) < 6], rng
-
-
-def test_saved_and_loaded(fields):
-    crf, X, _ = fields
-    expected = crf.predict_marginals(X)
-    skops_io = pytest.importorskip("skops.io", reason="skops is not installed")
-    for other in (
-        pickle.loads(pickle.dumps(crf)),
-        skops_io.loads(skops_io.dumps(crf), trusted=sklearn_hocrf.TRUSTED_TYPES),
-    ):
-        np.testing.assert_array_equal(np.concatenate(other.predict_marginals(X)), np.concatenate(expected))
-        assert other.predict(X) == crf.predict(X)
-
-
-def test_each_field_at_most_once(fields):
-    crf, X, _ = fields
-
-    def once(labels):
-        return labels.count("B-T") <= 1 and labels.count("B-N") <= 1
-
-    found = crf.predict_nbest(X, 3, accept=once)
-    for n, candidates in enumerate(found):
-        every = [c for c in crf.predict_nbest(X[n : n + 1], 4 ** len(X[n]))[0] if once(c.labels)]
-        np.testing.assert_allclose([c.score for c in candidates], [c.score for c in every[: len(candidates)]])
-        assert all(once(c.labels) for c in candidates)
-    assert any(not once(labels) for labels in crf.predict(X))
-
-
-def test_known_labels_and_other_methods(fields):
-    crf, X, _ = fields
+def test_known_labels_and_other_methods(tmp_path):
+    train(tmp_path / "model", *draw(5, 20, labels=["B-T", "I-T", "B-N", "O"]))
+    crf, X = HighOrderCRF.from_crfsuite(tmp_path / "model"), [tokens for tokens in draw(6)[0] if 2 < len(tokens) < 6]
     known = [["O", *[None] * (len(tokens) - 2), {"O", "B-T"}] for tokens in X]
     for labels in crf.predict(X, known=known):
         assert labels[0] == "O"

@@ -11,7 +11,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from test_crfsuite import LABELS, NAMES, draw, draw_names, draw_token, same_answers, train
-from test_tagger import load_addresses
 
 from sklearn_hocrf import (
     Constraints,
@@ -22,7 +21,6 @@ from sklearn_hocrf import (
     make_pipeline,
 )
 from sklearn_hocrf._data.crfsuite_files import _database, _encoded
-from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, ConformalSequenceLabeler
 from sklearn_hocrf.tagger import Tagger, export_crfsuite
@@ -167,24 +165,6 @@ def test_names_are_hashed_at_once():
     start = time.process_time()
     _database(_encoded(names, "attribute"))
     assert time.process_time() - start < 5
-
-
-@pytest.mark.slow
-def test_addresses(data_dir, tmp_path):
-    X, y = load_addresses(data_dir)
-    crf = HighOrderCRF(**PLAIN, l1_reg=0.1, max_iter=50).fit(X[:700], y[:700])
-    assert same_answers(crf, tagger_of(crf, tmp_path / "model"), X[700:]) > 700
-    assert named_weights(HighOrderCRF.from_crfsuite(tmp_path / "model")) == named_weights(crf)
-
-
-@pytest.mark.slow
-def test_chunks(data_dir, tmp_path):
-    sentences, y = load_conll(data_dir / "conll2000" / "train.txt.gz", ["w", "p", "tag"])
-    windows = [zip([{}, *tokens], tokens, [*tokens[1:], {}], strict=False) for tokens in sentences]
-    X = [[{"-1": left, "0": token, "+1": right} for left, token, right in window] for window in windows]
-    crf = HighOrderCRF(**PLAIN, max_iter=50).fit(X[:2000], y[:2000])
-    assert same_answers(crf, tagger_of(crf, tmp_path / "model"), X[2000:2300]) > 290
-    assert named_weights(HighOrderCRF.from_crfsuite(tmp_path / "model")) == named_weights(crf)
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals

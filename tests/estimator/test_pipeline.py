@@ -27,6 +27,7 @@ QUESTIONS = {
     "predict_marginals": (),
     "log_likelihood": (Y,),
     "pattern_marginals": ([("P", "O")],),
+    "entropy": (),
     "predict_segments": (),
 }
 
@@ -58,6 +59,7 @@ def test_every_question_of_the_last_step_is_answered(segmenter):
         answer = getattr(segmenter, name)(X, *rest)
         assert_same(answer, getattr(crf, name)(features.transform(X), *rest))
     assert_same(segmenter.predict_segments(X=X, threshold=0.3), segmenter.predict_segments(X, threshold=0.3))
+    assert segmenter.predict_nbest(X, 3) == crf.predict_nbest(features.transform(X), 3)
 
 
 def test_methods_are_those_of_the_last_step(tagger):

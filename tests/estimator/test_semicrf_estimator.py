@@ -12,11 +12,8 @@ from internals import BAG, BEGIN, LengthBlock, SequenceBatch, TokenBlock
 from refusals import refusals
 from registry import written
 from scipy import sparse
-from scipy.special import logsumexp
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
-from test_known import labellings_of
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SegmentLogOddsEncoder, SequenceFeatureExtractor
@@ -161,23 +158,6 @@ def test_words_need_only_one_label():
         HighOrderSemiCRF().fit(X, [["x"] * len(tags) for tags in y])
 
 
-def test_tags_of_other_letters_make_the_same_model():
-    as_bioes = HighOrderSemiCRF(scheme="bioes").fit(X, Y["bioes"])
-    letters = {"bilou": str.maketrans("ES", "LU"), "bmes": str.maketrans("I", "M")}
-    for scheme, table in letters.items():
-        tags = [[tag[0].translate(table) + tag[1:] for tag in sequence] for sequence in Y["bioes"]]
-        crf = HighOrderSemiCRF(scheme=scheme).fit(X, tags)
-        np.testing.assert_array_equal(crf.coef_.toarray(), as_bioes.coef_.toarray())
-        expected = as_bioes.predict(X)
-        assert crf.predict(X) == [[tag[0].translate(table) + tag[1:] for tag in s] for s in expected]
-        assert crf.score(X, tags) == as_bioes.score(X, Y["bioes"])
-    tags = [[tag.replace("B-", "I-") for tag in sequence] for sequence in Y["bio"]]  # no neighbours have one label
-    iob1, as_bio = (HighOrderSemiCRF(scheme=e).fit(X, y) for e, y in (("iob1", tags), ("bio", Y["bio"])))
-    np.testing.assert_array_equal(iob1.coef_.toarray(), as_bio.coef_.toarray())
-    assert iob1.predict(X) == as_bio.predict(X)
-    assert iob1.score(X, tags) == as_bio.score(X, Y["bio"])
-
-
 @given(st.sampled_from(SCHEMES), st.data())
 def test_the_score_compares_tokens(fitted, scheme, data):
     """With segments, their labels and whether a segment begins."""
@@ -192,14 +172,6 @@ def test_the_score_compares_tokens(fitted, scheme, data):
             own, other = ([(z, t == u) for u, v, z in of for t in range(u, v)] for of in (own, other))
         right += [a == b for a, b in zip(own, other, strict=True)]
     assert fitted[scheme].score(X, truth) == np.mean(right)
-
-
-def test_broken_tags_begin_segments():
-    broken = [["I-P", "I-P", "O", "I-P", "O", "I-L"], ["O", "I-P"], ["I-P", "I-P", "I-L"], ["O", "I-L", "O", "I-P"]]
-    crf = HighOrderSemiCRF(scheme="bio").fit(X, broken)
-    assert crf.predict(X) == Y["bio"]
-    assert crf.score(X, broken) == 1
-    np.testing.assert_array_equal(crf.log_likelihood(X, broken), crf.log_likelihood(X, Y["bio"]))
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes"])
@@ -250,15 +222,6 @@ def test_patterns_with_equal_neighbours_cannot_occur_in_runs():
         fit("bio", patterns=[("P", "B-P")])
 
 
-def test_warnings_point_at_the_caller():
-    with pytest.warns(ConvergenceWarning, match="HighOrderSemiCRF did not converge.*Increase max_iter") as caught:
-        HighOrderSemiCRF(max_iter=1).fit(X, Y["runs"])
-    assert caught[0].filename == __file__
-    with pytest.warns(UserWarning, match="no feature name begins with 'none'") as caught:
-        HighOrderSemiCRF(feature_order={"none": 1}).fit(X, Y["runs"])
-    assert caught[0].filename == __file__
-
-
 # --- quality ----------------------------------------------------------------------------------------------------------
 
 
@@ -274,20 +237,6 @@ def batch_with_blocks(names=None):
     ]
     parts = [getattr(plain, name) for name in ("offsets", "indptr", "indices", "values", "n_attributes")]
     return SequenceBatch(*parts, names, blocks=blocks)
-
-
-def test_batches_with_features_of_segments():
-    batch = batch_with_blocks(["a", "b", "c"])
-    crf = HighOrderSemiCRF(max_order=2, feature_order={"begin:": 1}, all_pairs=True).fit(batch, Y["runs"])
-    assert list(crf.feature_names_in_) == ["begin:a", "begin:c", "b", "length=1", "length=2", "length=3+"]
-    entries = crf.coef_.tocoo()
-    pairs = zip(entries.row, entries.col, strict=True)
-    orders = {(crf.feature_names_in_[column][:5], len(crf.patterns_[row])) for row, column in pairs}
-    assert orders == {("begin", 1), ("begin", 2), ("b", 1), ("lengt", 1)}
-    assert crf.predict(batch) == [labels for n in range(4) for labels in crf.predict(batch[n : n + 1])]
-    every = labellings_of(crf, 4)
-    log_p = crf.log_likelihood(batch[[3] * len(every)], [written(segments, "runs") for segments in every])
-    np.testing.assert_allclose(logsumexp(log_p), 0, atol=1e-10)
 
 
 BIO = [["B-P", "I-P", "O"], ["B-P", "B-L", "O"]]
@@ -408,11 +357,8 @@ def test_scores_that_overflow_are_refused(estimator):
 
 
 test_refusals = refusals(
-    (lambda: HighOrderSemiCRF(scheme="segments", segment_length=1).fit(X, Y.get("segments", SEGMENTS)),
-     r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens, but segment_length allows 1 for the label 'P'"),
     (lambda segment_length: HighOrderSemiCRF(scheme="runs", segment_length=segment_length).fit(
          X, Y.get("runs", SEGMENTS)),
-     (r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens", {"P": 1, "O": 2}),
      ("segment_length names the label 'Q', which the training data do not have", {"Q": 2}),
      (r"segment_length maps labels to an integer >= 1, inf or a pair \(least, most\); got 'P': 0", {"P": 0}),
      ("segment_length maps labels", {"P": 2.5}, {"P": True}, {"P": "2"}, {"P": -np.inf}, {"P": np.nan})),
@@ -420,13 +366,8 @@ test_refusals = refusals(
      r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),
     (lambda: HighOrderSemiCRF(scheme="bioes", segment_length={"O": 2}).fit(X, Y.get("bioes", SEGMENTS)),
      r"segment_length\['O'\] is 2, but every O token is a segment of length 1"),
-    (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"]] * 3], [[(0, 1, "A"), (1, 3, "B")]]),
-     (r'y contains \(start, stop, label\): scheme="segments"\?', "runs", "bio", "bioes")),
     (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"], ["b"]]], [["S", "O"]]).score(
          [[["a"]] * 3], [[(0, 1, "A"), (1, 3, "B")]]),
-     ('scheme="segments"', "runs", "bioes")),
-    (lambda scheme: HighOrderSemiCRF(scheme=scheme).fit([[["a"], ["b"]]], [["S", "O"]]).score(
-         [[["a"]] * 2], [[(0, 1, "A"), (1, 2, "B")]]),
      ('scheme="segments"', "runs", "bioes")),
     (lambda: HighOrderSemiCRF(scheme="bio").fit(THREE, [["B-P"] * 3, ["O", "B-", "O"]]),
      "'B-' of y .sequence 1, position 1. is not a tag of scheme='bio'"),
@@ -440,7 +381,6 @@ test_refusals = refusals(
     (lambda: HighOrderSemiCRF().fit([np.ones((len(labels), 6)) for labels in Y["runs"]], Y["runs"]).predict(
          batch_with_blocks()),
      "does not have the segment features"),
-    (lambda: HighOrderCRF().fit(batch_with_blocks(), Y["runs"]), "HighOrderCRF has no segments: use HighOrderSemiCRF"),
     (lambda: HighOrderCRF().fit([np.ones((len(y), 6)) for y in Y["runs"]], Y["runs"]).predict(batch_with_blocks()),
      "use HighOrderSemiCRF"),
 )  # fmt: skip

@@ -1,8 +1,7 @@
 """Fuzzing: random cases of all that users can give to the package, and what must be true of the answers.
 
 strategies    hypothesis strategies for cases; a case is plain data whose repr makes it again
-builders      cases as users would write them: every form of X and y, spoilt ones, files
+builders      cases as users would write them, and what does not belong
 definitions   what forms and features mean, in plain Python; nothing here comes from sklearn_hocrf
 checks        one function for each kind of case: the answer is right, or a documented exception is raised
-run           the long run: ``python tests/fuzz/run.py --minutes 60 --seed 0``
 """

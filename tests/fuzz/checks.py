@@ -5,14 +5,10 @@ wrong answer, another exception, a warning of numpy or a changed input, is a ``F
 """
 
 import copy
-import gzip
 import io
 import pickle
 import re
-import tempfile
 import warnings
-from collections import Counter
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -20,11 +16,9 @@ import registry
 import test_model_laws as laws
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
-from . import definitions as plain
-from .builders import LABELS, TABLES, build_X, build_y, flags_of, junk, same
+from .builders import LABELS, TABLES, build_X, flags_of, junk, same
 
 RIGHT = "right"
 DOCUMENTED = (ValueError, TypeError, NotFittedError)
@@ -111,7 +105,7 @@ def check_model(case):
 # --- fits that may be refused ---------------------------------------------------------------------------------------
 
 
-def fit(estimator, X, y, weight, must_refuse, may_refuse=False):
+def fit(estimator, X, y, weight, may_refuse):
     """Fit; return the outcome of a refusal, or None and whether the solver converged."""
     with (
         warnings.catch_warnings(record=True, action="always") as caught,
@@ -120,12 +114,11 @@ def fit(estimator, X, y, weight, must_refuse, may_refuse=False):
         try:
             estimator.fit(X, y, sample_weight=weight)
         except DOCUMENTED as error:
-            require(must_refuse or may_refuse, "good data were refused", type(error).__name__, str(error))
+            require(may_refuse, "good data were refused", type(error).__name__, str(error))
             require_unfitted(estimator)
             return refusal(error), False
     for w in caught:  # for the judge
         warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
-    require(not must_refuse, "accepted what cannot be", must_refuse)
     return None, not any(issubclass(w.category, ConvergenceWarning) for w in caught)
 
 
@@ -139,61 +132,6 @@ def unusable(kept_labels):
 
 def kept(sequences, weights):
     return [s for n, s in enumerate(sequences) if weights is None or weights[n]]
-
-
-# --- token features -------------------------------------------------------------------------------------------------
-
-
-def raw_tokens(form, sequences):
-    """Return sequences of {field: value} as users write them."""
-    if form == "dicts":
-        return [[{k: x for k, x in token.items() if x is not None} for token in s] for s in sequences]
-    if form == "tuples":
-        return [[tuple(token[field] for field in sorted(token)) for token in s] for s in sequences]
-    if form == "arrays":
-        return [np.array([[token[0], token[1]] for token in s], dtype=object).reshape(len(s), 2) for s in sequences]
-    return [[next(iter(token.values())) for token in s] for s in sequences]
-
-
-def check_extractor(case):
-    train, test = raw_tokens(case.form, case.train), raw_tokens(case.form, case.test)
-    options = {"padding": case.padding, "bias": case.bias}
-    extractor = SequenceFeatureExtractor(
-        case.templates, min_count=case.min_count, n_features=case.n_features, **options
-    )
-    expected = [plain.attributes_of_templates(s, case.templates, **options) for s in case.train]
-    new = [plain.attributes_of_templates(s, case.templates, **options) for s in case.test]
-    cells = Counter((f, type(x) is str) for s in case.train for token in s for f, x in token.items() if x is not None)
-    fields = {f for s in (*case.train, *case.test) for token in s for f in token}
-    has_no_kind = {*fields, *(f for template in case.templates for f, _ in template)} - {f for f, _ in cells}
-    mixed = any((f, True) in cells and (f, False) in cells for f, _ in cells)
-    try:
-        with Unchanged(train, test):
-            batches = extractor.fit_transform(train), extractor.transform(train), extractor.transform(test)
-    except DOCUMENTED as error:
-        later = {(f, type(x) is str) for s in case.test for token in s for f, x in token.items() if x is not None}
-        changed = any((f, not text) in cells for f, text in later)
-        require(has_no_kind or mixed or changed or not any(case.train), "good tokens were refused", str(error))
-        return refusal(error)
-    names = list(extractor.get_feature_names_out()) if case.n_features is None else []
-    require(len(set(names)) == len(names), "two features of one name", Counter(names).most_common(1))
-    counts = Counter(name for s in expected for token in s for name in token)
-    always = {"bias", "__BOS__", "__EOS__"}
-    kept = [name for name, count in counts.items() if count >= case.min_count or name in always]
-    for batch, attributes in zip(batches, (expected, expected, new), strict=True):
-        tokens = [token for s in attributes for token in s]
-        require(batch.lengths.tolist() == list(map(len, attributes)), "lengths", batch.lengths.tolist())
-        columns = Counter(tuple(token.get(name, 0.0) for token in tokens) for name in kept if tokens)
-        matrix = batch.tocsr()
-        if case.n_features is not None:
-            require_close(np.asarray(matrix.sum(axis=1)).ravel(), [sum(t.values()) for t in tokens], "hashed values")
-            continue
-        table = Counter(map(tuple, matrix.toarray().T.tolist())) if tokens else Counter()
-        zero = (0.0,) * len(tokens)
-        for counted in columns, table:
-            counted.pop(zero, None)  # a feature that no token has may be there or not
-        require(columns == table, "other features than the templates make", columns - table, table - columns)
-    return RIGHT
 
 
 # --- ways to train --------------------------------------------------------------------------------------------------
@@ -218,7 +156,7 @@ def check_training(case):
     y = [[LABELS["str"][i] for i in labels] for labels in case.labels]
     estimator = (HighOrderSemiCRF if case.segments else HighOrderCRF)(**p)
     why = unusable(kept(case.labels, case.weight)) or unusual(case)
-    refused, converged = fit(estimator, X, y, case.weight, "", may_refuse=why)
+    refused, converged = fit(estimator, X, y, case.weight, why)
     if refused:
         return refused
     history = estimator.objective_history_
@@ -273,92 +211,6 @@ def check_against_lbfgs(case, X, y, estimator):
         require(value <= best + slack, "far above the optimum, and no warning", value, best)
 
 
-# --- streams --------------------------------------------------------------------------------------------------------
-
-
-def check_stream(case):
-    """A stream that is stored between calls goes on as one that is not; a refused call leaves no trace."""
-    names = LABELS["str"]
-    options = {"solver": "sgd", "random_state": 0, "l1_reg": case.l1_reg}
-    if case.segments:
-        options["segment_length"] = 3
-    plain_one, stored = ((HighOrderSemiCRF if case.segments else HighOrderCRF)(**options) for _ in range(2))
-    allowed = set(names) if case.name_classes else {names[i] for s in case.batches[0][1] for i in s}
-    outcome = RIGHT
-    for number, (X, codes) in enumerate(case.batches):
-        y = [[names[i] for i in labels] for labels in codes]
-        arguments = {"sample_weight": case.weights[number]}
-        if number == 0 and case.name_classes:
-            arguments["classes"] = names
-        if case.bad == number:
-            before = state_of(stored)
-            try:
-                stored.partial_fit([*X, [None]], [*y, [names[0]]])
-            except DOCUMENTED as error:
-                refusal(error, place=True)
-            else:
-                raise Finding("a token that is None was accepted")
-            require(same(before, state_of(stored)), "a refused partial_fit left a trace")
-        y_kept = kept(codes, case.weights[number])
-        if number == 0 and not case.name_classes:
-            allowed = {names[i] for s in y_kept for i in s}
-        usable = bool(y_kept) and {names[i] for s in y_kept for i in s} <= allowed and len(allowed) >= 2
-        try:
-            with Unchanged(X, y):
-                plain_one.partial_fit(X, y, **arguments)
-        except DOCUMENTED as error:
-            too_long = case.segments and max(v - u for s in codes for u, v, _ in plain.runs(s)) > 3
-            require(not usable or too_long, "a good batch was refused", type(error).__name__, str(error))
-            return refusal(error)
-        require(usable, "a batch without usable labels was accepted", y, sorted(allowed))
-        stored = pickle.loads(pickle.dumps(stored)).partial_fit(X, y, **arguments)
-        require(same(plain_one.predict(X), stored.predict(X)), "predictions differ after storage")
-        require_close(stored.coef_.toarray(), plain_one.coef_.toarray(), "weights differ after storage", 0, 0)
-        require(np.isfinite(plain_one.objective_history_).all(), "an objective that is not finite")
-    return outcome
-
-
-def state_of(estimator):
-    """Return what an estimator is, as plain data."""
-    return copy.deepcopy(
-        {k: v for k, v in vars(estimator).items() if isinstance(v, (np.ndarray, list, str, int, float))}
-    )
-
-
-# --- one model by several ways --------------------------------------------------------------------------------------
-
-
-def check_routes(case):
-    """The same numbers, and the same labels by other names, in two forms give the same model and answers."""
-    make = HighOrderSemiCRF if case.segments else HighOrderCRF
-    models, X_test = [], []
-    for form, kind, y_form in ("arrays", "int", "lists"), (case.form, case.kind, case.y_form):
-        X, new = (build_X(form, tokens, case.width) for tokens in (case.tokens, case.test))
-        y = build_y([[LABELS[kind][i] for i in s] for s in case.labels], y_form, kind, form)
-        model = make(case.max_order, tol=1e-8, max_iter=2000, n_jobs=case.n_jobs if models else None)
-        refused, _ = fit(model, X, y, case.weight, unusable(kept(case.labels, case.weight)))
-        if refused:
-            return refused
-        models.append(model)
-        X_test.append(new)
-    one, other = models
-    names = {i: label for i, label in zip(LABELS["int"], LABELS[case.kind], strict=True)}
-    require(other.classes_.tolist() == [names[i] for i in one.classes_.tolist()], "other classes")
-    require(other.patterns_ == [tuple(names[i] for i in z) for z in one.patterns_], "other patterns", other.patterns_)
-    require_close(other.coef_.toarray(), one.coef_.toarray(), "other weights", 1e-6, 1e-6)
-    with Unchanged(*X_test):
-        both = (
-            [
-                np.concatenate([np.reshape(m, (-1, len(names))) for m in model.predict_marginals(X)])
-                for model, X in zip(models, X_test, strict=True)
-            ]
-            if len(one.classes_) == len(names)
-            else [0, 0]
-        )
-    require_close(*both, "other marginals", 1e-5, 1e-5)
-    return RIGHT
-
-
 # --- what does not belong -------------------------------------------------------------------------------------------
 
 
@@ -400,7 +252,8 @@ def good_estimator(case):
     """Return an estimator fitted to the good data, or None if these have but one label."""
     if len({i for s in case.labels for i in s}) < 2:
         return None
-    y = build_y([[LABELS["str"][i] for i in s] for s in case.labels], "lists", "str", case.form)
+    y = [[LABELS["str"][i] for i in s] for s in case.labels]
+    y = [s[0] for s in y] if case.form in TABLES else y
     estimator = (HighOrderSemiCRF if case.segments else HighOrderCRF)(max_iter=5)
     return estimator.fit(build_X(case.form, case.tokens, case.width), y)
 
@@ -460,66 +313,8 @@ def spoil_X(case, X, n, t, bad):
     return X, is_read and case.junk != "large int"  # a number like others, but for overflow
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
-
-def check_file(case):
-    """A good file gives what it holds, a damaged one what is left or an error that names the file."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "file.txt")
-        content = written_file(case)
-        path.write_bytes(content)
-        try:
-            X, y = datasets.load_conll(path, **case.options)
-        except DOCUMENTED as error:
-            require(case.edits or not readable(case), "a good file was refused", type(error).__name__, str(error))
-            require("file.txt" in str(error), "a message that does not name the file", str(error))
-            return refusal(error)
-        require(path.read_bytes() == content, "a reader changed the file")
-    require(len(X) == len(y) > 0, "other numbers of sequences", len(X), len(y))
-    require(all(len(a) == len(b) for a, b in zip(X, y, strict=True)), "sequences and labels differ in length", X, y)
-    if not case.edits and readable(case):
-        cells = [
-            [[*token.values(), label] for token, label in zip(*pair, strict=True)] for pair in zip(X, y, strict=True)
-        ]
-        require(cells == case.content, "other tokens than are in the file", cells, case.content)
-    return RIGHT
-
-
-def written_file(case):
-    """Return the bytes of the file of a case, with the damage done to it."""
-    separator = case.options["separator"] or " "
-    lines = [line for s in case.content for line in [*map(separator.join, s), ""]]
-    text = case.line_end.join(lines) + (case.line_end if case.final else "")
-    content = text.encode(case.options["encoding"], errors="replace")
-    content = gzip.compress(content, mtime=0) if case.zipped else content
-    for kind, place, extra in case.edits:
-        at = place % (len(content) + 1)
-        content = {
-            "cut": content[:at],
-            "insert": content[:at] + extra + content[at:],
-            "replace": content[:at] + extra + content[at + len(extra) :],
-            "repeat": content + content[at:],
-            "delete": content[:at] + content[at + 3 :],
-        }[kind]
-    return content
-
-
-def readable(case):
-    """Say whether the encoding can hold the content, and no label is blank."""
-    if not all(token[-1].strip() for s in case.content for token in s):
-        return False
-    return case.options["encoding"] != "cp1252" or all(
-        "名" not in cell and "\u3000" not in cell for s in case.content for token in s for cell in token
-    )
-
-
 CHECKS = {
     "model": check_model,
-    "extractor": check_extractor,
     "training": check_training,
-    "stream": check_stream,
-    "routes": check_routes,
     "spoilt": check_spoilt,
-    "file": check_file,
 }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sklearn_hocrf.training import SGD
 
-from .builders import ATTRIBUTE_FORMS, GRIDS, JUNK, LABELS, ROW_FORMS, TABLES, Y_FORMS
+from .builders import JUNK, TABLES
 
 SCHEMES = ("runs", "bio", "bioes", "segments")
 
@@ -17,33 +17,28 @@ SCHEMES = ("runs", "bio", "bioes", "segments")
 KEYS = st.sampled_from(["w", "é", "a:b", "", "x"])
 NAMES = st.sampled_from(["a", "b", "名", "a:b", "", "x", "w:a"])
 NUMBERS = st.sampled_from([0, 1, -1, 2, 0.5, True, False, 1e-3, -0.25])
-UNKNOWN = st.sampled_from(["a", "b", "名", "a:b", "", "new", "w:new", "ü" * 50])
 ROW_NUMBERS = st.sampled_from([0.0, 1.0, -1.0, 0.5, 2.0, 0.0, 1e-3])
 
 
-def dicts(names, keys=KEYS):
-    plain = st.one_of(names, names, NUMBERS, st.lists(names, max_size=3))
-    return st.dictionaries(keys, st.one_of(plain, st.dictionaries(keys, plain, max_size=2)), max_size=3)
+PLAIN = st.one_of(NAMES, NAMES, NUMBERS, st.lists(NAMES, max_size=3))
+DICTS = st.dictionaries(KEYS, st.one_of(PLAIN, st.dictionaries(KEYS, PLAIN, max_size=2)), max_size=3)
 
 
-def tokens_of(form, width, known=True):
+def tokens_of(form, width):
     """Return a strategy for one token in a form."""
-    names = NAMES if known else UNKNOWN
-    if form in ("dicts", "dicts in tuples"):
-        return dicts(names)
-    if form in ATTRIBUTE_FORMS:
-        return st.lists(names, max_size=4)
+    if form == "dicts":
+        return DICTS
+    if form == "attributes":
+        return st.lists(NAMES, max_size=4)
     return st.lists(ROW_NUMBERS, min_size=width, max_size=width)
 
 
 @st.composite
-def lengths_of(draw, form, longest=4, least=1, n_least=1):
-    """Draw the lengths of sequences: of one token for a table, equal for a grid."""
+def lengths_of(draw, form):
+    """Draw the lengths of sequences: of one token for a table."""
     if form in TABLES:
-        return [1] * draw(st.integers(max(n_least, 1), 6))
-    if form in GRIDS:
-        return [draw(st.integers(1, longest))] * draw(st.integers(max(n_least, 1), 3))
-    return draw(st.lists(st.integers(least, longest), min_size=n_least, max_size=4))
+        return [1] * draw(st.integers(2, 6))
+    return draw(st.lists(st.integers(1, 3), min_size=2, max_size=4))
 
 
 def sequences_of(token, lengths):
@@ -156,52 +151,6 @@ def model_cases(draw):
     )
 
 
-# --- token features -------------------------------------------------------------------------------------------------
-
-
-class ExtractorCase(NamedTuple):
-    """Raw tokens through SequenceFeatureExtractor."""
-
-    form: str  # "text", "number", "tuples", "arrays" (of text) or "dicts"
-    train: list  # sequences of {field: value}
-    test: list
-    templates: list
-    padding: str
-    bias: bool
-    min_count: int
-    n_features: int | None
-
-
-CELLS = st.sampled_from(["a", "b", "a|b", "b=a", "", "é", "__BOS__", "a\\"])
-RAW_FORMS = {"text": ["w"], "number": ["x"], "tuples": [0, 1, 2], "arrays": [0, 1], "dicts": ["w", "p", "n"]}
-
-
-@st.composite
-def extractor_cases(draw):
-    form = draw(st.sampled_from(list(RAW_FORMS)))
-    fields = RAW_FORMS[form]
-    numbers = st.sampled_from([0, 1, -2, 0.5, True])
-    may_miss = form in ("tuples", "dicts")
-    cells = {field: CELLS | st.none() if may_miss else CELLS for field in fields}
-    if form == "number":
-        cells = {"x": numbers}
-    elif form in ("tuples", "dicts"):
-        cells[fields[2]] = numbers | st.none()
-    token = st.fixed_dictionaries(cells)
-    pairs = st.tuples(st.sampled_from(fields), st.integers(-2, 2))
-    hashed = draw(st.sampled_from([None, None, None, 2**20]))
-    return ExtractorCase(
-        form,
-        draw(st.lists(st.lists(token, max_size=4), min_size=1, max_size=4).filter(any)),
-        draw(st.lists(st.lists(token, max_size=4), max_size=3)),
-        draw(st.lists(st.lists(pairs, min_size=1, max_size=3, unique=True).map(tuple), max_size=4, unique=True)),
-        draw(st.sampled_from(["mark", "drop"])),
-        draw(st.booleans()),
-        1 if hashed else draw(st.sampled_from([1, 1, 2])),
-        hashed,
-    )
-
-
 # --- ways to train --------------------------------------------------------------------------------------------------
 
 
@@ -250,73 +199,6 @@ def training_cases(draw):
     )
 
 
-class StreamCase(NamedTuple):
-    """Calls of ``partial_fit``, one of them perhaps with bad data."""
-
-    segments: bool
-    l1_reg: float
-    batches: list  # of (sequences of feature dicts, sequences of label numbers)
-    weights: list  # of each batch
-    bad: int | None  # before this call there is one with a broken X
-    name_classes: bool
-
-
-@st.composite
-def stream_cases(draw):
-    batches = []
-    for _ in range(draw(st.integers(1, 3))):
-        lengths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
-        names = draw(st.sampled_from([NAMES, UNKNOWN]))
-        batches.append((draw(sequences_of(dicts(names), lengths)), draw(label_sequences(lengths))))
-    return StreamCase(
-        draw(st.booleans()),
-        draw(st.sampled_from([0.0, 0.2])),
-        batches,
-        [draw(weights_of(len(X))) for X, _ in batches],
-        draw(st.none() | st.integers(0, len(batches) - 1)),
-        draw(st.booleans()),
-    )
-
-
-# --- one model by several ways --------------------------------------------------------------------------------------
-
-
-class RouteCase(NamedTuple):
-    """Numbers that reach an estimator in two forms, which must give one model."""
-
-    segments: bool
-    form: str
-    width: int
-    tokens: list
-    labels: list
-    weight: list | None
-    kind: str  # of labels: a key of LABELS
-    y_form: str
-    max_order: int
-    n_jobs: int | None
-    test: list
-
-
-@st.composite
-def route_cases(draw):
-    form, width = draw(st.sampled_from(ROW_FORMS)), draw(st.integers(1, 3))
-    lengths = draw(lengths_of(form))
-    test_lengths = [lengths[0]] if form in GRIDS else draw(lengths_of(form))
-    return RouteCase(
-        draw(st.booleans()),
-        form,
-        width,
-        draw(sequences_of(tokens_of(form, width), lengths)),
-        draw(label_sequences(lengths)),
-        draw(weights_of(len(lengths))),
-        draw(st.sampled_from([kind for kind, labels in LABELS.items() if len(labels) == 3 and kind != "tags"])),
-        draw(st.sampled_from(Y_FORMS)),
-        draw(st.integers(0, 2)),
-        draw(st.sampled_from([None, 2])),
-        draw(sequences_of(tokens_of(form, width), test_lengths)),
-    )
-
-
 # --- what does not belong -------------------------------------------------------------------------------------------
 
 
@@ -352,7 +234,7 @@ def spoilt_cases(draw):
     forms += {"sequence": [], "value": [], "token": ["table of lists"]}.get(where, ["csr", "table of lists"])
     form = draw(st.sampled_from(forms))
     width = draw(st.integers(1, 2))
-    lengths = draw(lengths_of(form, longest=3, n_least=2))
+    lengths = draw(lengths_of(form))
     return SpoiltCase(
         draw(st.booleans()),
         form,
@@ -368,53 +250,8 @@ def spoilt_cases(draw):
     )
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
-
-class FileCase(NamedTuple):
-    """A file of columns, perhaps damaged."""
-
-    content: list  # what it holds: sequences of tokens of columns
-    line_end: str
-    final: bool  # whether the last line has an end
-    zipped: bool
-    edits: list  # of (kind, place, bytes): damage, in this order
-    options: dict
-
-
-CELL = st.text(st.sampled_from("abé名#-.,\u00a0\u3000'\"\\"), min_size=1, max_size=3)
-EDITS = st.tuples(
-    st.sampled_from(["cut", "insert", "replace", "repeat", "delete"]),
-    st.integers(0, 10**6),
-    st.sampled_from(
-        [b"\xff", b"\x00", b" ", b"\t", b"\n", b"\r", b"\n\n", b"x", b"\xef\xbb\xbf", b"9" * 30, b"\x1f\x8b"]
-    ),
-)
-
-
-@st.composite
-def file_cases(draw):
-    n_columns = draw(st.integers(2, 4))
-    columns = st.lists(CELL, min_size=n_columns, max_size=n_columns)
-    options = st.fixed_dictionaries(
-        {"separator": st.sampled_from([None, "\t", " "]), "encoding": st.sampled_from(["utf-8", "utf-16", "cp1252"])}
-    )
-    return FileCase(
-        draw(st.lists(st.lists(columns, min_size=1, max_size=4), min_size=1, max_size=3)),
-        draw(st.sampled_from(["\n", "\n", "\r\n"])),
-        draw(st.booleans()),
-        draw(st.booleans()),
-        draw(st.lists(EDITS, max_size=2)),
-        draw(options),
-    )
-
-
 STRATEGIES = {
     "model": model_cases(),
-    "extractor": extractor_cases(),
     "training": training_cases(),
-    "stream": stream_cases(),
-    "routes": route_cases(),
     "spoilt": spoilt_cases(),
-    "file": file_cases(),
 }

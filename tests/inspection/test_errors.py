@@ -174,23 +174,6 @@ def test_labels_are_read_by_name(scheme, label):
                 segment_confusion_matrix(*y, scheme=scheme)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_segments_in_place_of_labels(seed):
-    y_true, y_pred = draw_pair(seed)
-    segments = extract_segments(y_pred, scheme="bio")
-    kind = [("start", int), ("stop", int), ("label", "U1"), ("probability", float)]
-    arrays = [np.array([(*segment, 0.5) for segment in of_one], dtype=kind) for of_one in segments]
-    X = [["t"] * len(tags) for tags in y_true]
-    expected, errors = (
-        segment_confusion_matrix(y_true, y_pred, scheme="bio"),
-        error_table(X, y_true, y_pred, scheme="bio"),
-    )
-    for given in (segments, arrays, [list(map(list, of_one)) for of_one in segments]):
-        np.testing.assert_array_equal(segment_confusion_matrix(y_true, given, scheme="bio"), expected)
-        found = error_table(X, y_true, given, scheme="bio")
-        assert sorted(map(repr, (row[:6] for row in found))) == sorted(map(repr, (row[:6] for row in errors)))
-
-
 def test_cells_of_tables():
     row = namedtuple("row", ["name", "n"])
     given = [("\x1b[31mred", np.int64(3)), ("b", 2.5e300), ("c", 10**6), ("d", 999999.0), ("e", 10**5000)]

@@ -11,8 +11,7 @@ from internals import LanePosterior, query
 from mask_cases import all_families, as_segmentations, feasible, with_weights
 from refusals import refusals
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
 SEEDS = range(12)
 
@@ -169,15 +168,6 @@ def test_candidates_are_found_in_portions(number, monkeypatch):
     ]
     assert len(asked) > 2
     assert max(asked) <= 30 + 3 * 4
-
-
-def test_through_a_pipeline():
-    raw = [["the", "old", "man"], ["the", "man"]]
-    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(raw, [TAGS[0], TAGS[2]])
-    features = pipe[:-1].transform(raw)
-    assert pipe.predict_nbest(raw, 3) == pipe[-1].predict_nbest(features, 3)
-    assert pipe.sample(raw, 3, random_state=0) == pipe[-1].sample(features, 3, random_state=0)
-    assert np.array_equal(pipe.entropy(raw), pipe[-1].entropy(features))
 
 
 @pytest.mark.filterwarnings("ignore:.*did not converge")

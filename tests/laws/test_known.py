@@ -83,34 +83,6 @@ def test_tags_that_break_the_rules_are_read_as_in_fit(scheme):
     np.testing.assert_allclose(again, complete[np.isfinite(complete)], rtol=0, atol=1e-12)
 
 
-def probability(estimator, words, *events):
-    return np.exp(estimator.log_likelihood([words] * len(events), list(events)))
-
-
-def test_tags_beside_missing_labels():
-    rng = np.random.default_rng(5)
-    words = random_words(rng, 3)
-    bio = random_segments(rng, "bio")
-    inside, *same = probability(bio, words, [None, "I-x", None], ["B-x", "I-x", None], ["I-x", "I-x", None])
-    assert same[0] == pytest.approx(same[1])
-    assert inside == pytest.approx(same[0])
-    after_other = probability(bio, words, [{"B-y", "I-y", "O"}, "I-x", None], [{"B-y", "I-y", "O"}, "B-x", None])
-    assert after_other[0] == pytest.approx(after_other[1])
-    iob1 = random_segments(rng, "iob1")
-    free, goes_on, begins = probability(
-        iob1, words, [None, "I-x", None], [{"B-x", "I-x"}, "I-x", None], [{"B-y", "I-y", "O"}, "I-x", None]
-    )
-    apart = probability(iob1, words, [{"B-x", "I-x"}, "B-x", None])[0]
-    assert free == pytest.approx(goes_on + begins + apart)
-    bioes = random_segments(rng, "bioes")
-    either, longer, single = probability(
-        bioes, words, [{"B-x", "S-x"}, None, None], ["B-x", None, None], ["S-x", None, None]
-    )
-    assert either == pytest.approx(longer + single)
-    assert longer > 0
-    assert single > 0
-
-
 def test_whole_sequences_and_masked_arrays():
     rng = np.random.default_rng(6)
     estimator = random_chain(rng)

@@ -787,15 +787,3 @@ def test_a_sequence_without_any_possible_labelling_is_named(weight, cut_size, is
             getattr(model.posterior(batch), question)(*options)
         assert raised.value.sequence == pickle.loads(pickle.dumps(raised.value)).sequence == 3
     close(model.posterior(batch[[0, 1, 2, 4]]).log_z(), [one, 0, math.log(2), one])
-
-
-def test_lengths_alone_can_make_a_sequence_impossible():
-    model = so.Model(1, (2,), False, {(0,): 0.0}, {})
-    rows = [[{}], [{}, {}], [{}, {}, {}]]
-    case = SegmentCase(model, [(0,)], None, 1, rows, [["a"] * len(s) for s in rows], [((0, 1, 0),), ((0, 2, 0),), ()])
-    semi, batch = to_segment_model(
-        case._replace(rows=rows[:2], words=case.words[:2], segmentations=case.segmentations[:2])
-    )
-    close(semi.posterior(batch).log_z(), [0, 0])
-    with pytest.raises(ValueError, match="sequence 2"):
-        semi.posterior(to_segment_batch(case)).log_z()

@@ -20,13 +20,10 @@ from sklearn.model_selection import (
     GridSearchCV,
     cross_val_score,
     cross_validate,
-    learning_curve,
-    permutation_test_score,
 )
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, metrics
-from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.text import extract_segments
 
 TYPES = ("PER", "A-B", "L")
@@ -84,17 +81,6 @@ def test_ignored_labels_are_not_scored_but_still_wrong_elsewhere():
     assert scores[1].tolist() == [1, 0]
 
 
-def test_sample_weight_counts_a_sequence_as_often_as_it_says():
-    y_true, y_pred = [["A", "B"], ["B"], ["A"]], [["A", "A"], ["B"], ["B"]]
-    repeated = [y_true[n] for n in (0, 0, 1)], [y_pred[n] for n in (0, 0, 1)]
-    weight = [2, 1, 0]
-    for score in (metrics.token_accuracy_score, metrics.sequence_accuracy_score):
-        assert score(y_true, y_pred, sample_weight=weight) == score(*repeated)
-    assert metrics.segment_f1_score(y_true, y_pred, sample_weight=weight) == metrics.segment_f1_score(*repeated)
-    *_, support = metrics.segment_precision_recall_fscore_support(y_true, y_pred, sample_weight=weight)
-    np.testing.assert_array_equal(support, [2.0, 3.0])
-
-
 # --- segments ---------------------------------------------------------------------------------------------------------
 
 
@@ -140,14 +126,6 @@ def test_all_short_sequences_are_read_as_by_seqeval(scheme, longest):
     assert extract_segments(y, scheme=scheme, strict=True) == expected
 
 
-def test_strict_iob1_in_words():
-    """What the docstring says of it."""
-    read = functools.partial(extract_segments, scheme="iob1", strict=True)
-    assert read([["B-X", "I-X"], ["O", "B-X", "B-X"]]) == [[(1, 2, "X")], [(2, 3, "X")]]
-    assert read([["I-X", "B-X", "B-Y"], ["I-X", "B-X", "I-X", "B-Y"]]) == [[(0, 1, "X")], [(0, 1, "X"), (1, 3, "X")]]
-    assert read([["I-X", "B-X"], ["B-Y"]]) == [[(0, 1, "X"), (1, 2, "X")], []]  # of another sequence
-
-
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
 @given(data=st.data())
 def test_lenient_tags_are_those_of_seqeval(scheme, data):
@@ -161,45 +139,6 @@ def assert_like_seqeval(y_true, y_pred, params, seqeval_params):
         expected = getattr(seqeval_metrics, f"{quantity}_score")(y_true, y_pred, **seqeval_params)
         assert ours == pytest.approx(expected, abs=1e-14)
     assert metrics.segment_f1_score(y_true, y_pred, **params) == scores[2]
-
-
-@pytest.mark.parametrize(
-    ("scheme", "strict", "expected"),
-    [
-        ("bio", True, [(2, 4, "X"), (5, 6, "X")]),
-        ("bio", False, [(0, 1, "X"), (2, 4, "X"), (4, 5, "Y"), (5, 6, "X")]),
-    ],
-)
-def test_broken_tags(scheme, strict, expected):
-    tags = ["I-X", "O", "B-X", "I-X", "I-Y", "B-X"]
-    assert extract_segments([tags], scheme=scheme, strict=strict) == [expected]
-
-
-def test_segments_do_not_cross_sequences():
-    assert extract_segments([["A"], [], ["A", "A"], []]) == [[(0, 1, "A")], [], [(0, 2, "A")], []]
-    apart = [[(0, 1, "A")], [(0, 1, "A")]]
-    assert extract_segments([["B-A"], ["I-A"]], scheme="bio") == apart
-    assert extract_segments([["B-A"], ["E-A"]], scheme="bioes") == apart
-    assert extract_segments([["B-A"], ["I-A"]], scheme="bio", strict=True) == [[(0, 1, "A")], []]
-    assert extract_segments([["B-A"], ["E-A"]], scheme="bioes", strict=True) == [[], []]
-    assert extract_segments([["I-A"], ["B-A"]], scheme="iob1", strict=True) == [[(0, 1, "A")], []]
-
-
-def test_schemes_of_other_letters():
-    """One segmentation as the taggers of spaCy and AllenNLP write it."""
-    segments = [[(0, 3, "X"), (3, 4, "X"), (5, 6, "Y")]]
-    tags = {
-        "bio": "B-X I-X I-X B-X O B-Y",
-        "bioes": "B-X I-X E-X S-X O S-Y",
-        "bilou": "B-X I-X L-X U-X O U-Y",
-        "bmes": "B-X M-X E-X S-X O S-Y",
-        "iob1": "I-X I-X I-X B-X O I-Y",
-    }
-    for scheme, text in tags.items():
-        for strict in (False, True):
-            assert extract_segments([text.split()], scheme=scheme, strict=strict) == segments
-    broken = ["B-X", "O", "I-X", "B-Y", "B-Y"]
-    assert extract_segments([broken], scheme="iob1", strict=True) == [[(2, 3, "X"), (4, 5, "Y")]]
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou", "iob1", "bmes"])
@@ -253,38 +192,6 @@ def test_labels_that_stand_for_none(y_true, message):
         with pytest.raises(ValueError, match=message):
             score(y_true, y_pred)
     assert metrics.token_accuracy_score([[-100, -5]], [[-100, 3]]) == 0.5  # integers of any sign are labels
-
-
-@given(labellings("ABO"))
-def test_all_schemes_of_the_same_segments_agree(pair):
-    """Runs other than O, written as BIO tags, BIOES tags and segments; in runs O must be ignored."""
-    runs = [[[run for run in runs if run[2] != "O"] for runs in extract_segments(y, scheme="runs")] for y in pair]
-    written = {
-        "runs": pair,
-        "segments": runs,
-        "bio": [write_tags(y, segments, "BII") for y, segments in zip(pair, runs, strict=True)],
-        "bioes": [write_tags(y, segments, "BIES") for y, segments in zip(pair, runs, strict=True)],
-    }
-    for scheme, y in written.items():
-        assert [extract_segments(one, scheme=scheme) for one in y] == (
-            runs if scheme != "runs" else [extract_segments(one, scheme="runs") for one in pair]
-        )
-        expected = metrics.segment_precision_recall_fscore_support(*runs, scheme="segments")
-        scores = metrics.segment_precision_recall_fscore_support(*y, scheme=scheme, ignore=["O"])
-        for one, other in zip(scores, expected, strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
-def write_tags(y, segments, prefixes):
-    tags = [["O"] * len(labels) for labels in y]
-    begin, inside, end, *single = prefixes
-    for n, of_sequence in enumerate(segments):
-        for start, stop, label in of_sequence:
-            middle = [f"{inside}-{label}"] * (stop - start - 2)
-            last = [f"{end}-{label}"] if stop - start > 1 else []
-            first = single[0] if single and not last else begin
-            tags[n][start:stop] = [f"{first}-{label}", *middle, *last]
-    return tags
 
 
 def test_sequence_accuracy_of_segments():
@@ -425,14 +332,6 @@ def test_equal_differences_tie_in_spite_of_rounding():
     assert result.p_value == 0.75
 
 
-def test_bad_systems_are_named():
-    for metric in (metrics.segment_f1_score, metrics.sequence_accuracy_score, lambda y_true, y_pred: 0.0):
-        with pytest.raises(ValueError, match="y_true has 10 sequences, but y_pred_b has 9"):
-            metrics.randomization_test(TRUE, SYSTEM_A, SYSTEM_B[1:], metric)
-    with pytest.raises(ValueError, match=r"y_pred_b has the label None \(sequence 9, position 0\)"):
-        metrics.randomization_test(TRUE, SYSTEM_A, [*SYSTEM_B[:9], [None] * 6], metrics.token_accuracy_score)
-
-
 # --- tuples -----------------------------------------------------------------------------------------------------------
 
 
@@ -526,23 +425,6 @@ def test_scorers_of_tokens_are_scikit_learns_on_stacked_tokens(systems, weight):
 
 
 @pytest.mark.parametrize("name", SCORERS)
-def test_scorers_in_searches_and_curves(name):
-    grid = {"max_order": [0, 1]}
-    search = GridSearchCV(HighOrderCRF(sigma_reg=0.1), grid, cv=2, scoring=SCORERS[name], error_score="raise")
-    search.fit(X, LABELS)
-    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
-    assert search.score(X, LABELS) == SCORERS[name](search.best_estimator_, X, LABELS)
-    penalties = PenaltySearchCV(HighOrderCRF(max_iter=3, tol=1), cv=2, max_steps=1)
-    assert np.isfinite(cross_val_score(penalties, X, LABELS, cv=2, scoring=SCORERS[name], error_score="raise")).all()
-    sizes = {"train_sizes": [0.5, 1.0], "cv": 2, "error_score": "raise"}
-    assert np.isfinite(learning_curve(HighOrderCRF(), X, LABELS, scoring=SCORERS[name], **sizes)[2]).all()
-    score, others, _ = permutation_test_score(
-        HighOrderCRF(), X, LABELS, scoring=SCORERS[name], cv=2, n_permutations=3, groups=list(map(len, X))
-    )
-    assert np.isfinite([score, *others]).all()
-
-
-@pytest.mark.parametrize("name", SCORERS)
 @pytest.mark.parametrize("labels", [["a", "b"], [0, 1]], ids=str)
 def test_scorers_take_tables(name, labels):
     """Their rows are sequences of one token."""
@@ -573,11 +455,13 @@ GOOD = [["A", "B"], ["A"]]
 
 
 test_refusals = refusals(
-    (lambda: metrics.token_accuracy_score([[]], [[]]), "no tokens"),
     (lambda: metrics.sequence_accuracy_score([], []), "no sequences"),
     (lambda: metrics.token_accuracy_score([["A"], []], [["A"], []], sample_weight=[0, 1]), "no tokens with a weight"),
     (lambda args: metrics.randomization_test(*args),
-     ("10 sequences", (TRUE, SYSTEM_A, SYSTEM_B[1:], lambda true, predicted: 0.0)),
+     ("y_true has 10 sequences, but y_pred_b has 9", (TRUE, SYSTEM_A, SYSTEM_B[1:], lambda true, predicted: 0.0),
+      (TRUE, SYSTEM_A, SYSTEM_B[1:], metrics.segment_f1_score)),
+     (r"y_pred_b has the label None \(sequence 9, position 0\)",
+      (TRUE, SYSTEM_A, [*SYSTEM_B[:9], [None] * 6], metrics.token_accuracy_score)),
      ("no sequences", ([], [], [], metrics.segment_f1_score)),
      (TypeError, "metric must be a function", (TRUE, SYSTEM_A, SYSTEM_B, "f1")),
      ("the metric is nan", (TRUE, SYSTEM_A, SYSTEM_B, lambda _, y: np.nan if y == SYSTEM_A else 1.0))),
@@ -587,34 +471,23 @@ test_refusals = refusals(
      r"y_true has the segment .* \(sequence 0, position 0\), but no sequence has that"),
     (lambda sample_weight: metrics.token_accuracy_score(
          [["A"], ["B", "A"]], [["A"], ["B", "B"]], sample_weight=sample_weight),
-     (TypeError, r"one number per sequence, but sample_weight\[0\]", [[1.0], [1.0, 1.0]], ["1", "2"],
-      np.array(["1", "2"]))),
+     (TypeError, r"one number per sequence, but sample_weight\[0\]", np.array(["1", "2"]))),
     *((lambda value, function=function: function(GOOD, value),
        ("sequence 1 has 1 tokens in y_true, but 2 in y_pred", [["A", "B"], ["A", "B"]]),
        ("y_true has 2 sequences, but y_pred has 1", [["A", "B"]]),
-       (TypeError, r"y_pred\[0\] \(sequence 0\) is 'A' \(str\)", ["A", "B"]),
        (TypeError, r"y_pred\[0\] \(sequence 0\)", np.array(["A", "B"])),
-       (TypeError, r"y_pred\[1\] \(sequence 1\) is 3 \(int\)", [["A", "B"], 3]),
-       (TypeError, r"y_pred\[1\] \(sequence 1\)", [["A", "B"], {"A"}]),
-       (TypeError, r"y_pred is 'AB' \(str\), but must be a list of sequences of labels", "AB"),
-       (TypeError, r"y_pred is None \(NoneType\), but must be a list of sequences of labels", None),
        (r"y_pred\[1\] \(sequence 1\) has 2 dimensions", [["A", "B"], np.array([["A"]])]),
        (TypeError, r"\['B'\] of y_pred \(sequence 0, position 1\) is a list", [["A", ["B"]], ["A"]]),
        (TypeError, "must be sortable together", [["A", 1], ["A"]]),
-       (r"y_pred contains NaN \(sequence 1, position 0\)", [["A", "B"], [float("nan")]],
-        [np.array([1.0, 2.0]), np.array([np.nan])]))
+       (r"y_pred contains NaN \(sequence 1, position 0\)", [np.array([1.0, 2.0]), np.array([np.nan])]))
       for function in (metrics.token_accuracy_score, metrics.segment_f1_score)),
     (lambda value: metrics.segment_f1_score([["O"], ["O", "O"]], [["O"], ["O", value]], scheme="bio"),
-     (r"'PER' of y_pred \(sequence 1, position 1\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', ",
-      "PER"),
      (r"'O-PER' of y_pred \(sequence 1, position 1\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', ",
-      "O-PER"),
-     (r"3 of y_pred \(sequence 1, position 1\) is not a tag of scheme='bio', whose tags are 'O', 'B-label', ", 3)),
+      "O-PER")),
     (lambda value: metrics.segment_f1_score([[], []], [[], [(0, 1, "A"), value]], scheme="segments"),
-     (TypeError, r"\(0, 2\) of y_pred \(sequence 1, position 1\) is not a segment", (0, 2)),
      (TypeError, r"'ABC' of y_pred \(sequence 1, position 1\) is not a segment", "ABC"),
      (TypeError, "start and stop must be integers", (0, 2.0, "A")),
-     ("0 <= start < stop", (2, 2, "A"), (-1, 2, "A")),
+     ("0 <= start < stop", (-1, 2, "A")),
      (r"the segment \(0, 1, 'A'\) twice \(sequence 1, position 1\)", (0, 1, "A")),
      (TypeError, r"\['A'\] of y_pred \(sequence 1, position 1\) is a list", (0, 1, ["A"]))),
     (lambda params: metrics.segment_precision_recall_fscore_support(GOOD, GOOD, **params),

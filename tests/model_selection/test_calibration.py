@@ -103,16 +103,6 @@ def test_temperature_is_that_of_highest_held_out_likelihood(name):
     assert abs(high - low) / 2 < 0.01 * abs(high + low - 2 * middle)
 
 
-def test_constraints_hold_at_any_temperature():
-    model = MODELS["BIO"]
-    calibrated = CalibratedSequenceLabeler(model, cv=3).fit(X, Y)
-    assert calibrated.log_likelihood(NEW[:2], [["I-P"] + ["O"] * (len(NEW[0]) - 1), NEW_Y[1]])[0] == -np.inf
-    for drawn in calibrated.sample(NEW[:5], 50, random_state=0):
-        for tags in drawn:
-            pairs = zip(["O", *tags], tags, strict=False)
-            assert all(tag[0] != "I" or before[2:] == tag[2:] for before, tag in pairs)
-
-
 def test_one_token_a_sequence_is_multinomial_logistic_regression():
     rng = np.random.default_rng(0)
     points = rng.normal(size=(120, 3))
@@ -335,7 +325,6 @@ test_refusals = refusals(
      (r"probability -0.1 of y_pred \(sequence 1, position 0\) is not in", [[], [(0, 1, "a", -0.1)]]),
      (r"nan \(sequence 0, position 0\) is not finite", [[(0, 1, "a", np.nan)], []]),
      (TypeError, r"'1' \(sequence 0, position 0\) is not a number", [[(0, 1, "a", "1")], []]),
-     (TypeError, "is not a segment with a probability", [[(0, 1, "a")], []], [["aaa"], []]),
      (r"\(0, 4, 'b'\) \(sequence 0, position 1\), beyond the 3 tokens of y_true",
       [[(0, 1, "a", 0.5), (0, 4, "b", 0.5)], []]),
      ("0 <= start < stop must hold", [[(1, 1, "a", 0.5)], []]),

@@ -1,7 +1,5 @@
 """Conformal sets: coverage on drawn data, and sets by their definition."""
 
-import gzip
-import json
 import pickle
 
 import numpy as np
@@ -108,20 +106,6 @@ def test_the_expected_loss_is_kept(drawn, level):
     slack = 0.034
     assert np.mean(losses) <= alpha + slack
     assert np.mean(losses) >= alpha - 1 / (n + 1) - 0.1 - slack  # not by sets that contain everything
-
-
-@pytest.mark.slow
-def test_addresses_are_covered(data_dir):
-    """A model of 150 addresses; coverage by 200 others is within what has probability 1e-6, ties on the upper side."""
-    with gzip.open(data_dir / "usaddress" / "train.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for _, line in zip(range(650), file, strict=False)]
-    order = np.random.default_rng(0).permutation(len(rows))
-    X, y = [rows[i]["features"] for i in order], [rows[i]["labels"] for i in order]
-    model = make_pipeline(SequenceFeatureExtractor("attributes"), HighOrderCRF(tol=0.1)).fit(X[:150], y[:150])
-    conformal = ConformalSequenceLabeler(model).fit(X[150:350], y[150:350])
-    found = conformal.coverage(X[350:], y[350:]).coverage
-    least, most = (betabinom.ppf(p, 300, 181, 20) / 300 for p in (1e-6, 1 - 1e-6))
-    assert least <= found <= most
 
 
 def counts_of(y, kind):

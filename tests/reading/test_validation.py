@@ -94,6 +94,9 @@ def stacked(X, y=Y):
         lambda X: [x.astype(object) for x in X],
         lambda X: [x.astype(np.float32) for x in X],
         lambda X: [x.astype(np.int8) for x in X],
+        lambda X: [np.repeat(np.repeat(x, 2, axis=0), 2, axis=1)[::2, ::2] for x in X],
+        lambda X: [np.frombuffer(x.tobytes()).reshape(x.shape) for x in X],  # which cannot be written to
+        lambda X: np.fromiter(X, object),
         lambda X: pd.Series(X, index=["p", "q"]),
         lambda X: SequenceBatch.from_csr(sparse.csr_array(np.vstack(X)), [0, 2, 3]),
     ],
@@ -123,21 +126,6 @@ def test_series_of_polars(whole):
         np.testing.assert_array_equal(read(data.features, series(X))[0].toarray(), expected)
     with pytest.raises(TypeError, match="sequence 0.* is the str 'ab'"):
         check_training_data(polars.Series(["ab", "c"]), Y)
-
-
-def test_object_array_of_sequences():
-    X = np.empty(2, dtype=object)
-    X[:] = DENSE
-    np.testing.assert_array_equal(stacked(X)[0], np.vstack(DENSE))
-
-
-@pytest.mark.parametrize("y", [[["A", "B"]] * 4, np.array([["A", "B"]] * 4)])
-def test_three_dimensional_x_is_sequences_of_one_length(y):
-    X = np.arange(24.0).reshape(4, 2, 3)
-    rows, data = stacked(X, y)
-    np.testing.assert_array_equal(rows, X.reshape(8, 3))
-    np.testing.assert_array_equal(data.batch.offsets, [0, 2, 4, 6, 8])
-    assert data.targets.codes.tolist() == [0, 1] * 4
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sparse.csr_matrix, sparse.coo_array, pd.DataFrame, np.ndarray.tolist])
@@ -193,14 +181,6 @@ def test_feature_dicts_become_named_features():
     ]
     assert list(data.features.names) == sorted(data.features.names)
     assert data.features.vocabulary["word:Rome"] == list(data.features.names).index("word:Rome")
-
-
-def test_feature_dicts_are_read_as_python_crfsuite_reads_them():
-    pycrfsuite = pytest.importorskip("pycrfsuite")
-    rows, data = stacked([ITEMS[:2], ITEMS[2:]])
-    for row, item in zip(rows, pycrfsuite.ItemSequence(ITEMS).items(), strict=True):
-        expected = {name: value for name, value in item.items() if value}
-        assert {name: row[i] for i, name in enumerate(data.features.names) if row[i]} == expected
 
 
 def test_bytes_are_text_and_every_collection_holds_names():
@@ -553,17 +533,6 @@ def test_lazy_names_are_compared_too():
         read(fitted, other.transform(tokens))
 
 
-def test_inputs_are_left_as_they_were():
-    X = [x.copy() for x in DENSE]
-    y = [labels.copy() for labels in Y]
-    weight = np.array([1.0, 2.0])
-    check_training_data(X, y, weight)
-    for after, before in zip(X, DENSE, strict=True):
-        np.testing.assert_array_equal(after, before)
-    assert y == Y
-    assert weight.tolist() == [1, 2]
-
-
 WRONG = """
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -630,35 +599,19 @@ def test_other_names_of_schemes(name):
 test_refusals = refusals(
     (lambda args: check_training_data(*args),
      (TypeError, r"sortable.* 3 \(sequence 1, position 0\).*'A'", (DENSE, [["A", "B"], [3]])),
-     (r"the label None \(sequence 1, position 0\): each token needs a label", (DENSE, [["A", "B"], [None]])),
      (r"the label <NA> \(sequence 0, position 1\): each token needs a label", (DENSE, [["A", pd.NA], ["B"]])),
-     (r"the label None \(sequence 0, position 1\)", (DENSE, [np.array(["2020", "NaT"], "M8[D]"), ["2021"]]),
-      (DENSE, [np.ma.array([0, 1], mask=[0, 1]), np.array([1])])),
+     (r"the label None \(sequence 0, position 1\)", (DENSE, [np.ma.array([0, 1], mask=[0, 1]), np.array([1])])),
      (r"the label None \(sequence 0, position 0\): each",
       (DENSE, [np.array([d], "M8[D]").repeat(n) for d, n in (("NaT", 2), ("2021", 1))])),
-     (r'''label -100 \(sequence 1, position 0\): is it Hugging Face's "ignore"''', (DENSE, [[0, 1], [-100]])),
      (r"label -100 \(sequence 0, position 1\): is it Hugging", (DENSE, [np.array([0, -100]), np.array([1])])),
      (r"label -100 \(sequence 1, position 0\).* needs a label, or None if", (DENSE, [["A", "B"], [-100]])),
-     (TypeError, r"hashable, but \['B'\] \(sequence 0, position 1\) is a list", (DENSE, [["A", ["B"]], ["B"]])),
      ("only one class, 'A'", (DENSE, [["A", "A"], ["A"]])),
-     (r"NaN \(sequence 1, position 0\)", (DENSE, [[1.0, 2.0], [np.nan]])),
-     (r"NaN \(sequence 0, position 1\)", (DENSE, [["A", float("nan")], ["A"]])),
-     (r"NaN.*\(sequence 1, position 0\)", (DENSE, [np.array([1.0, 2.0]), np.array([np.nan])])),
      (r"inf.*\(sequence 0, position 1\)", (DENSE, [np.array([1.0, np.inf]), np.array([1.0])])),
      (r"0.25 \(sequence 0, position 1\).*regression", (DENSE, [np.array([1.0, 0.25]), np.array([1.0])])),
      ("X has 2 sequences, y has 1", (DENSE, [["A", "B"]])),
      ("sequence 1 has 1 tokens in X, but 2 labels in y", (DENSE, [["A", "B"], ["B", "A"]])),
-     ("sequence 0 has 2 tokens in X, but 1 labels in y", (DENSE, [["A"], ["B"]])),
-     (TypeError, r"sequence 0\) is 'AB' \(str\).*`list\(text\)`", (DENSE, ["AB", "B"])),
-     (TypeError, r"sequence 1\) is 'B' \(str\).*list\(text\)", (DENSE, [["A", "B"], "B"])),
-     (TypeError, r"sequence 0\) is 1 \(int\), but must be a sequence of labels", (DENSE, [1, 2])),
-     (TypeError, r"sequence 0\).*, but must be a sequence of labels", (DENSE, np.array([1, 2]))),
      (TypeError, r"sequence 0\) is .*str_?\), but must be a sequence of labels", (DENSE, np.array(["A", "B"]))),
-     (TypeError, "y is .* but must be a list of sequences of labels, or an array", (DENSE, np.array(7)),
-      (DENSE, {"A": 1, "B": 2}), (DENSE, 7)),
-     (TypeError, r"sequence 1\) is \{'B': 1\}", (DENSE, [["A", "B"], {"B": 1}])),
      (r"sequence 0\) has 2 dimensions", (DENSE, [np.ones((2, 1)), np.ones((1, 1))])),
-     (TypeError, r"y is 'ABB' \(str\).*`\[list\(text\)\]`", (DENSE, "ABB")),
      ("requires y to be passed, but the target y is None", (DENSE, None)),
      (r"wrap it, too: `\[X\]`", (np.ones((3, 2)), [["A", "B", "A"]])),
      ("1d array", (np.ones((3, 2)), [["A"], ["B"], ["A"]]), (np.ones((3, 2)), np.array([["A", "B"]] * 3))),
@@ -666,13 +619,9 @@ test_refusals = refusals(
      (TypeError, r"sortable.*1 \(sequence 2, position 0\)", (np.ones((3, 2)), ["A", "B", 1])),
      (TypeError, "hashable.*sequence 1", (np.ones((3, 2)), ["A", {}, "B"])),
      (TypeError, r"X is the str 'text'.*list\(text\)", ("text", Y)),
-     (TypeError, r"sequence 0\) is the str 'ab'.*list\(text\)", (["ab", "c"], Y), (pd.Series(["ab", "c"]), Y)),
+     (TypeError, r"sequence 0\) is the str 'ab'.*list\(text\)", (pd.Series(["ab", "c"]), Y)),
      (TypeError, r"sequence 0\) is the str_ .*'ab'.*list\(text\)", (np.array(["ab", "c"]), Y)),
-     (TypeError, r"sequence 1\) is the str 'c'.*list\(text\)", ([[["a"], ["b"]], "c"], Y)),
-     (TypeError, "sequence 0, position 0 of X is the str 'a'.*SequenceFeatureExtractor", ([["a", "b"], ["c"]], Y)),
-     (TypeError, "sequence 0, position 1 of X is the str 'b'.*SequenceFeatureExtractor", ([[{"a": 1}, "b"], ["c"]], Y)),
      (TypeError, "sequence 0, position 0 .*SequenceFeatureExtractor", ([np.array(["a", "b"]), ["c"]], Y)),
-     (TypeError, r"sequence 0\) is the dict.*wrap it: `\[X\]`", ([{"a": 1}, {"b": 1}], Y)),
      (TypeError, r"sequence 1\) is the int 3", ([[["a"], ["b"]], 3], Y)),
      (TypeError, r"sequence 1\) is the set \{'a'\}", ([[["a"], ["b"]], {"a"}], Y)),
      (TypeError, "is the SequenceBatch .*: pass a whole batch", ([SequenceBatch([0, 1], [0, 1], [0], None, 1)], Y)),
@@ -682,7 +631,6 @@ test_refusals = refusals(
      (TypeError, "sequence 0, position 1 of X is the int 5", ([[{"a": 1}, 5], [{}]], Y)),
      (TypeError, r"name must be a str, but sequence 0, position 1 of X has 3 \(int\)",
       ([[{"a": 1}, {3: 1}], [{}]], Y), ([[["a"], ["b", 3]], [[]]], Y)),
-     (TypeError, "sequence 0, position 1 of X is the bytes b'b'", ([[{"a": 1}, b"b"], ["c"]], Y)),
      (r"sequence 0, position 1 of X: b'.*' is not UTF-8 \(byte 0\)", ([[["a"], [b"\xff"]], [[]]], Y)),
      (r"sequence 1, position 0 of X: b'.*' is not UTF-8 \(byte 1\)", ([[{}, {}], [{b"a\xff": 1}]], Y)),
      ("sequence 1, position 0 of X: b'.*' is not UTF-8.*latin-1", ([[{}, {}], [{"a": b"\xe9"}]], Y)),
@@ -694,105 +642,66 @@ test_refusals = refusals(
       ([[{}, {}], [{"a": None}]], Y)),
      (TypeError, "sequence 0, position 1 of X: attribute 'a:b' has the value", ([[{}, {"a": {"b": object}}], [{}]], Y)),
      ("NaN: sequence 1, position 0, attribute 'a' is nan", ([[{}, {}], [{"a": float("nan")}]], Y)),
-     ("inf: sequence 0, position 1, attribute 'a' is -inf", ([[{}, {"a": -np.inf}], [{}]], Y)),
      (r"inf: sequence 0, position 1, attribute 'a' is 1000*\.\.\.$", ([[{}, {"a": 10 ** 400}], [{}]], Y)),
      (r"ragged rows: sequence 0, position 1 of X is \[3\], the first row is \[1, 2\]", ([[[1, 2], [3]], [[1, 2]]], Y)),
      (TypeError, "sequence 0, position 1 of X is 3", ([[[1, 2], 3], [[1, 2]]], Y)),
      ("X has 2 features in sequence 1, but sequence 0 has 3", ([DENSE[0], np.ones((1, 2))], Y)),
      (TypeError, "sequence 1, position 0 of X is .*but must be a row of numbers", ([DENSE[0], np.ones(3)], Y)),
      ("sequence 1 of X has 3 dimensions", ([DENSE[0], np.ones((1, 3, 1))], Y)),
-     (TypeError, "sequence 1, position 0, feature 0 of X is .*'a'.*not a number", ([DENSE[0], [["a", 1, 2]]], Y)),
      ("NaN: sequence 1, position 0, feature 1 is None", ([DENSE[0], np.array([[1, None, {}]])], Y)),
      ("NaN: sequence 1, position 0, feature 2 is nan", ([DENSE[0], [[0, 1, np.nan]]], Y)),
      ("inf: sequence 0, position 0, feature 1", ([sparse.csr_array([[0, np.inf, 0]] * 2), DENSE[1]], Y)),
-     ("Complex data not supported", ([DENSE[0], np.ones((1, 3)) * 1j], Y)),
      ("sequence 0, position 1", (SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], [1, np.nan, 1], 2), Y)),
      ("NaN: sequence 0, position 1, feature 0", (np.array([[[1.0], [np.nan]]]), Y)),
      ("0 feature", (np.empty((2, 2, 0)), Y)),
      (TypeError, r"sequence 1, position 0, feature 1 of X is '2' \(str\), not a number",
       ([DENSE[0], [[1, "2", 3]]], Y)),
      (TypeError, "sequence 0, position 0, feature 0 of X is .*'1'", (np.array([[["1"], ["2"]]]), Y)),
-     (TypeError, "sequence 0, position 0, feature 0 of X is .*NaT", ([np.array([["NaT"], ["2020"]], "M8[D]")], Y)),
      ("sequence 1, position 0, feature 2 .*mask", ([DENSE[0], np.ma.array([[1, 2, 3]], mask=[[0, 0, 1]])], Y)),
      ("sequence 0, position 1, feature 0 .*masked", (np.ma.array([[[1.0], [2.0]]], mask=[[[0], [1]]]), Y)),
-     ("inf: sequence 1, position 0, feature 1 is 1000*[.]{3}$", ([DENSE[0], [[1, 10 ** 400, 2]]], Y)),
      ("inf: sequence 1, position 0, feature 1 is an integer of 16610", ([DENSE[0], [[1, -10 ** 5000, 2]]], Y)),
      ("inf: sequence 0, position 1, feature 0 is 1000", (np.array([[[1], [10 ** 400]]], dtype=object), Y)),
      ("inf: sequence 0, position 1, attribute 'a' is an integer of 16610", ([[{}, {"a": 10 ** 5000}], [{}]], Y)),
      ("inf: sequence 0, position 0, feature 0 is inf", ([[{"a": {"b": 1e+308}, "a:b": 1e+308}, {}], [{}]], Y)),
-     ("inf: sequence 0, position 1, feature 0 is inf", ([twice(1e+308), DENSE[1][:, :2]], Y)),
      ("sequence 0, position 1 of X: attribute 'self:self:.* is a dict more than 100 levels", ([[{}, CYCLE], [{}]], Y)),
-     ("sequence 1 of X is a broken sparse matrix", ([DENSE[0][:, :2], BROKEN[0]], Y),
-      ([DENSE[0][:, :2], BROKEN[1]], Y), ([DENSE[0][:, :2], BROKEN[2]], Y), ([DENSE[0][:, :2], BROKEN[3]], Y),
-      ([DENSE[0][:, :2], BROKEN[4]], Y), ([DENSE[0][:, :2], BROKEN[5]], Y), ([DENSE[0][:, :2], BROKEN[6]], Y),
-      ([DENSE[0][:, :2], BROKEN[7]], Y), ([DENSE[0][:, :2], BROKEN[8]], Y), ([DENSE[0][:, :2], BROKEN[9]], Y),
-      ([DENSE[0][:, :2], BROKEN[10]], Y)),
+     ("sequence 1 of X is a broken sparse matrix", *(([DENSE[0][:, :2], broken], Y) for broken in BROKEN)),
      ("X has 2147483658 features, but at most 2147483647 are possible", ([wide(), wide()], Y), (wide(), ["A", "B"])),
      (TypeError, r"sequence 0, position 1 .* tuple \('a', 'NN'\), but a token must be a dict or a list",
       ([[["a"], ("a", "NN")], [["b"]]], Y)),
      ("no sequences", ([], Y), (SequenceBatch([0], [0], [], None, 2), Y)),
      ("0 sample", (np.empty((0, 3)), Y)),
-     (r"ragged rows: sequence 1, position 0 of X is \[3\].*every token is a row", ([[1, 2], [3]], ["A", "B"])),
      ("NaN: sequence 1, position 0, feature 1 is nan", ([[1, 2], [3, np.nan]], ["A", "B"])),
      ("inf: sequence 0, position 0, feature 1 is inf", (np.array([[1, np.inf], [0, 0]]), ["A", "B"])),
-     ("NaN: sequence 1, position 0, feature 1", (sparse.csr_array([[1, 0], [0, np.nan]]), ["A", "B"])),
-     (TypeError, r"sequence 1, position 0, feature 0 of X is 'a' \(str\), not a number",
-      ([[1, 2], ["a", 3]], ["A", "B"])),
-     (TypeError, "feature 1 of X is 'a' .*; group its rows into sequences",
-      (pd.DataFrame({"n": [1], "w": ["a"]}), ["A", "B"])),
-     (TypeError, "sequence 0, position 0, feature 0 of X is .*'1'.* not a number",
-      (np.array([["1"], ["2"]]), ["A", "B"])),
      (TypeError, "sequence 1, position 0, feature 1 of X is '4'",
       (pd.DataFrame({"a": [1, 2], "b": [3, "4"]}), ["A", "B"])),
-     (TypeError, "sequence 0, .* of X is .*2020.* not a number", (np.array([["2020"], ["NaT"]], "M8[D]"), ["A", "B"])),
      ("sequence 1, position 0, feature 0 of X is masked", (np.ma.array(np.eye(2), mask=[[0, 0], [1, 0]]), ["A", "B"])),
      ("sequence 1, position 0, feature 1 .*mask",
       ([np.ma.array([1, 2]), np.ma.array([1, 2], mask=[0, 1])], ["A", "B"])),
-     ("Reshape your data", (np.ones(4), ["A", "B"]), ([1, 2], ["A", "B"])),
+     ("Reshape your data", ([1, 2], ["A", "B"])),
      (TypeError, "Feature names", (pd.DataFrame({"a": [1, 2], 3: [1, 2]}), ["A", "B"])),
-     ("inf: sequence 1, position 0, feature 1 is 1000", ([[1, 2], [3, 10 ** 400]], ["A", "B"])),
      ("inf: sequence 1, position 0, feature 0 is inf", (twice(1e+308), ["A", "B"])),
-     ("X is a broken sparse matrix", (BROKEN[0], ["A", "B"]), (BROKEN[1], ["A", "B"]), (BROKEN[2], ["A", "B"]),
-      (BROKEN[3], ["A", "B"]), (BROKEN[4], ["A", "B"]), (BROKEN[5], ["A", "B"]), (BROKEN[6], ["A", "B"]),
-      (BROKEN[7], ["A", "B"]), (BROKEN[8], ["A", "B"]), (BROKEN[9], ["A", "B"]), (BROKEN[10], ["A", "B"])),
-     ("sample_weight.shape", (DENSE, Y, [1.0])),
-     ("not negative, but sequence 1 has -1", (DENSE, Y, [1.0, -1.0])),
+     ("X is a broken sparse matrix", (BROKEN[0], ["A", "B"])),
      ("non-zero", (DENSE, Y, [0.0, 0.0])),
      (r"sample_weight.shape == \(2, 2\), but there are 2 sequences", (DENSE, Y, np.ones((2, 2)))),
      ("masked at sequence 1", (DENSE, Y, np.ma.array([1.0, 5.0], mask=[0, 1]))),
      ("must be finite and not negative, but sequence 1 has inf", (DENSE, Y, [1, 10 ** 400])),
      (r"is too large for a float.*1.5e\+308 \(sequence 1\)", (DENSE, Y, [1e+308, 1.5e+308])),
-     (TypeError, r"one number per sequence, but sample_weight\[0\] \(sequence 0\) is",
-      (DENSE, Y, [[1.0, 1.0], [1.0]]), (DENSE, Y, [[1.0, 1.0]]), (DENSE, Y, ["1", "2"]),
-      (DENSE, Y, np.array(["1", "2"])), (DENSE, Y, [np.ones(2), 1])),
+     (TypeError, r"one number per sequence, but sample_weight\[0\] \(sequence 0\) is", (DENSE, Y, ["1", "2"])),
      (TypeError, r"hashable, but \[\] \(sequence 1, position 0\)", (DENSE, [["A", "B"], [[]]], [0, 1]))),
     (lambda value: read_training(value, "segments"),
-     (r"sequence 1 of y leave a gap \[1, 2\): segments must tile", [FIRST, [(0, 1, "P")]]),
-     (r"sequence 1 of y leave a gap \[0, 2\).*\(t, t \+ 1, 'O'\)", [FIRST, []]),
-     (r"\(0, 2, 'P'\) and \(1, 2, 'Q'\) of sequence 1", [FIRST, [(0, 2, "P"), (1, 2, "Q")]]),
-     ("of sequence 0 of y overlap", [[*FIRST, (3, 4, "P")], [(0, 2, "P")]]),
-     (r"\(0, 3, 'P'\) of sequence 1 of y ends beyond its 2 tokens", [FIRST, [(0, 3, "P")]]),
      (r"\(sequence 1, position 0\), but no sequence has that many", [FIRST, [(0, 2 ** 70, "P")]]),
-     (r"\(sequence 1, position 0\), but no sequence has that", [FIRST, [(2 ** 70, 2 ** 71, "P")]]),
-     (r"\(sequence 1, position 0\), but 0 <= start < stop", [FIRST, [(0, 0, "P")]]),
-     (TypeError, r"\(1, 2\) of y \(sequence 1, position 1\) is not a seg", [FIRST, [(0, 1, "P"), (1, 2)]]),
      (TypeError, "start and stop must be integers", [FIRST, [(0.0, 2, "P")]]),
-     (TypeError, r"hashable, but \[\] \(sequence 1, position 0\)", [FIRST, [(0, 2, [])]]),
      (TypeError, r"sortable together, but 3 \(sequence 1, position 0\)", [FIRST, [(0, 2, 3)]]),
      (TypeError, r"'P' of y \(sequence 1, position 0\) is not a segment", [FIRST, ["P", "P"]]),
      (TypeError, "sequence 1", [FIRST, "PP"]),
      ("X has 2 sequences, y has 1", [FIRST]),
      ("y is None", None)),
     (lambda value: read_training([RIGHT, value], "bio"),
-     (r"'P' of y \(sequence 1, position 1\) is not a tag.*'O', 'B-label'", ["B-P", "P"]),
      (r"the label None \(sequence 1, position 1\): each token needs a label", ["B-P", None]),
      (r"1 of y \(sequence 1, position 0\) is not a tag", np.array([1, 2])),
-     (TypeError, r"hashable, but \[\] \(sequence 1, position 1\)", ["B-P", []]),
      (r"'I-O' of y \(sequence 1, position 1\) has the label 'O'", ["B-P", "I-O"]),
      ("sequence 1 has 2 tokens in X, but 1 labels in y", ["B-P"])),
     (lambda args: read_training(*args),
-     ("at least 2 distinct labels", ([["P"] * 4, ["P"] * 2], "runs")),
-     (r"NaN \(sequence 1, position 1\)", ([["P"] * 4, ["P", float("nan")]], "runs")),
      (TypeError, r"hashable, but \[\] \(sequence 1, position 1\)",
       ([["P"] * 4, ["P", []]], "runs", np.array([False, True])),
       ([FIRST, [(0, 1, "P"), (1, 2, [])]], "segments", np.array([False, True])))),
@@ -801,10 +710,9 @@ test_refusals = refusals(
      ("^X has no tokens in sequences of positive weight", ([[["a"], ["b"]], []], [["x", "y"], []], [0, 1])),
      ("sequence 1 has 0 tokens in X, but 1 labels in y", ([[["a"]], []], [["x"], ["y"]])),
      ("at least 2 distinct labels", ([[["a"]], []], [["x"], []])),
-     ("^Expected 2D array, got scalar array instead: X is the single value", (np.datetime64("2000-01-01"), ["A"]),
-      (np.float64(3.0), ["A"]), (np.array("text"), ["A"])),
+     ("^Expected 2D array, got scalar array instead: X is the single value", (np.datetime64("2000-01-01"), ["A"])),
      (TypeError, r"^sequence 1, position 0, feature 0 of X is \[\] \(list\), not a number",
-      ([[-1], [[]], [[]]], [["A"], ["B"], ["A"]]), ([[0.5], [[]], [[]]], [["A"], ["B"], ["A"]])),
+      ([[-1], [[]], [[]]], [["A"], ["B"], ["A"]])),
      ("^Input X contains NaN: sequence 0, position 0, feature 0 is nan",
       ([[np.nan], [[]], [[]]], [["A"], ["B"], ["A"]])),
      ("^Complex data not supported: X has the type complex128; take real and", (np.full((3, 2), 1j), ["a", "b", "a"]),
@@ -816,17 +724,13 @@ test_refusals = refusals(
       ([np.ones((1, 2)), np.full((2, 2), 1j)], [["a"], ["b", "a"]]))),
     (lambda: HighOrderSemiCRF().fit(SequenceBatch([0, 0, 0], [0], [], None, 2), [[], None]),
      "^X has no tokens in sequences of positive weight"),
-    (lambda: HighOrderCRF(solver="sgd").partial_fit([[], []], [[], []]),
-     "^X has no tokens in sequences of positive weight"),
     (lambda: HighOrderCRF(solver="sgd").partial_fit([[["a"], ["b"]]], [["x", "y"]]).partial_fit([[]], [[]]),
      "^X has no tokens in sequences of positive weight"),
     (lambda value: read(SEQUENCES, value),
-     (r"plain 2-D.*wrap it: `\[X\]`", np.ones((2, 3))),
-     (r"wrap it: `\[X\]`", [[1, 2, 3]], sparse.csr_array((2, 3)), pd.DataFrame(np.ones((2, 3)))),
+     (r"wrap it: `\[X\]`", [[1, 2, 3]], sparse.csr_array((2, 3))),
      ("X has 4 features in sequence 1.* expecting 3", [np.ones((2, 3)), np.ones((2, 4))]),
      ("X has 4 features in sequence 0, but HighOrderStub is expecting 3 features", np.ones((2, 2, 4))),
-     ("X has 4 features, but HighOrderStub", SequenceBatch([0, 1], [0, 0], [], None, 4)),
-     ("Reshape your data", np.ones(3), [1, 2, 3]),
+     ("Reshape your data", np.ones(3)),
      ("ragged rows: sequence 1, position 0", [[1, 2, 3], [1, 2]]),
      ("attribute names, but HighOrderStub was fitted on rows of numbers", [[{"a": 1}]]),
      ("NaN: sequence 0, position 0, feature 2", [[[1, 2, np.nan]]])),
@@ -837,7 +741,6 @@ test_refusals = refusals(
      (TypeError, "sequence 0, position 0 .*SequenceFeatureExtractor", (ATTRIBUTES, [["a", "b"]])),
      (TypeError, r"sequence 1.*list\(text\)", (ATTRIBUTES, [[["a"]], "ab"])),
      ("X has 4 features, but HighOrderStub is expecting 3 features", (TABLE, np.ones((2, 4)))),
-     ("Reshape your data", (TABLE, np.ones(3)), (TABLE, [1, 2, 3])),
      ("rows of numbers, but HighOrderStub was fitted on attribute names", (ATTRIBUTES, DENSE)),
      ("feature 1 is 'x'.*was 'b'", (NAMED, SequenceBatch([0, 1], [0, 0], [], None, 3, ["a", "x", "c"]))),
      ("X has 2 features, but .* expecting 3 .* feature 1 is 'c', in fit it was 'b'",
@@ -857,16 +760,12 @@ test_refusals = refusals(
      ("3 indices, but 1 values", ([1.0], 2)),
      ("2 features, but 1 names", (None, 2, ["a"]))),
     (lambda sample_weight: HighOrderCRF().fit([[["a"]], [["b"]]], [["A"], ["B"]], sample_weight=sample_weight),
-     (TypeError, "^sample_weight .{0,185}$", "x" * 1000, b"x", 1j, [1j, 1.0], np.array([1.0, 1j])),
-     ("^sample_weight .{0,185}$", 10 ** 400, -10 ** 400, np.inf, np.nan)),
+     (TypeError, "^sample_weight .{0,185}$", "x" * 1000, 1j),
+     ("^sample_weight .{0,185}$", -10 ** 400)),
     (lambda args: read_token_targets(*args, "sequences", "HighOrderStub", fixed=np.array(["A", "B"])),
-     (r"unknown label 'C' of y \(sequence 1, position 1\)", ([["A"], ["B", "C"]], np.array([1, 2]))),
-     (TypeError, r"hashable, but \[\] \(sequence 1, position 0\)", ([["A"], [[]]], np.array([1, 1])))),
+     (r"unknown label 'C' of y \(sequence 1, position 1\)", ([["A"], ["B", "C"]], np.array([1, 2])))),
     (lambda: read_segment_targets([FIRST, [(0, 2, "Q")]], LENGTHS, "sequences", "HighOrderStub", scheme="segments",
          fixed=np.array(["O", "P"])),
-     r"unknown label 'Q' of y \(sequence 1, position 0\)"),
-    (lambda: read_segment_targets(
-         [RIGHT, ["B-Q", "I-Q"]], LENGTHS, "sequences", "HighOrderStub", scheme="bio", fixed=np.array(["O", "P"])),
      r"unknown label 'Q' of y \(sequence 1, position 0\)"),
     (lambda: HighOrderCRF(n_jobs=0).fit([[["a"], ["b"]], [["a"]]], [["A", "B"], ["A"]]),
      "n_jobs.* must be an int.*[gG]ot 0"),

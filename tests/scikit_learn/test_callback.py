@@ -28,7 +28,7 @@ from sklearn_hocrf.feature_extraction import (
     SegmentLogOddsEncoder,
     SequenceFeatureExtractor,
 )
-from sklearn_hocrf.metrics import log_likelihood_scorer, segment_f1_scorer, token_accuracy_score
+from sklearn_hocrf.metrics import log_likelihood_scorer, token_accuracy_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import LBFGS, SGD, EarlyStopping
 
@@ -486,19 +486,6 @@ def test_scoring_monitor(scoring):
 
 
 @new
-def test_scoring_monitor_in_a_search_over_pipelines():
-    from sklearn.callback import ScoringMonitor
-
-    monitor = ScoringMonitor(scoring={"score": segment_f1_scorer})
-    tags = [["B-X" if label == "L" else "O" for label in labels] for labels in Y]
-    pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_iter=3).set_callbacks(monitor))
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        GridSearchCV(pipe, {"highordercrf__sigma_reg": [1, 2]}, cv=2).fit(WORDS, tags)
-    rows = [row for row in monitor.get_logs().data if row["task_name"] == "iteration"]
-    assert len(rows) == 3 * (2 * 2 + 1)
-
-
-@new
 def test_transformers_have_one_task():
     segments, batch = [[(0, len(labels), "S")] for labels in Y], SequenceFeatureExtractor().fit_transform(WORDS)
     for transformer, data, y in (
@@ -599,28 +586,7 @@ def test_callbacks_inside_a_search_for_penalties():
     )
 
 
-@new
-def test_progress_bar_of_a_search_for_penalties(capsys):
-    pytest.importorskip("rich")
-    from sklearn.callback import ProgressBar
-
-    search_for_penalties().set_callbacks(ProgressBar()).fit(X, Y)
-    out = capsys.readouterr().out
-    assert "PenaltySearchCV - fit" in out
-    assert "order 1" in out
-    assert "HighOrderCRF - fit" in out
-
-
 # --- other versions of scikit-learn -----------------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not IS_OLD, reason="scikit-learn >= 1.9 has callbacks")
-@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
-def test_old_versions_have_no_callbacks(estimator):
-    with pytest.raises(ImportError, match=r"set_callbacks needs scikit-learn >= 1\.9, but this is scikit-learn 1\.\d"):
-        estimator().set_callbacks()
-    assert estimator().fit(X, Y).predict(X)
-    EarlyStopping(X_DEV, Y_DEV)
 
 
 def test_the_message_for_old_versions(monkeypatch):

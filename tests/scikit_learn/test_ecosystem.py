@@ -47,14 +47,6 @@ def pipe():
 # --- batches are no tables --------------------------------------------------------------------------------------------
 
 
-def test_chained_extractors_are_a_union():
-    one, two = SequenceFeatureExtractor([("w", 0)]), SequenceFeatureExtractor([("w", -1)])
-    chained = make_pipeline(one, two).fit_transform(X)
-    np.testing.assert_array_equal(
-        chained.toarray(), np.hstack([one.fit_transform(X).toarray(), two.fit_transform(X).toarray()])
-    )
-
-
 # --- scorers ----------------------------------------------------------------------------------------------------------
 
 

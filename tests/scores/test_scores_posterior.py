@@ -2,7 +2,6 @@
 
 import inspect
 import itertools
-import operator
 import tracemalloc
 from typing import Any, NamedTuple
 
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusals
 from registry import fits
-from scipy import sparse
 from test_tag_histories import labellings
 
 from sklearn_hocrf import Constraints, HighOrderCRF
@@ -248,66 +246,6 @@ def test_segments_of_half_the_probability_may_overlap():
     assert len(found.predict_segments(threshold=np.nextafter(0.5, 1))[0]) == 0
 
 
-def estimator_of(case):
-    """Return a fitted estimator whose emissions are the columns of X, sorted by label, and whose patterns weigh."""
-    classes = sorted(case.labels)
-    y = [list(labels) for labels in case.legal(3)]
-    X = [np.random.default_rng(0).normal(size=(3, len(classes))) for _ in y]
-    options = {"history": case.history, "constraints": case.constraints, "patterns": [*case.patterns]}
-    crf = HighOrderCRF(3, all_pairs=True, max_iter=1, **options).fit(X, y)
-    assert crf.classes_.tolist() == classes
-    weights = np.array([case.patterns.get(z, 0.0) for z in crf.patterns_])
-    coef = sparse.csr_array(np.eye(len(crf.patterns_), len(classes)))
-    state = crf._state
-    state._replace(weights=state.layout.weights(weights, coef)).checked(crf._kind).set_on(crf)
-    return crf
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@given(drawn(one_label=False, impossible=False), st.booleans())
-def test_answers_are_those_of_an_estimator(case, is_sorted):
-    legal = case.legal(4)
-    patterns = {z: w for z, w in case.patterns.items() if can_occur(z, case, legal)}
-    case = case._replace(patterns=patterns, labels=sorted(case.labels) if is_sorted else case.labels)
-    crf = estimator_of(case)
-    order = np.argsort(case.labels)
-    X = [part[:, order] for part in case.parts]
-    found = posterior(case.parts, case.patterns, **case.options)
-    y = [list(of[0]) for of in map(case.legal, map(len, X))]
-    known = [[label if t % 2 else None for t, label in enumerate(labels)] for labels in y]
-    close(found.log_likelihood(y), crf.log_likelihood(X, y))
-    close(found.log_likelihood(known), crf.log_likelihood(X, known))
-    for given_known in None, known:
-
-        def both(name, *of, known=given_known, **options):
-            return getattr(found, name)(*of, known=known, **options), getattr(crf, name)(X, *of, known=known, **options)
-
-        close(*both("entropy"))
-        for a, b in zip(*both("predict_marginals"), strict=True):
-            close(a[:, order], b)
-        for a, b in zip(*both("entropy", level="token"), strict=True):
-            close(a, b)
-        for a, b in zip(*both("pattern_marginals", [*patterns]), strict=True):
-            close(a, b)
-        for a, b in zip(*both("predict_segments", threshold=0.01), strict=True):
-            a, b = (sorted(table.tolist()) for table in (a, b))
-            assert [row[:3] for row in a] == [row[:3] for row in b]
-            close([row[3] for row in a], [row[3] for row in b])
-        for a, b in zip(*both("predict_nbest", 3), strict=True):
-            close([one[1:] for one in a], [one[1:] for one in b])
-        if is_sorted:  # otherwise equal labellings are in another order
-            assert operator.eq(*both("predict"))
-            assert operator.eq(*both("predict_segments"))
-            assert operator.eq(*both("sample", 3, random_state=0))
-
-
-def can_occur(z, case, legal):
-    """Say whether an estimator accepts a pattern: it must be able to occur."""
-    if case.history == "segments":
-        return case.constraints is not RULES or ("P", "Q") not in itertools.pairwise(z)
-    return any(z == tuple(y[i : i + len(z)]) for y in legal for i in range(len(y)))
-
-
 def close(a, b):
     np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
@@ -356,8 +294,6 @@ test_refusals = refusals(
      ("labels must be 2 distinct ones", {"labels": ["a", "a"]}),
      (TypeError, "labels must be a list or an array of labels", {"labels": {0: "a", 1: "b"}}),
      (TypeError, "labels: labels must be sortable together", {"labels": ["a", 1]}),
-     (r"""'PER' of the labels \(constraints="bio"\) is not a tag of scheme""",
-      {"labels": ["O", "PER"], "constraints": "bio"}),
      (r"""'PER' of the labels \(scheme="bio"\) is not a tag of scheme""", {"labels": ["O", "PER"], "scheme": "bio"}),
      ('history="segments" has segments of tags only with constraints="bio"',
       {"labels": ["O", "B-PER"], "scheme": "bio", "history": "segments"}),

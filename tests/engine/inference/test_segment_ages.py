@@ -23,7 +23,7 @@ from internals import (
 )
 from segment_cases import SegmentCase, random_segment_case, to_aged_model, to_segment_model, token_block
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 INF = math.inf
@@ -80,25 +80,6 @@ def test_it_is_the_chain_of_segment_histories(order):
     assert semi.predict(X) == chain.predict(X)
     scores = [[[c.score for c in best] for best in model.predict_nbest(X[:2], 5)] for model in (semi, chain)]
     np.testing.assert_allclose(*scores, rtol=1e-10)
-
-
-@with_and_without_tails
-@pytest.mark.parametrize("scheme", ["runs", "segments"])
-def test_the_optimum_is_that_of_a_limit_no_sequence_reaches(scheme, tails):
-    steps = (
-        SequenceFeatureExtractor([("w", 0), ("w", 1)]),
-        SegmentFeatureExtractor(begin=True, end=True, inside=True, tags="bigrams", length="capped", max_length=3),
-    )
-    y = LABELS if scheme == "runs" else [[(u, u + 1, label) for u, label in enumerate(line)] for line in LABELS]
-    found = []
-    for limit in (INF, 8):
-        segmenter = HighOrderSemiCRF(2, scheme=scheme, segment_length=limit, tol=1e-8, feature_order=1)
-        found.append(make_pipeline(*steps, segmenter).fit(WORDS, y)[-1])
-    assert [recursion(model) for model in found] == [AgedModel, SegmentModel]
-    ours, theirs = found
-    assert ours.objective_history_[-1] == pytest.approx(theirs.objective_history_[-1], rel=1e-12)
-    np.testing.assert_allclose(ours.coef_.toarray(), theirs.coef_.toarray(), atol=1e-5)
-    np.testing.assert_allclose(ours.pattern_coef_, theirs.pattern_coef_, atol=1e-5)
 
 
 @with_and_without_tails

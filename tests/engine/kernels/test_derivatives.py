@@ -1,14 +1,13 @@
 """Derivatives of expected counts along a direction of the weights: kernels on dual numbers, for chains and segments."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 import segment_oracle as so
 from cases import cases, chain_case, count_wide_passes, golden_case, random_case, reschedule, to_chain_model
 from hypothesis import given
-from internals import LANES, chain, segment, segment_scores, token_scores
+from internals import LANES
 from scipy import sparse
 from segment_cases import EXTREME, FEATURES, is_possible, random_segment_case, segment_cases, to_segment_model
 
@@ -43,26 +42,9 @@ def some_direction(model, seed=0):
     return np.random.default_rng(seed).normal(size=model.layout.n_weights)
 
 
-def differences(model, plan, direction, step=1e-3):
-    """Return the derivative of the expected counts by differences; the error is of the order of step**6."""
-
-    def counts(distance):
-        return type(model)(model.layout, model.weights + distance * direction).posterior_on(plan).expectations().counts
-
-    slopes = [(counts(k * step) - counts(-k * step)) / (2 * k * step) for k in (1, 2, 3)]
-    return 1.5 * slopes[0] - 0.6 * slopes[1] + 0.1 * slopes[2]
-
-
 def assert_close(actual, expected, rtol=1e-8):
     """Compare vectors to a precision relative to the largest component."""
     np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * max(np.abs(expected).max(initial=0.0), 1e-3))
-
-
-def assert_derivative(model, batch, rtol=1e-8):
-    plan, direction = plan_of(model, batch), some_direction(model)
-    expected = differences(model, plan, direction)
-    assert np.abs(expected).max() > 1e-3
-    assert_close(model.posterior_on(plan).hessian_vector_product(direction), expected, rtol)
 
 
 # --------------------------------------------------------------------------------------------------------- enumeration
@@ -132,35 +114,6 @@ def test_segments_of_extreme_weights_equal_enumeration(case):
 # --------------------------------------------------------------------------------------------------------- differences
 
 
-@pytest.mark.parametrize("orders", CHAINS)
-@pytest.mark.parametrize("forbidden", [0.0, 0.3])
-def test_chains_equal_differences(orders, forbidden):
-    lengths = np.random.default_rng(0).integers(0, 40, LANES + 5)
-    assert_derivative(*chain_model(0, lengths, orders, forbidden=forbidden))
-
-
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("orders", SEGMENTS)
-def test_segments_equal_differences(features, orders):
-    lengths = np.random.default_rng(1).integers(0, 30, LANES + 3)
-    assert_derivative(*segment_model(1, lengths, features, orders))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"repeats": False},
-        {"longest": (1, 1, 1)},
-        {"longest": (math.inf, 2, math.inf)},
-        {"forbidden": 0.3},
-        {"patterns": []},
-    ],
-    ids=lambda options: next(iter(options)) + "_" + str(next(iter(options.values()))),
-)
-def test_segmentations_of_all_kinds_equal_differences(options):
-    assert_derivative(*segment_model(2, [13, 0, 5, 1, 9, 17], **options))
-
-
 @pytest.mark.parametrize("cut_size", [1, 3000])
 def test_sequences_cut_by_position(cut_size):
     model, batch = chain_model(3, [*np.random.default_rng(3).integers(0, 50, 21), 120, 1, 97])
@@ -221,24 +174,3 @@ def test_large_weights_keep_their_digits():
 
 
 # ---------------------------------------------------------------------------------------------------------------- laws
-
-
-def test_no_kernel_is_compiled_again_for_other_data():
-    def signatures():
-        kernels = [k for module in (chain, token_scores, segment_scores, segment) for k in vars(module).values()]
-        return [len(kernel.signatures) for kernel in kernels if hasattr(kernel, "signatures")]
-
-    def everything(seed, lengths, **options):
-        for make in (chain_model, segment_model):
-            model, batch = make(seed, lengths, **options)
-            model.posterior(batch).expectations()
-            model.posterior(batch).hessian_vector_product(some_direction(model))
-
-    everything(13, [1500, 4, 3])
-    everything(13, [5, 9, 0])
-    segment_model(13, [5, 2], "plain", "order_0")
-    before = signatures()
-    assert sum(before) > 10
-    everything(14, [2, 30] * 12, orders="order_0", scale=0.1)
-    everything(15, [7, 1300], orders="conjoined_only")
-    assert signatures() == before

@@ -1,6 +1,5 @@
 """Kernels of chains and segments by their tables: scaled and wide; memory, compilation, memory under threads."""
 
-import pickle
 from functools import partial
 
 import numpy as np
@@ -15,24 +14,18 @@ from internals import (
     Problem,
     SegmentModel,
     SegmentPlan,
-    chain,
-    segment,
-    segment_scores,
-    token_scores,
 )
 from segment_cases import (
     CHANNELS,
     LENGTHS,
     WHOLE,
     random_segment_case,
-    to_segment_batch,
     to_segment_model,
     to_segments,
     token_block,
 )
 from test_kernels import answers, assert_same
 
-MODULES = (chain, token_scores, segment_scores, segment)
 BLOCKS = {
     "plain": None,
     "tags": (token_block(BAG, [0]), token_block(BEGIN, [0, 1]), token_block(CHANNELS["I|:"], [1]), LENGTHS[2]),
@@ -189,46 +182,3 @@ def test_memory_of_a_gradient_does_not_grow_with_the_data(blocks):
 
 
 # --------------------------------------------------------------------------------------------------------- compilation
-
-
-def signatures():
-    kernels = {
-        f"{module.__name__}.{name}": kernel
-        for module in MODULES
-        for name, kernel in vars(module).items()
-        if hasattr(kernel, "signatures")
-    }
-    return {name: len(kernel.signatures) for name, kernel in kernels.items()}
-
-
-def test_no_kernel_is_compiled_again_for_other_data():
-    """Neither size of the data, nor features, orders, limits, weights nor batches that come back from workers."""
-
-    def everything(case, batch=None, asked=((0, 1), (2, 2, 2))):
-        model, own = to_segment_model(case)
-        batch = own if batch is None else batch
-        answers(model, batch)
-        model.posterior(batch).pattern_marginals(asked)
-        model.posterior(batch).tag_marginals([(0, BEGIN), (0, CHANNELS["I|:"])])
-        model.scales = False
-        answers(model, batch)
-        objective = NegativeLogLikelihood().bind(
-            Problem(SegmentModel, model.layout, batch, to_segments(case.segmentations, batch.offsets))
-        )
-        objective.value_gradient(model.weights)
-
-    everything(mixed_case(11, [5, 9, 1200, 0], "whole"))
-    everything(mixed_case(11, [5, 9, 2], "plain"))
-    before = signatures()
-    assert sum(before.values()) > 10
-    for blocks in BLOCKS:
-        everything(mixed_case(12, [3, 0, 1, 30], blocks, ((0,),)))
-    everything(mixed_case(13, [40] * 20, "tags", longest=(40, 1, 1), repeats=False, patterns=[(0, 1)]))
-    everything(mixed_case(14, [2, 1], "tags", scale=400.0, patterns=[]))
-    one_label = random_segment_case(
-        np.random.default_rng(15), [4, 600], BLOCKS["tags"], longest=(7,), patterns=[(0, 0)]
-    )
-    everything(one_label, asked=[(0, 0)])
-    everything(one_label, pickle.loads(pickle.dumps(to_segment_batch(one_label))), [(0, 0)])
-    everything(one_label.replace_sequences([1, 0, 0]), to_segment_batch(one_label)[[1, 0, 0]], [(0, 0, 0)])
-    assert {name: n for name, n in signatures().items() if n != before[name]} == {}

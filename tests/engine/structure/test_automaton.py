@@ -128,17 +128,6 @@ def test_patterns_and_arcs_refer_to_each_other(drawn):
 
 
 @given(pattern_sets())
-def test_resolved_arc_holds_all_that_the_transition_can_ask(drawn):
-    """Equations (5) and (6): delta and the active patterns of (q, y) depend on arc(q, y) only."""
-    naive = NaiveAutomaton(*drawn)
-    for q in naive.states:
-        for y in range(naive.n_labels):
-            p, _ = naive.resolve(q, y)
-            assert naive.read(q, y) == naive.read(p, y)
-            assert naive.active(q, y) == naive.active(p, y)
-
-
-@given(pattern_sets())
 def test_neighbouring_arcs(drawn):
     """Arcs are sorted by target, so arcs into one state, and those that read one label, are neighbours."""
     _, automaton, _, _ = build(*drawn)

@@ -58,18 +58,6 @@ def test_value_equals_enumeration(drawn):
     assert value == pytest.approx(matching_by_definition(layout, w, case, weights), rel=1e-10, abs=1e-11)
 
 
-@every_order
-@pytest.mark.parametrize("all_pairs", [False, True])
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("scale", [0.0, 1.0, 4.0])
-def test_gradient_equals_central_differences(feature_orders, all_pairs, fit_intercept, scale):
-    weights = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0])
-    case = training_case(feature_orders)
-    layout, objective = prepare(case, weights, all_pairs=all_pairs, fit_intercept=fit_intercept)
-    w = scale * np.random.default_rng(1).normal(size=layout.n_weights)
-    assert_gradient(objective, w)
-
-
 def assert_gradient(objective, w, step=1e-5, tolerance=1e-6):
     _, gradient = objective.value_gradient(w)
     numeric = np.empty_like(w)

@@ -1,9 +1,7 @@
 """The training problem of chains: which weights exist, and what memory a gradient takes."""
 
 import numpy as np
-import pytest
-import segment_oracle as so
-from cases import build_layout, cases, chain_case, peak_of, random_case, to_batch, to_codes
+from cases import build_layout, cases, peak_of, random_case, to_batch, to_codes
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import ChainModel, NegativeLogLikelihood, Problem, given_patterns
@@ -65,15 +63,6 @@ def test_which_weights_there_are(drawn):
     of_patterns, of_pairs = spread(layout, layout.order_of_weight + 1.0)
     assert of_patterns == {z: len(z) for z in biases}
     assert of_pairs == {(f, z): len(z) for f, z in pairs}
-
-
-@pytest.mark.parametrize(("min_count", "kept"), [(1, {(0,), (1,), (0, 0), (0, 1)}), (2, {(0,)}), (3, set())])
-def test_pairs_seen_just_often_enough_are_kept(min_count, kept):
-    model = so.chain(3, dict.fromkeys([(0,), (1,), (2,), (0, 0), (0, 1)], 0.0), {})
-    rows = [{0: 1.0}, {0: -0.5}, {0: 2.0}]
-    case = chain_case(model, [(0, 1)], [rows, [{}, {0: 1.0}]], [(0, 0, 1), (0, 1)])
-    layout, _ = prepare(case, np.array([1.0, 0.0]), min_count=min_count)
-    assert spread(layout, np.ones(layout.n_weights))[1].keys() == {(0, z) for z in kept}
 
 
 @given(training_data())

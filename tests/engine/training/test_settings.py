@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from refusals import refusals
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.training import LBFGS, SGD
@@ -58,13 +57,6 @@ def test_streams_take_the_seed_of_the_estimator():
 
     np.testing.assert_array_equal(weights(1), weights(1))
     assert len({weights(seed).tobytes() for seed in range(10)}) > 1
-
-
-def test_searches_over_solvers():
-    grid = {"solver": [SGD(step_size=0.1), SGD(step_size=0.3)], "max_iter": [2, 3]}
-    with warnings.catch_warnings(action="ignore"):
-        search = GridSearchCV(HighOrderCRF(random_state=0), grid, cv=2, error_score="raise").fit(X, Y)
-    assert repr(search.best_params_["solver"]) in {"SGD(step_size=0.1)", "SGD(step_size=0.3)"}
 
 
 test_refusals = refusals(

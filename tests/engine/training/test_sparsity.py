@@ -10,10 +10,29 @@ from cases import by_order
 from internals import LBFGSMemory, Penalty, Point, RowBlock, WeightLayout, reached_tolerance
 from refusals import refusals
 from sklearn.exceptions import ConvergenceWarning
-from test_peers import tagged_sentences
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+
+LABELS = ["verb", "noun", "other", "stop"]
+
+
+def tagged_sentences(rng, n_sequences):
+    """Return sequences of attribute names, and labels of a random chain; some attributes are rare, some tokens bare."""
+    step = rng.dirichlet(np.full(len(LABELS), 0.5), size=len(LABELS))
+    X, y = [], []
+    for _ in range(n_sequences):
+        state, rows, labels = rng.integers(len(LABELS)), [], []
+        for _ in range(rng.integers(1, 15)):
+            state = rng.choice(len(LABELS), p=step[state])
+            word = rng.zipf(1.6) % 40 if rng.random() < 0.5 else 40 + 10 * state + rng.integers(10)
+            names = [f"word={word}", f"ending={word % 7}", "capital"]
+            rows.append([name for name in names if rng.random() < 0.7])
+            labels.append(LABELS[state])
+        X.append(rows)
+        y.append(labels)
+    return X, y
+
 
 RNG = np.random.default_rng(0)
 X, Y = tagged_sentences(RNG, 30)
@@ -88,26 +107,6 @@ def test_the_shortest_subgradient_ends_training_of_convex_objectives_only():
     for penalty in lasso, both:
         assert reached_tolerance(convex, penalty, w, 0.0, gradient) == np.inf
         assert reached_tolerance(convex, penalty, w, 0.0, 0 * gradient) == 0
-
-
-@pytest.mark.parametrize(("c1", "c2"), [(0.1, 0.0), (1.0, 0.0), (0.3, 0.5)])
-def test_order_one_is_crfsuite_with_c1(c1, c2, tmp_path):
-    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
-    for rows, labels in zip(X, Y, strict=True):
-        trainer.append(rows, labels)
-    trainer.set_params({"c1": c1, "c2": c2, "max_iterations": 5000, "epsilon": 1e-7, "delta": 1e-9})
-    trainer.train(str(tmp_path / "model"))
-    sigma = (2 * c2) ** -0.5 if c2 else np.inf
-    crf = HighOrderCRF(1, l1_reg=c1, sigma_reg=sigma, fit_intercept=False, tol=1e-5, max_iter=5000).fit(X, Y)
-    last = trainer.logparser.last_iteration
-    assert crf.objective_history_[-1] == pytest.approx(last["loss"], rel=1e-3)
-    assert crf.objective_history_[-1] < last["loss"] + 1e-5  # of which six decimals are printed
-    assert crf.coef_.nnz + np.count_nonzero(crf.pattern_coef_) == pytest.approx(last["active_features"], rel=0.05)
-    tagger = pycrfsuite.Tagger()
-    tagger.open(str(tmp_path / "model"))
-    ours, theirs = sum(crf.predict(X), []), sum(map(tagger.tag, X), [])
-    assert np.mean(np.array(ours) == np.array(theirs)) > 0.98
 
 
 def interleaved(n_sequences, length, error=0.1, seed=0):

@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from cases import build_layout, by_order, cases, peak_of, random_case, to_batch, to_codes, to_layout
+from cases import build_layout, cases, peak_of, random_case, to_batch, to_codes, to_layout
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
@@ -102,12 +102,6 @@ def assert_minibatches(objective, w, batch_size, seed=0):
     assert sorted(seen) == list(range(objective.n_sequences))
     assert total == pytest.approx(value, rel=1e-9, abs=1e-10 * scale)
     np.testing.assert_allclose(sum_of_gradients, gradient, rtol=1e-9, atol=1e-10 * scale)
-
-
-@pytest.mark.parametrize("kind", ["chain", "segments"])
-@pytest.mark.parametrize("batch_size", [1, 5, 100])
-def test_minibatches_are_parts_of_the_objective(kind, batch_size):
-    assert_minibatches(*some_objective(kind), batch_size)
 
 
 @given(cases(min_length=1), st.integers(1, 3))
@@ -614,16 +608,6 @@ def quietly(crf, X, y):
 ESTIMATORS = [HighOrderCRF(max_order=2), HighOrderSemiCRF(max_order=2)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("crf", ESTIMATORS, ids=lambda crf: type(crf).__name__)
-def test_estimators_come_close_to_the_optimum(crf, words):
-    X, y = words
-    best = clone(crf).set_params(tol=1e-5).fit(X, y).objective_history_[-1]
-    crf = quietly(clone(crf).set_params(solver=SGD(), random_state=0), X, y)
-    assert best <= crf.objective_history_[-1] < (1 + 2 * crf.tol**2) * best
-    assert crf.n_passes_ > crf.n_iter_
-
-
 @pytest.mark.parametrize("crf", ESTIMATORS, ids=lambda crf: type(crf).__name__)
 def test_exact_zeros_leave_the_model(crf, words):
     crf = clone(crf).set_params(l1_reg=0.5, sigma_reg=10.0)
@@ -635,24 +619,6 @@ def test_exact_zeros_leave_the_model(crf, words):
     n_all = quietly(clone(crf).set_params(l1_reg=0.0, solver="lbfgs", max_iter=1), X, y).coef_.nnz
     assert best.coef_.nnz < 0.6 * n_all
     assert crf.coef_.nnz < 0.7 * n_all
-
-
-def test_instances_with_settings(words):
-    X, y = words
-    solver = SGD(batch_size=4, validation_fraction=0.2, n_iter_no_change=2)
-    crf = HighOrderCRF(solver=solver, sigma_reg=by_order(1.0, 3.0), max_iter=30, random_state=0)
-    crf = quietly(crf, X, y)
-    assert crf.score(X, y) > 0.9
-    before = clone(crf).get_params()["solver"]
-    assert vars(before) == vars(solver)
-
-
-def test_estimators_say_what_does_not_fit(words):
-    for solver in "sgd", SGD():
-        with pytest.raises(ValueError, match="needs solver='lbfgs': solver=.* takes a few sequences at a time"):
-            HighOrderCRF(solver=solver, objective="local_feature_matching").fit(*words)
-    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
-        HighOrderCRF(solver="sgd", max_iter=1, random_state=0).fit(*words)
 
 
 test_refusals = refusals(

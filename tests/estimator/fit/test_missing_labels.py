@@ -119,37 +119,12 @@ def test_sets_name_labels_that_missing_labels_hide():
     assert tagged.segment_length_ == {"O": (1, 1), "x": (1, 1), "y": (1, 1)}
 
 
-def test_patterns_come_from_windows_without_missing_labels():
-    X = [[["a"], ["b"], ["c"]], [["b"], ["a"], ["d"]]]
-    crf = HighOrderCRF(2).fit(X, [["x", None, "y"], ["y", "y", "x"]])
-    assert crf.patterns_ == [("x",), ("y",), ("y", "x"), ("y", "y"), ("y", "y", "x")]
-    assert crf.coef_.toarray()[:, crf.feature_names_in_ == "d"].sum() != 0
-    gap = HighOrderSemiCRF(scheme="segments", segment_length=2)
-    gap.fit(X, [[(0, 1, "x"), (2, 3, "x")], [(0, 1, "y"), (1, 3, "x")]])
-    assert ("x", "x") not in gap.patterns_
-    assert ("y", "x") in gap.patterns_
-
-
 def test_lengths_of_segments_are_at_least_those_of_known_pieces():
     X = [[["a"], ["b"], ["c"], ["d"]], [["b"], ["a"]]]
     bio = HighOrderSemiCRF(scheme="bio").fit(X, [["O", None, "I-x", "I-x"], ["B-x", "O"]])
     assert bio.segment_length_ == {"O": (1, 1), "x": (1, 3)}  # it begins before the third token
     runs = HighOrderSemiCRF(scheme="runs").fit(X, [["x", "x", None, "y"], ["y", "y"]])
     assert runs.segment_length_ == {"x": (1, 2), "y": (1, 2)}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"objective": "local_feature_matching"}, "y with missing labels needs objective='likelihood', not objective"),
-    ],
-)
-def test_what_does_not_take_missing_labels(options, message):
-    X, full, y = labelled(np.random.default_rng(13))
-    for estimator in (HighOrderCRF(**options), HighOrderSemiCRF(**options)):
-        with pytest.raises(ValueError, match=message):
-            estimator.fit(X, y)
-        assert not hasattr(estimator, "classes_")
 
 
 def test_nothing_agrees():
@@ -211,11 +186,9 @@ def test_segments_that_end_at_missing_labels():
 test_refusals = refusals(
     (lambda value: HighOrderCRF().fit([[["a"], ["b"], ["c"]], [["b"], ["a"]]], [value, None]),
      ("y has no known labels", [None] * 3),
-     ("y has only missing labels: no token or segment has a known label", [{"x", "y"}] * 3),
      (r"y has an empty set \(sequence 0, position 1\)", ["x", set(), "y"]),
      ("y has only one class, 'x', but needs at least 2 distinct labels", ["x", None, "x"]),
-     (TypeError, r"sortable together, but 3 \(sequence 0, position 2\)", ["x", None, 3]),
-     (r"y contains NaN \(sequence 0, position 2\)", ["x", None, float("nan")])),
+     (TypeError, r"sortable together, but 3 \(sequence 0, position 2\)", ["x", None, 3])),
     *((lambda method=method: getattr(
            HighOrderCRF(solver="sgd", constraints=Constraints(forbid=[("a", "b", "a"), ("a", "a", "a")])), method)(
            [[["v"], ["w"], ["v"]]] * 3, [["a", "b", "b"], ["b", "b", "a"], ["a", None, "a"]],

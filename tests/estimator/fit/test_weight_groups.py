@@ -15,7 +15,6 @@ from internals import (
     Penalty,
     SequenceBatch,
     TokenBlock,
-    match_prefixes,
     tie_weights,
     weight_groups,
     with_blocks,
@@ -62,14 +61,6 @@ def test_which_key_covers_a_weight(case, keys, data):
     expected = values_of({key: index for index, key in enumerate(keys)}, layout, names)
     found = weight_groups(layout, np.array(names, dtype=object), keys)
     assert found.tolist() == [-1 if index is None else index for index in expected]
-
-
-@given(st.lists(NAMES, max_size=5), st.lists(NAMES, unique=True, max_size=5))
-def test_prefixes_of_names(names, prefixes):
-    by_length = match_prefixes(names, prefixes)
-    found = {(n, index) for matched in by_length for n, index in enumerate(matched.tolist()) if index >= 0}
-    assert found == {(n, i) for n, name in enumerate(names) for i, p in enumerate(prefixes) if name.startswith(p)}
-    assert len(by_length) == len({len(prefix) for prefix in prefixes})
 
 
 def test_many_weights_take_no_loop():

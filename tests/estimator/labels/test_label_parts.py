@@ -163,14 +163,6 @@ def test_forms_of_parts_agree(estimator):
         np.testing.assert_array_equal(of_function.part_coef_.toarray(), other.part_coef_.toarray())
 
 
-def test_a_part_of_all_labels_says_nothing_in_chains():
-    crf = HighOrderCRF(label_parts=lambda label: ["all"], tol=1e-8).fit(X, Y)
-    assert crf.label_parts_.tolist() == ["all"]
-    np.testing.assert_allclose(crf.part_coef_.toarray(), 0, atol=1e-12)
-    plain = HighOrderCRF(tol=1e-8).fit(X, Y)
-    assert crf.objective_history_[-1] == pytest.approx(plain.objective_history_[-1], rel=1e-9)
-
-
 def test_parts_need_not_be_strings():
     crf = HighOrderCRF(label_parts=lambda label: [(part, len(part)) for part in split(label)]).fit(X, Y)
     assert crf.label_parts_.tolist() == [("Gen", 3), ("N", 1), ("Pl", 2), ("Sg", 2), ("V", 1)]
