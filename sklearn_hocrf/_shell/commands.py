@@ -290,7 +290,7 @@ def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> No
 
 
 def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
-    """Raise if labels are not valid tags of a scheme, and name the schemes that they fit."""
+    """Raise an error if labels are not valid tags of a scheme, and name the schemes that they fit."""
     from .._data.tagger import PREFIXES
 
     def fault(name: str) -> str:
@@ -380,7 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _let_go(stream: Any) -> None:
-    """Flush a stream; if it cannot be written, drop the rest, of which Python would complain at the end."""
+    """Flush a stream; if it cannot be written, drop the rest, about which Python would complain at exit."""
     try:
         if stream is not None:
             stream.flush()

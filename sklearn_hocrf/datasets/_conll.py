@@ -171,7 +171,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def _label_index(columns: Sequence[str | None], target: str | None) -> int:
-    """Return the index of the labels' column, by default the last one with a name; raise if the names are not valid."""
+    """Return the index of the labels' column, by default the last named one, or raise an error for invalid names."""
     if isinstance(columns, (str, bytes)):
         raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {short(columns)}")
     names = [name for name in columns if name is not None]

@@ -149,7 +149,7 @@ def check_constraints(constraints: str | Constraints | None, history: str = TOKE
 def compile_rules(
     history: str, constraints: str | Constraints | None, labels: np.ndarray
 ) -> tuple[str | TagHistory, Rules]:
-    """Return whether patterns are of tokens, runs or tags, and the constraints as rules over label codes.
+    """Return what :func:`history_of_labels` returns, and the constraints as rules over label codes.
 
     Parameters
     ----------
