@@ -229,7 +229,7 @@ class SequenceBatch:
         Parameters
         ----------
         folder : str or path
-            Where to save; its parent must exist.
+            The folder to write; its parent must exist.
         overwrite : bool, default=False
             Whether to replace a saved batch in this folder; other files in it stay.
 

@@ -38,8 +38,8 @@ def load_conll(
 ) -> tuple[list[list[dict[str, str]]], list[list[str]]]:
     """Load a file in the format of the CoNLL shared tasks: a token per line, an empty line between sequences.
 
-    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. They have ten columns, of which the first numbers
-    the words 1, 2, 3 ...; the lines of ranges (1-2) and of empty nodes (3.1) are left out.
+    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. Such files have ten columns, and the first one
+    contains the numbers 1, 2, 3 ... of the words; the lines of ranges (1-2) and of empty nodes (3.1) are left out.
 
     Parameters
     ----------

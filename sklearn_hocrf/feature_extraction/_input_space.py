@@ -89,7 +89,7 @@ class InputSpace(NamedTuple):
                 )
 
     def like_fitted(self, X, table, used) -> TokenTable:
-        """Return the table of a later X with exactly the fields of fit; raise an error if a field in ``used`` is missing.
+        """Return the table of a later X with exactly the fields of fit; raise an error if it lacks a field in ``used``.
 
         Plain texts are read as the only field of fit.
         """

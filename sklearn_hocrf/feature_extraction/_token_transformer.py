@@ -41,9 +41,9 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
     transformer_ : transformer
         The fitted transformer.
     n_features_in_ : int
-        Number of columns in fit, if the transformer counts them.
+        Number of columns seen in `fit`, if the transformer counts them.
     feature_names_in_ : ndarray of shape (n_features_in_,), dtype object
-        Names of the columns in fit, if the sequences were data frames.
+        Names of the columns seen in `fit`, if the sequences were data frames.
 
     See Also
     --------

@@ -21,8 +21,8 @@ class SegmentsDisplay(HtmlPage):
     """Display of sequences as text with coloured segments, with their labels and probabilities.
 
     Create one with :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML without scripts, in
-    which every token is text, also ``<script>``. Control characters appear as escapes, and right-to-left text runs from
-    right to left.
+    which every token appears as text, even ``<script>``. Control characters appear as escapes, and right-to-left text
+    runs from right to left.
 
     Parameters
     ----------

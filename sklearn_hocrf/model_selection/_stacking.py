@@ -344,7 +344,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         Parameters
         ----------
         **params : dict
-            By name; those of the estimators inside after ``estimator__`` and ``final_estimator__``.
+            Parameters by name; those of the inner estimators begin with ``estimator__`` or ``final_estimator__``.
 
         Returns
         -------

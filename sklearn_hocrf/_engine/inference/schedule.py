@@ -72,7 +72,7 @@ class Schedule:
     work_per_weight : int
         Operations on the data per weight that justify another chunk.
     poll_interval : float
-        Seconds between two checks whether other threads are done.
+        Seconds between two checks of whether other threads are done.
     """
 
     tile_sizes: tuple[int, int] = (1 << 17, 1 << 18)
