@@ -43,11 +43,13 @@ class Constraints(BaseEstimator):
     --------
     sklearn_hocrf.HighOrderCRF : Accepts tagging schemes by name, ``constraints="bio"``.
 
-    Notes ----- For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring
-    segments. The same holds for ``HighOrderCRF(history="segments")``, where a pair of equal labels stands for a token
-    that continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token. Forbidden runs of at
-    most ``max_order + 1`` labels take no additional time. Longer runs take as much time as patterns of their length.
-    Each run takes about a kilobyte of memory.
+    Notes
+    -----
+    For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
+    The same holds for ``HighOrderCRF(history="segments")``, where a pair of equal labels stands for a token that
+    continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token. Forbidden runs of at most
+    ``max_order + 1`` labels take no additional time. Longer runs take as much time as patterns of their length. Each
+    run takes about a kilobyte of memory.
 
     Examples
     --------
