@@ -451,7 +451,7 @@ def sequence_log_likelihood(
 
 
 class _Scored(NamedTuple):
-    """Scores of labels as a batch, whose dense features they are.   L labels, P patterns."""
+    """Scores of labels as the dense features of a batch.   L labels, P patterns."""
 
     query: Query  # its labels are those of the columns
     bias_id: np.ndarray  # (P,)   where the weight of each pattern is; arbitrary for forbidden ones

@@ -80,7 +80,7 @@ class InputSpace(NamedTuple):
         return InputSpace(self.features, self.form, kinds, complete)
 
     def check_fields(self, *parts) -> None:
-        """Raise an error unless each part, of which this is the merged form, has values of all fields."""
+        """Raise an error unless each of the parts merged into this form contains values of all fields."""
         for part in parts:
             if list(part.kinds.items()) != list(self.kinds.items()):
                 raise ValueError(

@@ -23,7 +23,7 @@ MOST_WIDER = 1 << 20  # weights of models of which another one with more columns
 
 
 class Model:
-    """A model with given weights, whose labellings are label codes of the tokens, (N,) int32, unless it says otherwise.
+    """A model with given weights; labellings are label codes of tokens, (N,) int32, unless a subclass says otherwise.
 
     Parameters
     ----------

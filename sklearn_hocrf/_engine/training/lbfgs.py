@@ -283,7 +283,7 @@ class _Doubles:
         self.values, self._blocks = np.empty(n_weights), blocks
 
     def store(self, numbers_of):
-        """Take the numbers of each block, which a function returns."""
+        """Store the numbers that a function returns for each block."""
         for block in self._blocks:
             self.values[block] = numbers_of(block)
 
@@ -311,7 +311,7 @@ class _Rounded:
         self._sums = np.empty(lists.ABREAST)
 
     def store(self, numbers_of):
-        """Take the numbers of each block, which a function returns."""
+        """Store the numbers that a function returns for each block."""
         for i, block in enumerate(self._blocks):
             numbers = numbers_of(block)
             unit = self._units[i] = np.abs(numbers).max() / lists.LARGEST

@@ -395,7 +395,7 @@ class _Watch:
 
 
 def _judge(result, watch, patience) -> SolverReport:
-    """Return the report of validated training, and whether it converged by validation, not by the minimum."""
+    """Return the report of validated training, which converged if the last epochs did not lower the objective."""
     if watch.n_since < patience:
         return result._replace(converged=False, message="the maximum number of epochs was reached")
     if watch.n_best == 0:
