@@ -325,7 +325,7 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
 
 
 def _limits(segment_length, labels, scheme) -> list:
-    """Return code, least and most length of each label with limits; the most is None if only the least is given."""
+    """Return code, minimum and maximum length of each label with limits; the maximum is None if not given."""
     names, value = labels.tolist(), segment_length
     if not isinstance(value, dict):
         value = {label: value for label in names if value is not None and (scheme not in PREFIXES or label != OUTSIDE)}

@@ -185,7 +185,7 @@ def _are_one_file(source: Any, target: Any) -> bool:
 
 
 def _form(tagger: Any) -> tuple[int, Callable[[list[str]], Any]]:
-    """Return the number of columns that a model reads, by index, in a row, or the first one, and what makes a token."""
+    """Return the number of columns that a model reads, and the function from the columns of a line to a token."""
     fields = tagger.fields
     if fields is not None and all(isinstance(field, int) for field in fields):
         return len(fields), lambda columns: tuple(columns[: len(fields)])

@@ -187,7 +187,7 @@ def _label_index(columns: Sequence[str | None], target: str | None) -> int:
 
 
 def _words_of_rows(tokens: list[list[str]]) -> list[list[str]]:
-    """Return the words of a sentence in CoNLL-U; all tokens, if their first column does not number the others."""
+    """Return the words of a sentence in CoNLL-U; all tokens if the first column does not contain word numbers."""
     words = [fields for fields in tokens if not NO_WORD.fullmatch(fields[0])]
     are_numbered = [fields[0] for fields in words] == [str(i + 1) for i in range(len(words))]
     return words if words and are_numbered else tokens

@@ -93,7 +93,7 @@ class Model:
         return self.posterior(plan.batch, plan.mask, plan.n_jobs).with_plan(plan)
 
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
-        """Return the model with more score columns, as for the layout, and their indices; the last one is kept.
+        """Return the model with more score columns, as for the layout, and their indices; the last such model is kept.
 
         The columns have the weight 0: they change no scores, but passes count them.
         """
