@@ -350,9 +350,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         labels : list of lists, list of arrays, or array
             For "runs" and tags, one label or tag per token, in the shape of X, and of the type of y in fit: lists if y
             consisted of lists, else arrays of shape (n_tokens,). For a 3-D X, an array of shape (n_sequences,
-            n_tokens); for a plain 2-D X, one of shape (n_samples,). For "iob1", tags of "bio": before a score of
-            tokens, convert them with ``text.convert_tags(y_pred, "bio", "iob1")``. For "segments", lists of (start,
-            stop, label).
+            n_tokens); for a plain 2-D X, one of shape (n_samples,). For "iob1", tags of "bio": before you score tokens,
+            convert them with ``text.convert_tags(y_pred, "bio", "iob1")``. For "segments", lists of (start, stop,
+            label).
 
         Raises
         ------
