@@ -222,7 +222,7 @@ class ScoredPosterior:
         return self._query if known is None else self._query.with_evidence(self._known(known, "known").mask)
 
     def _known(self, labels: Any, what: str) -> Known:
-        """Return what labels, called ``what`` in messages, say."""
+        """Return the information in labels, which messages call ``what``."""
         lengths = self._query.posterior.batch.lengths
         if is_ordered_collection(labels):
             if len(labels) != len(lengths):
@@ -451,7 +451,7 @@ def sequence_log_likelihood(
 
 
 class _Scored(NamedTuple):
-    """Scores of labels as a batch, whose dense features they are.   L labels, P patterns."""
+    """Scores of labels as the dense features of a batch.   L labels, P patterns."""
 
     query: Query  # its labels are those of the columns
     bias_id: np.ndarray  # (P,)   where the weight of each pattern is; arbitrary for forbidden ones
@@ -491,7 +491,7 @@ def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, con
 
 @lru_cache(maxsize=8)  # training asks again with other weights of the same patterns
 def _layout(keys: tuple, is_forbidden: tuple, rules: tuple, n_labels: int, history: str | TagHistory) -> WeightLayout:
-    """Return the layout of a weight for each label's score, and for each pattern."""
+    """Return the layout with one weight for each label's score and one for each pattern."""
     pairs = list(zip(keys, is_forbidden, strict=True))
     table = given_patterns([key for key, forbidden in pairs if not forbidden], n_labels, history)
     labels = np.arange(n_labels)

@@ -53,7 +53,7 @@ for _public in (Labelling, Tagger):
 
 
 def _compiled(n_labels, structure, score, borders, pairs):
-    """Return what answers in compiled code; None without numba, and where a batch is needed."""
+    """Return the compiled model of a tagger; None without numba, and where a batch is needed."""
     try:
         from ._engine.inference.chain import OneSequence
     except ImportError:

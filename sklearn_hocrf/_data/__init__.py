@@ -1,6 +1,6 @@
 """Arrays: sequences, segments and masks as arrays, files, the reader of taggers, words of messages.
 
-These modules import only numpy and scipy.sparse, and know no labels of users. The version is defined here.
+These modules import only numpy and scipy.sparse, and do not depend on users' labels. The version is defined here.
 """
 
 __version__ = "0.1.0"

@@ -98,12 +98,12 @@ def freeze(array, dtype) -> np.ndarray:
 
 
 def freeze_all(arrays, *dtypes) -> tuple[np.ndarray, ...]:
-    """Return several arrays, each as :func:`freeze` does; ``dtypes`` has one type for all or one for each."""
+    """Return several arrays, each as :func:`freeze` does; ``dtypes`` contains one type for all or one for each."""
     return tuple(map(freeze, arrays, dtypes * len(arrays) if len(dtypes) == 1 else dtypes))
 
 
 def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
-    """Return a 1-D array of integers as :func:`freeze` does, or raise unless all of them lie in [start, stop).
+    """Return a 1-D array of integers as :func:`freeze` does, or raise an error unless all of them lie in [start, stop).
 
     Kernels do not check array bounds. Therefore this function checks every index array when an object is made, by fit,
     from a file or as a copy.
@@ -239,7 +239,7 @@ T = TypeVar("T")
 
 
 class cached_property(functools.cached_property[T]):
-    """``functools.cached_property`` without a lock: before Python 3.12, that is one lock for all instances of a class.
+    """``functools.cached_property`` without the lock that all instances of a class share before Python 3.12.
 
     Threads may compute a value twice; all of them get the value that is stored first.
     """

@@ -135,7 +135,7 @@ class SequenceBatch:
         self._check()
 
     def _check(self):
-        """Raise if an index is out of range: kernels do not check."""
+        """Raise an error if an index is out of range: kernels do not check."""
         cuts = ("offsets", self.offsets, len(self.indptr) - 1), ("indptr", self.indptr, len(self.indices))
         for name, cut, stop in cuts:
             if not len(cut) or cut[0] != 0 or cut[-1] != stop or not ascends(cut):
@@ -229,7 +229,7 @@ class SequenceBatch:
         Parameters
         ----------
         folder : str or path
-            Where to save; its parent must exist.
+            The folder to write; its parent must exist.
         overwrite : bool, default=False
             Whether to replace a saved batch in this folder; other files in it stay.
 

@@ -79,7 +79,7 @@ class _File(NamedTuple):
         return np.frombuffer(self.content, dtype, count, start)
 
     def features(self, start: int, n_attributes: int, n_labels: int) -> list[ReadWeights]:
-        """Return the weights of both kinds."""
+        """Return the weights of attributes, and those of label pairs."""
         chunk = self.read(CHUNK_HEADER, start, 1, "features")[0]
         if chunk["magic"] != b"FEAT":
             self.refuse(f"the features begin with {short(chunk['magic'])}")

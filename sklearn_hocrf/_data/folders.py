@@ -125,7 +125,7 @@ class _FolderWriter:
             self._array("dense_attributes", np.int32).append(batch.dense.attributes)
 
     def _like_first(self, batch, index):
-        """Return a batch with the same dense columns as the first one, or raise if its form differs."""
+        """Return a batch with the same dense columns as the first one, or raise an error if its form differs."""
         first = self._first
         if batch.n_attributes != first.n_attributes:
             raise ValueError(f"batch {index} has {batch.n_attributes} features, but batch 0 has {first.n_attributes}")
@@ -264,7 +264,7 @@ def _remove_arrays(folder, unused):
 
 
 def _is_left(arrays) -> bool:
-    """Return whether no writer has written arrays for a day; False if another one is removing them."""
+    """Return whether no writer has written to the arrays for a day; False if another writer is removing them."""
     with suppress(OSError):
         latest = max(path.stat().st_mtime for path in (arrays, *arrays.iterdir()))
         return latest < time.time() - SECONDS_OF_LEFTOVERS
@@ -362,7 +362,7 @@ class _Reader:
         self._arrays = _arrays(folder, header.generation)
 
     def array(self, name, dtype, *shape) -> np.ndarray:
-        """Return an array, or raise unless it has the type (None: of floating point numbers) and shape."""
+        """Return an array, or raise an error unless it has the type (None: of floating point numbers) and shape."""
         path = self._arrays / f"{name}.npy"
         said = self._header.arrays.get(name)
         if not isinstance(said, dict) or not path.is_file():
@@ -409,7 +409,7 @@ _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
 
 
 def output_file(path: str | os.PathLike, *inputs: str | os.PathLike | None) -> Path:
-    """Return the file to write, after following symbolic links; raise if it cannot be written, or is one of the inputs.
+    """Return the file to write, without symbolic links, or raise an error if it is one of the inputs or not writable.
 
     This check precedes all work, so that none is lost. Errors name the given path.
     """

@@ -164,7 +164,7 @@ def _parse_number(text):
 
 
 def _parse_header(content) -> dict:
-    """Return the object of a header, or raise if its parts are nested deeply, large or repeated."""
+    """Return the object of a header, or raise an error if its parts are nested deeply, large or repeated."""
     text, depth = str(content, "utf-8"), 0
     for bracket in re.findall(r"[\[\]{}]", re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", text, flags=re.DOTALL)):
         depth += 1 if bracket in "[{" else -1
@@ -254,7 +254,7 @@ def _offsets(counts, what, total) -> np.ndarray:
 
 
 def _below(array, stop, what) -> np.ndarray:
-    """Return an array of indices for numpy, all of them below a number."""
+    """Return an array as indices for numpy; raise an error unless all of them are below ``stop``."""
     _require(array.size == 0 or int(array.max()) < stop, f"{what} is out of range")
     return array.astype(np.intp)
 
@@ -474,7 +474,7 @@ class _Pass:
 
 
 def _possible(score):
-    """Return the score of all continuations, or raise if there are none."""
+    """Return the score of all continuations, or raise an error if there are none."""
     if score == -np.inf:
         raise ValueError("the constraints of the model allow no labelling of a sequence of this length")
     return float(score)
@@ -590,7 +590,7 @@ class _Weights:
 
 
 class Made(dict):
-    """The results of a function by value; the function is called once for most values."""
+    """The results of a function by value; if there are too many, they are discarded and computed again."""
 
     def __init__(self, function: Callable, most: int | None = None) -> None:
         self.function, self.most = function, most or MOST_VALUES

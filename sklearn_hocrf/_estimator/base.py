@@ -89,8 +89,8 @@ class BaseSequenceLabeler(
             (``optimality_gap_``).
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
-            precedes the work and estimates time and memory. Also if y labels less than a tenth of the tokens, or if the
-            rows of a plain 2-D X seem to be one sequence.
+            precedes the work and estimates time and memory. Also if fewer than a tenth of the tokens have a label in y,
+            or if the rows of a plain 2-D X seem to be one sequence.
 
         Notes
         -----

@@ -121,9 +121,9 @@ def make_pipeline(
 
     Notes
     -----
-    scikit-learn's searches expose only scikit-learn's methods: ``search.predict(X)``, but
-    ``search.best_estimator_.predict_marginals(X)``. :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` exposes
-    all. Metadata routing does not apply to the additional methods.
+    scikit-learn's searches offer only scikit-learn's methods, such as ``search.predict(X)``. For other methods, call
+    ``search.best_estimator_.predict_marginals(X)``. :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` offers all
+    methods. Metadata routing does not apply to the additional methods.
 
     Examples
     --------

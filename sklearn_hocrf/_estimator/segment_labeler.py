@@ -50,7 +50,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     max_order : int, default=1
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels, of consecutive segments.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How y represents segments, as does the output of :meth:`predict`:
+        How y and the output of :meth:`predict` represent segments:
 
         * "auto": the scheme that all labels fit, or else "runs"; "segments" if y has lists of them. ``scheme_`` is the
           result, and a warning says if another scheme is possible. Name the scheme if tags come in parts, by
@@ -135,7 +135,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None
-        Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
+        Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context; -1 means all processors.
         Results do not depend on it.
     verbose : int or bool, default=0
         Whether to report the progress of training on stderr, with an estimate of the time left.
@@ -349,9 +349,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         -------
         labels : list of lists, list of arrays, or array
             For "runs" and tags, one label or tag per token, in the shape of X, and of the type of y in fit: lists if y
-            consisted of lists, else arrays of shape (n_tokens,). For a 3-D X an array of shape (n_sequences, n_tokens),
-            for a plain 2-D X one of shape (n_samples,). For "iob1", tags of "bio": before a score of tokens, convert
-            them with ``text.convert_tags(y_pred, "bio", "iob1")``. For "segments", lists of (start, stop, label).
+            consisted of lists, else arrays of shape (n_tokens,). For a 3-D X, an array of shape (n_sequences,
+            n_tokens); for a plain 2-D X, one of shape (n_samples,). For "iob1", tags of "bio": before you score tokens,
+            convert them with ``text.convert_tags(y_pred, "bio", "iob1")``. For "segments", lists of (start, stop,
+            label).
 
         Raises
         ------

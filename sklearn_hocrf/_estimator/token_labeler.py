@@ -107,7 +107,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     warm_start : bool, default=False
         Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
     n_jobs : int or None, default=None
-        Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context, -1 means all processors.
+        Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context; -1 means all processors.
         Results do not depend on it.
     verbose : int or bool, default=0
         Whether to report the progress of training on stderr, with an estimate of the time left.

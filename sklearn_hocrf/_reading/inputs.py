@@ -314,7 +314,7 @@ def _read(reader, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, Feat
 
 
 def _refuse_table(n_columns, fitted, name):
-    """Raise for a plain 2-D X if training data were sequences; the message shows how to make sequences of it."""
+    """Raise an error for a plain 2-D X if training data were sequences; the message shows how to convert X."""
     _check_kind(True, fitted, name)
     remedy = ROWS_OF_NUMBERS
     if n_columns == fitted.n_features:
@@ -335,7 +335,7 @@ def _check_kind(rows, features, name):
 
 
 def _check_columns(table, fitted, reader):
-    """Raise unless a table has the number and the names of columns that training data had."""
+    """Raise an error unless a table has the number and the names of columns that training data had."""
     if reader.check_columns is not None:
         return reader.check_columns(table)
     features = FeatureSpace(table.shape[1], get_feature_names(table), None, is_table=True)
@@ -389,7 +389,7 @@ def _first_other_name(names, fitted) -> str:
 
 
 def _refuse_other_features(features, fitted, name):
-    """Raise unless the features of a batch are those of the training data.
+    """Raise an error unless the features of a batch are those of the training data.
 
     Names are compared if both have names; in the usual case, both are one object, and nothing is compared.
     """

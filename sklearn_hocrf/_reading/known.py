@@ -159,7 +159,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
 
 
 def _parts(entry, i, entries, may_be_open) -> list | None:
-    """Return prefix and label of each member of an entry, or raise if it is neither a label nor a set of labels.
+    """Return prefix and label of each member of an entry, or raise an error if it is no label or set of labels.
 
     The order is fixed, because messages name the first wrong one.
     """
@@ -375,7 +375,7 @@ def _listed_segments(y, lengths, form, name, what) -> tuple[list, np.ndarray]:
 
 
 def _refuse_gaps(bounds, offsets):
-    """Raise unless the segments tile the sequences; ``offsets`` are the offsets of the tokens."""
+    """Raise an error unless the segments tile the sequences; ``offsets`` are the offsets of the tokens."""
     sequence, start, stop = bounds.T
     origin = offsets[sequence]
     begins = np.sort(np.append(stop + origin, offsets[:-1]))  # of gaps, most of which have no tokens
@@ -573,7 +573,7 @@ def read_target_sequences(y, n_sequences, name, what="y") -> list:
 
 
 def read_collection(y, name, what):
-    """Return y with missing entries of arrays as None, or raise if it is no ordered collection."""
+    """Return y with missing entries of arrays as None, or raise an error if it is no ordered collection."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     return ordered_collection(y, what, "a list of sequences of labels, or an array", "[list(text)]")

@@ -220,7 +220,7 @@ def read_segment_lists(y: Any, name: str, needs_probability: bool = False) -> Se
 
 
 def refuse_other_sizes(labellings: Mapping[str, CodedLabels | Segmentation]) -> None:
-    """Raise unless all can belong to the same sequences as the first."""
+    """Raise an error unless all can belong to the same sequences as the first."""
     (name, first), *others = labellings.items()
     for other, one in others:
         if first.n_sequences != one.n_sequences:
@@ -241,7 +241,7 @@ def tokens_of(texts: Sequence) -> Segmentation:
 
 
 def _refuse_beyond(read: CodedLabels | Segmentation, name: str, lengths: np.ndarray | None, other: str) -> None:
-    """Raise if a listed segment ends after the last token of its sequence."""
+    """Raise an error if a listed segment ends after the last token of its sequence."""
     if isinstance(read, CodedLabels) or read.lengths is not None or lengths is None:
         return
     for i, (n, *segment) in enumerate(read.rows):

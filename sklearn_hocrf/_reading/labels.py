@@ -148,7 +148,7 @@ def sorted_together(what, values) -> list:
 
 
 def _refuse_real_numbers(labels, classes, where):
-    """Raise if labels are real numbers: a regression target is a mistake, as in scikit-learn's classifiers."""
+    """Raise an error if labels are real numbers: a regression target is a mistake, as in scikit-learn's classifiers."""
     if classes.dtype.kind not in "fc":
         return
     bad = classes[~(np.isfinite(classes) & (classes == np.floor(classes.real)))]
@@ -208,7 +208,7 @@ def list_sequences(y, name, items="labels", may_be_none=False) -> list:
 
 
 def ordered_collection(value, name, expected, of_text="list(text)"):
-    """Return a collection with missing entries of arrays as None, or raise if it has no order.
+    """Return a collection with missing entries of arrays as None, or raise an error if it has no order.
 
     ``of_text`` is the code that turns a text with a label per character into such a collection.
     """
@@ -221,7 +221,7 @@ def ordered_collection(value, name, expected, of_text="list(text)"):
 
 
 def check_hashable(labels, where, name=""):
-    """Return the labels, or raise if one of them is not hashable; ``name`` is the name of y if sets are impossible."""
+    """Return the labels, or raise an error if one is not hashable; ``name`` is the name of y if sets are impossible."""
     for t, label in enumerate(labels):
         try:
             hash(label)

@@ -67,7 +67,7 @@ def check_table(X, name=None, places=IN_X, **options):
 
 
 def refuse_complex(array, where="X"):
-    """Raise if an array or a sparse matrix has complex numbers; scikit-learn's checks require the first words."""
+    """Raise an error if an array or a sparse matrix is complex; scikit-learn's checks require its first words."""
     if array.dtype.kind == "c":
         raise ValueError(
             f"Complex data not supported: {where} has the type {array.dtype}; take real and imaginary parts, or "
@@ -96,7 +96,7 @@ def _as_numbers(rows, *before, places=IN_X):
 
 
 def _refuse_cells(rows, *before, places, remedy=""):
-    """Raise unless rows, a list or an array, have one length and contain numbers that a float can represent."""
+    """Raise an error unless rows (a list or an array) have one length, and a float can represent each cell."""
     for i, row in enumerate(rows):
         where = f"sequence {before[0]}, position {i}" if before else places.row(i)
         if isinstance(row, (str, dict)) or not hasattr(row, "__len__"):
@@ -164,7 +164,7 @@ def _row_block(sequence, n):
 
 
 def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
-    """Return data with one entry per sequence, or raise: scikit-learn's ``indexable`` with clearer messages.
+    """Return data with one entry per sequence, or raise an error: scikit-learn's ``indexable`` with clearer messages.
 
     Columns of polars and pyarrow become lists, sparse matrices of other formats CSR matrices.
 
@@ -206,7 +206,7 @@ def not_finite(value, where, if_missing="") -> ValueError:
 
 
 def refuse_broken(matrix, before="X") -> None:
-    """Raise if indices of a sparse matrix are out of range: scipy's compiled code does not check them.
+    """Raise an error if indices of a sparse matrix are out of range: scipy's compiled code does not check them.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def refuse_broken(matrix, before="X") -> None:
 
 
 def refuse_infinite_values(batch, places=IN_X) -> None:
-    """Raise if a batch has values that are not finite: values of X, or sums of duplicate entries."""
+    """Raise an error if a batch has values that are not finite: values of X, or sums of duplicate entries."""
     values, dense = batch.values, batch.dense
     if values is not None and not are_finite(values):
         entry = int(np.argmin(np.isfinite(values)))
@@ -244,7 +244,7 @@ def are_finite(numbers) -> bool:
 
 
 def refuse_other_axes(block, n) -> None:
-    """Raise unless an array or a sparse matrix for ``X[n]`` has rows of features."""
+    """Raise an error unless an array or a sparse matrix for ``X[n]`` has rows of features."""
     if block.ndim != 2:
         raise ValueError(
             f"sequence {n} of X has {block.ndim} dimensions, but must have 2: position and feature; if its parts are "
@@ -253,7 +253,7 @@ def refuse_other_axes(block, n) -> None:
 
 
 def refuse_non_sequence(sequence, n) -> None:
-    """Raise if ``X[n]`` cannot be a sequence."""
+    """Raise an error if ``X[n]`` cannot be a sequence."""
     if sparse.issparse(sequence):  # first: some kinds are dicts, some have no __getitem__
         refuse_other_axes(sequence, n)
         return

@@ -45,9 +45,9 @@ NO_LABEL = "_"  # label of the tags that have none
 
 
 class Scheme(NamedTuple):
-    """The rules of a scheme of tags: the prefix of the only token of a segment, and those of the tokens of longer ones.
+    """The prefixes of a tag scheme: of the only token of a segment, and of the first, inner and last of a longer one.
 
-    One prefix may stand at several places; that of tokens outside all segments is always O.
+    Several of them may be equal. The prefix of tokens outside all segments is always O.
     """
 
     only: int
@@ -93,7 +93,7 @@ class TagTable(NamedTuple):
 
 
 class TagRules(NamedTuple):
-    """What tags may do.   C tags."""
+    """The places at which each tag may stand.   C tags."""
 
     after_others: np.ndarray  # (C,) bool   begin a sequence, or a segment after one with another label
     after_equals: np.ndarray  # (C,) bool   begin a segment after one with the same label
@@ -138,7 +138,7 @@ def split_tag(tag, scheme) -> tuple[int, str] | None:
 
 
 def read_tag(tag, scheme, name, where, may_be_outside=False) -> tuple[int, str]:
-    """Return prefix and label of a tag, or raise; ``name`` and the function ``where`` give its position.
+    """Return prefix and label of a tag, or raise an error; ``name`` and the function ``where`` give its position.
 
     ``may_be_outside``: whether segments may have the label "O".
     """
@@ -262,7 +262,7 @@ def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
 
 
 def _refuse_bytes(labels):
-    """Raise if labels are tags of type bytes; as labels without a scheme, they would give other segments."""
+    """Raise an error if labels are tags of type bytes; as labels without a scheme, they would give other segments."""
     texts = [str(label, "utf-8", "replace") for label in labels if isinstance(label, bytes)]
     if texts and guessed_scheme(texts) != "runs":
         tag = min(label for label in labels if isinstance(label, bytes))
@@ -398,7 +398,7 @@ def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
 
 
 def read_segments(sequences, name, needs_probability=False) -> list[tuple]:
-    """Return (sequence, start, stop, label, probability) of each segment of lists or structured arrays, or raise.
+    """Return (sequence, start, stop, label, probability) of each segment in lists or arrays, or raise an error.
 
     The probability is None if there is none.
     """
@@ -410,7 +410,7 @@ def read_segments(sequences, name, needs_probability=False) -> list[tuple]:
 
 
 def read_segment(segment, where, name, needs_probability=False) -> tuple:
-    """Return (start, stop, label, probability), or raise; ``where`` and ``name`` give its position in the message.
+    """Return (start, stop, label, probability), or raise an error that gives its position, ``where`` and ``name``.
 
     The probability is None if there is none.
     """
@@ -434,7 +434,7 @@ def read_segment(segment, where, name, needs_probability=False) -> tuple:
 
 
 def _values_of(segment, where, name) -> tuple:
-    """Return start, stop, label and, if there is one, the probability of a dict, or raise."""
+    """Return start, stop, label and, if there is one, the probability of a dict, or raise an error."""
     values = [[segment[key] for key in keys if key in segment] for keys in _KEYS]
     labels = segment.get("labels")
     values[2] += labels if isinstance(labels, (list, tuple)) else []

@@ -285,7 +285,7 @@ def _warn_of_gaps(entries):
 
 
 def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
-    """Return the probable scheme of y, or raise if a part of the data cannot determine it.
+    """Return the probable scheme of y, or raise an error if a part of the data cannot determine it.
 
     The first parts of data may lack some of the tags.
     """
@@ -325,7 +325,7 @@ def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
 
 
 def _limits(segment_length, labels, scheme) -> list:
-    """Return code, least and most length of each label with limits; the most is None if only the least is given."""
+    """Return code, minimum and maximum length of each label with limits; the maximum is None if not given."""
     names, value = labels.tolist(), segment_length
     if not isinstance(value, dict):
         value = {label: value for label in names if value is not None and (scheme not in PREFIXES or label != OUTSIDE)}
@@ -357,7 +357,7 @@ def _shortest_and_longest(limits, n_labels, codes, lengths) -> tuple[np.ndarray 
 
 
 def _refuse_lengths(segments, is_wrong, does, limit, labels, offsets, hint=LONG_ONES):
-    """Raise if a training segment is longer than its label allows, or shorter than it requires."""
+    """Raise an error if a training segment is longer than its label allows, or shorter than it requires."""
     for i in np.flatnonzero(is_wrong)[:1].tolist():
         n = int(np.searchsorted(offsets, segments.start[i], side="right")) - 1
         label = labels.tolist()[segments.codes[i]]

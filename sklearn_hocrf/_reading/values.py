@@ -13,7 +13,7 @@ IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
 
 
 def finite_number(value: Any, where: str, what: str) -> float:
-    """Return a number as a float, or raise; ``where`` and ``what`` give its position and its name in the message."""
+    """Return a number as a float, or raise an error that gives its position, ``where``, and its name, ``what``."""
     if not isinstance(value, Real):
         raise TypeError(f"the {what} {short(value)} ({where}) is not a number")
     if not np.isfinite(to_float(value)):
@@ -22,7 +22,7 @@ def finite_number(value: Any, where: str, what: str) -> float:
 
 
 def finite_numbers(values: Any, count: int, name: str, whose: str) -> list[float]:
-    """Return one finite number for each of ``count`` objects, which ``whose`` names in messages, or raise."""
+    """Return one finite number for each of ``count`` objects, which ``whose`` names in messages, or raise an error."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

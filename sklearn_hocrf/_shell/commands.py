@@ -185,7 +185,7 @@ def _are_one_file(source: Any, target: Any) -> bool:
 
 
 def _form(tagger: Any) -> tuple[int, Callable[[list[str]], Any]]:
-    """Return the number of columns that a model reads, by index, in a row, or the first one, and what makes a token."""
+    """Return the number of columns that a model reads, and the function from the columns of a line to a token."""
     fields = tagger.fields
     if fields is not None and all(isinstance(field, int) for field in fields):
         return len(fields), lambda columns: tuple(columns[: len(fields)])
@@ -290,7 +290,7 @@ def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> No
 
 
 def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
-    """Raise if labels are not valid tags of a scheme, and name the schemes that they fit."""
+    """Raise an error if labels are not valid tags of a scheme, and name the schemes that they fit."""
     from .._data.tagger import PREFIXES
 
     def fault(name: str) -> str:
@@ -380,7 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _let_go(stream: Any) -> None:
-    """Flush a stream; if it cannot be written, drop the rest, of which Python would complain at the end."""
+    """Flush a stream; if it cannot be written, drop the rest, about which Python would complain at exit."""
     try:
         if stream is not None:
             stream.flush()

@@ -75,7 +75,7 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
 
 
 def _folder() -> str:
-    """Return the folder of the disk cache, or raise if none can be used later."""
+    """Return the folder of the disk cache, or raise an error if none can be used later."""
     folders = [kernel.stats.cache_path for kernel in kernels().values()]
     folder, wanted = folders[0], os.environ.get("NUMBA_CACHE_DIR")
     if wanted and (folder is None or os.path.realpath(os.path.dirname(folder)) != os.path.realpath(wanted)):
@@ -172,7 +172,7 @@ def chains(X, y, orders, feature_orders):
 
 
 def segments(X, y, orders, feature_orders):
-    """Yield uses of semi-CRFs of all kinds: only token features, or also segment features; of value 1 and others."""
+    """Yield uses of semi-CRFs: with token features of value 1, of other values, and with segment features."""
     names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
     tokens = hocrf.feature_extraction.SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
     extractor = hocrf.feature_extraction.SegmentFeatureExtractor(
@@ -210,7 +210,7 @@ def answers(X, _, orders, *__):
 
 
 def lattices(X, y, orders, *_):
-    """Yield uses of lattices of candidates: features of value 1 and others."""
+    """Yield uses of lattices of candidates, with features of value 1 and of other values."""
     tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
     for form in X, [2.0 * rows for rows in X]:
         yield partial(use, hocrf.HighOrderCRF(orders[-1], pruning=2, max_iter=2), form, y)

@@ -395,7 +395,7 @@ def fit_part(estimator: BaseEstimator, X: Sized, y: Sized, params: dict, part: n
 
 
 def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
-    """Return the pairs of training and test parts of a splitter, as indices of sequences, or raise.
+    """Return the pairs of training and test parts of a splitter, as indices of sequences, or raise an error.
 
     Raises
     ------

@@ -36,8 +36,8 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
 
     The wrapper takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one
     machine: it minimises the same function, with the same optimum up to the solver's tolerance and the same fitted
-    attributes. The result depends on the partitions, but bit by bit neither on the number of workers or threads, nor on
-    the assignment of partitions to workers.
+    attributes. The result depends on the partitions. For the same partitions, it is bitwise identical for any number of
+    workers and threads, and any assignment of partitions to workers.
 
     Parameters
     ----------

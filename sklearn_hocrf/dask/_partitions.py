@@ -133,7 +133,7 @@ class Partitions:
         self._futures, self._n_taken, self._kept = [], 0, {}
 
     def _check_connection(self, error=None, patience=0.0):
-        """Raise a ConnectionError if the client has lost the scheduler; wait as long as it may need to notice."""
+        """Raise a ConnectionError if the client has lost its connection; wait as long as it may need to notice."""
         deadline = monotonic() + patience
         while self._client.status == "running" and monotonic() < deadline:
             sleep(0.05)
@@ -169,7 +169,7 @@ class Partitions:
         return self._compute(level, [None])[0]
 
     def _result(self, future):
-        """Return the result of a future, or raise an error if the scheduler is lost instead of waiting for ever."""
+        """Return the result of a future, or raise an error, instead of waiting for ever, if the connection is lost."""
         while not future.done():
             self._check_connection()
             with suppress(TimeoutError):

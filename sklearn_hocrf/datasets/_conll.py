@@ -38,8 +38,8 @@ def load_conll(
 ) -> tuple[list[list[dict[str, str]]], list[list[str]]]:
     """Load a file in the format of the CoNLL shared tasks: a token per line, an empty line between sequences.
 
-    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. They have ten columns, of which the first numbers
-    the words 1, 2, 3 ...; the lines of ranges (1-2) and of empty nodes (3.1) are left out.
+    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. Such files have ten columns, and the first one
+    contains the numbers 1, 2, 3 ... of the words; the lines of ranges (1-2) and of empty nodes (3.1) are left out.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def _label_index(columns: Sequence[str | None], target: str | None) -> int:
-    """Return the index of the labels' column, by default the last one with a name; raise if the names are not valid."""
+    """Return the index of the labels' column, by default the last named one, or raise an error for invalid names."""
     if isinstance(columns, (str, bytes)):
         raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {short(columns)}")
     names = [name for name in columns if name is not None]
@@ -187,7 +187,7 @@ def _label_index(columns: Sequence[str | None], target: str | None) -> int:
 
 
 def _words_of_rows(tokens: list[list[str]]) -> list[list[str]]:
-    """Return the words of a sentence in CoNLL-U; all tokens, if their first column does not number the others."""
+    """Return the words of a sentence in CoNLL-U; all tokens if the first column does not contain word numbers."""
     words = [fields for fields in tokens if not NO_WORD.fullmatch(fields[0])]
     are_numbered = [fields[0] for fields in words] == [str(i + 1) for i in range(len(words))]
     return words if words and are_numbered else tokens

@@ -304,7 +304,7 @@ def make_markov_sequences(
     noise : float, default=0.05
         Standard deviation of the observed values.
     random_state : int, RandomState instance or None, default=None
-        Determines chain, means, labels and noise. Pass an int for the same output at every call.
+        Determines the chain, the means, the labels and the noise. Pass an int for the same output at every call.
 
     Returns
     -------
@@ -371,7 +371,7 @@ def make_digit_words(
     noise : float, default=0.5
         Standard deviation of the Gaussian noise on pixels that range from 0 (paper) to 1 (ink).
     random_state : int, RandomState instance or None, default=None
-        Determines words, images and noise. Pass an int for the same output at every call.
+        Determines the words, the images and the noise. Pass an int for the same output at every call.
 
     Returns
     -------

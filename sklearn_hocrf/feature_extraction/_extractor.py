@@ -502,7 +502,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         self._name_features()
 
     def _check_parameters(self):
-        """Raise if parameters exclude each other."""
+        """Raise an error if parameters exclude each other."""
         if isinstance(self.n_features, bool):
             raise ValueError(f"n_features must be an integer >= 1 or None, got {self.n_features!r}")
         if self.n_features is not None and self.min_count > 1:

@@ -36,7 +36,7 @@ FEATURES_BY_TYPE = {Mapping: "dicts", np.ndarray: "rows of numbers", list: "list
 
 
 class InputSpace(NamedTuple):
-    """The form of X in fit; later X are compared with it."""
+    """The form of X in `fit`, with which later X are compared."""
 
     features: InputFeatures
     form: str  # of the tokens: "text", "number", "tuple", "dict", "attributes" or "batch"
@@ -80,7 +80,7 @@ class InputSpace(NamedTuple):
         return InputSpace(self.features, self.form, kinds, complete)
 
     def check_fields(self, *parts) -> None:
-        """Raise unless each part, of which this is the merged form, has values of all fields."""
+        """Raise an error unless each of the parts merged into this form contains values of all fields."""
         for part in parts:
             if list(part.kinds.items()) != list(self.kinds.items()):
                 raise ValueError(
@@ -89,7 +89,7 @@ class InputSpace(NamedTuple):
                 )
 
     def like_fitted(self, X, table, used) -> TokenTable:
-        """Return the table of a later X with exactly the fields of fit, or raise; all fields ``used`` must be present.
+        """Return the table of a later X with exactly the fields of fit; raise an error if it lacks a field in ``used``.
 
         Plain texts are read as the only field of fit.
         """
@@ -113,7 +113,7 @@ class InputSpace(NamedTuple):
         return table._replace(columns=columns)
 
     def read(self, X, used) -> SequenceBatch:
-        """Return a later X as a batch with the columns of fit, or raise."""
+        """Return a later X as a batch with the columns of fit, or raise an error."""
         return batch_of(X, self.like_fitted(X, raw_table(X), used))
 
 
@@ -207,7 +207,7 @@ def merge_columns(left, right) -> dict:
 
 
 def lacks_counts(what, fields) -> ValueError:
-    """Return the error about something that only some partitions have counted."""
+    """Return the error that only some partitions have counted something."""
     return ValueError(
         f"{what} was not counted in every partition, because some have no values of a field: give templates and "
         f"token_features with their fields; the tokens have {short(fields)}"

@@ -198,7 +198,7 @@ class InputFeatures(NamedTuple):
         return cls(attribute_names, names, True)
 
     def check_same(self, features: InputFeatures) -> None:
-        """Raise if a later X does not have these features."""
+        """Raise an error if a later X does not have these features."""
         if len(features.feature_names) != len(self.feature_names):
             raise ValueError(f"X has {len(features.feature_names)} features, but had {len(self.feature_names)} in fit")
         if features.has_blocks != self.has_blocks:
@@ -210,7 +210,7 @@ class InputFeatures(NamedTuple):
 
 
 def _check_feature_names(names, fitted, what):
-    """Raise if names differ; in the usual cases both are one object, or empty, and the comparison is skipped."""
+    """Raise an error if names differ; skip the comparison if both are one object or empty, the usual cases."""
     if names is fitted or not len(names) + len(fitted):
         return
     if len(names) != len(fitted):

@@ -63,7 +63,7 @@ class IdentityRows:
         return cls(np.array([string for *_, string in runs], np.int64), FeatureNames.from_names(names))
 
     def rows(self, columns, offsets, token_data, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the indicators of candidate segments; ``token_data`` has the "number" of each token."""
+        """Return the indicators of candidate segments; ``token_data`` contains the "number" of each token."""
         place = find_keys(self._ascending, fingerprints(token_data["number"], start, stop))
         present = place >= 0
         features = self._order[place[present]]

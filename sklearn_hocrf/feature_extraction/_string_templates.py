@@ -155,7 +155,7 @@ class StringTemplates(GivenNames):
         return codes, np.array([*(map(str.lower, texts) if is_lower else texts), *outside], dtype=object)
 
     def _columns(self, table) -> list:
-        """Return the columns that the templates read, or raise if a token has none of their texts."""
+        """Return the columns that the templates read, or raise an error if a token has none of their texts."""
         fields = list(table.columns)[: self.n_columns]
         if len(fields) < self.n_columns:
             raise ValueError(
@@ -207,7 +207,7 @@ def _parsed_line(text: str) -> TemplateLine:
 
 
 def _text_column(table: TokenTable, field) -> Any:
-    """Return a column of texts, or raise if a token has none."""
+    """Return a column of texts, or raise an error if a token has none."""
     column: Any = table.columns[field]
     if not is_text(column):
         raise TypeError(f"templates of CRF++ and Wapiti read texts, but the field {short(field)} holds numbers")

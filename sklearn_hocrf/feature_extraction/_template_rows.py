@@ -98,7 +98,7 @@ class FieldTemplates(GivenNames):
         return {**table.columns, **marks}
 
     def _of_few(self, vocabularies, table) -> tuple | None:
-        """Look attributes up by their values; None without tokens, or as for ``find``."""
+        """Look attributes up by their values; None without tokens, or if ``find`` returns None."""
         if self.n_features is not None or not table.offsets[-1] or not vocabularies.all:
             return None
         columns = without_arrays(self.with_phrases(table))

@@ -27,7 +27,7 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def from_sequences(cls, X, name, fit=False) -> TokenRows:
-        """Return the tokens of X, or raise if ``fit`` finds none; ``name`` names the transformer in messages."""
+        """Return the tokens of X; raise an error, with the transformer's ``name``, if ``fit`` finds none."""
         tokens = cls._of(without_columns(X), name)
         if fit and tokens.rows is None:
             raise ValueError(f"X has no tokens: {name} needs at least one to learn from")
@@ -83,7 +83,7 @@ def _rows_of_batch(batch, name):
 
 
 def _checked_table(X):
-    """Return a plain table as an object with a length, or raise if it is a list of rows of different lengths."""
+    """Return a plain table as an object with a length; raise an error if it is a list of unequal rows."""
     if not isinstance(X, (list, tuple)):
         return X if hasattr(X, "shape") else np.asarray(X)
     shapes = list(map(np.shape, X))
@@ -119,7 +119,7 @@ def _stacked(full):
 
 
 def _kind(sequence, n) -> str:
-    """Return the type of a sequence and its columns in words, or raise."""
+    """Return the type of a sequence and its columns in words, or raise an error."""
     if hasattr(sequence, "columns"):
         if _library(sequence) not in ("pandas", "polars"):
             raise TypeError(f"sequence {n} of X is a frame of {_library(sequence)}: convert it to pandas or polars")

@@ -41,9 +41,9 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
     transformer_ : transformer
         The fitted transformer.
     n_features_in_ : int
-        Number of columns in fit, if the transformer counts them.
+        Number of columns seen in `fit`, if the transformer counts them.
     feature_names_in_ : ndarray of shape (n_features_in_,), dtype object
-        Names of the columns in fit, if the sequences were data frames.
+        Names of the columns seen in `fit`, if the sequences were data frames.
 
     See Also
     --------
@@ -226,12 +226,12 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
 
     @property
     def n_features_in_(self) -> int:
-        """Number of columns in fit."""
+        """Number of columns seen in `fit`."""
         return self.transformer_.n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the columns in fit."""
+        """Names of the columns seen in `fit`."""
         return self.transformer_.feature_names_in_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -260,7 +260,7 @@ def _labels_of_tokens(y, tokens, name):
 
 
 def _lack(y, labels, offsets) -> str:
-    """Return what keeps a transformer from learning from y, and the cure; an empty text if nothing does."""
+    """Return why a transformer cannot learn from y, and the cure; an empty text if it can."""
     if y is not None and labels is None:
         as_tags = "text.convert_tags(y, 'segments', 'bio', lengths=list(map(len, X)))"
         return f"y has segments: pass tags, as {as_tags} returns"

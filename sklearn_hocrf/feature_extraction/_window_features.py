@@ -40,7 +40,7 @@ class WindowFeatures(  # type: ignore[call-arg]
     Attributes
     ----------
     n_features_in_ : int
-        Number of columns of X in fit.
+        Number of columns of X seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,), dtype object
         Names of the columns in fit, if the sequences were data frames.
 

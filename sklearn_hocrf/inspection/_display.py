@@ -236,7 +236,7 @@ def _cell(value: Any) -> str:
 
 
 def _text_of(token: Any, field: Any, sequence: int, position: int) -> str:
-    """Return the text of a token: a field, or the first that is a text, or else the position; or raise.
+    """Return the text of a token: a field, or the first that is a text, or else the position; or raise an error.
 
     Tokens are texts, mappings of fields, lists of attributes, or numbers.
     """

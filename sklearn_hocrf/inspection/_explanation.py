@@ -36,7 +36,7 @@ class Contribution(NamedTuple):
         The token.
     pattern : tuple of labels
         The label pattern that ends with the token, in one of the labellings; for a weight that labels share
-        (``label_parts``), a tuple of the part.
+        (``label_parts``), a tuple that contains the part.
     feature : str, int or None
         The feature; None for the weight of the pattern itself, "(each token)" for the weight of each token of a
         segment.
@@ -279,7 +279,7 @@ def _contributions_table(contest: Contest, other: Any) -> Table:
 
 
 def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return block between borders, pattern and feature of weights, and how often they count: parallel arrays.
+    """Return parallel arrays: block between borders, pattern, feature, and how often the weight counts.
 
     Two indices follow those of features: no feature, and each token.
     """

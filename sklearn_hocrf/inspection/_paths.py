@@ -180,7 +180,7 @@ class Contest:
 
 
 def read_position(index: Any, n_positions: int, what: str) -> int:
-    """Return the index of a sequence or token, or raise."""
+    """Return the index of a sequence or token, or raise an error."""
     if not is_integer(index):
         raise TypeError(f"{what} must be an integer, got {short(index)}")
     if not 0 <= int(index) < n_positions:

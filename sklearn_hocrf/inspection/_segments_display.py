@@ -21,8 +21,8 @@ class SegmentsDisplay(HtmlPage):
     """Display of sequences as text with coloured segments, with their labels and probabilities.
 
     Create one with :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML without scripts, in
-    which every token is text, also ``<script>``. Control characters appear as escapes, and right-to-left text runs from
-    right to left.
+    which every token appears as text, even ``<script>``. Control characters appear as escapes, and right-to-left text
+    runs from right to left.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def labels_of_classes(classes: list, scheme: str) -> list:
 
 
 def _checked_segments(segments: Any, texts: list[list[str]], name: str) -> list[list[tuple]]:
-    """Return (start, stop, label, probability or None) of each segment, in order, or raise."""
+    """Return (start, stop, label, probability or None) of each segment, in order, or raise an error."""
     read = read_segment_lists(segments, name)
     refuse_other_sizes({"texts": tokens_of(texts), name: read})
     ordered = [sorted(rows, key=lambda row: row[:2]) for rows in read.lists(with_probability=True)]

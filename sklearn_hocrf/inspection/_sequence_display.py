@@ -373,7 +373,7 @@ def _pyplot() -> Any:
 
 @contextmanager
 def _one_sequence(**given: Any) -> Iterator[None]:
-    """Name the cure in an error about something that may be a list of sequences, which only the reader can tell."""
+    """Add a cure to errors about something that may be a list of sequences; only its reader can know."""
     try:
         yield
     except Exception as error:  # transformers of others raise any

@@ -28,7 +28,7 @@ class Weight(NamedTuple):
     Attributes
     ----------
     pattern : tuple of labels
-        The label pattern; for weights that labels share (``label_parts``), a tuple of the part.
+        The label pattern; for weights that labels share (``label_parts``), a tuple that contains the part.
     order : int
         Order of the pattern, its number of labels minus 1; 0 for parts.
     feature : str, int or None

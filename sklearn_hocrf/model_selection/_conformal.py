@@ -71,7 +71,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     thresholds_ : dict
         The threshold of each kind with a separate threshold.
     n_sequences_ : int
-        The number of sequences in ``fit``.
+        Number of sequences seen in `fit`.
     estimator_ : estimator
         The fitted estimator.
     classes_ : ndarray of shape (n_classes,)
@@ -325,7 +325,7 @@ class _Misses(NamedTuple):
         return np.bincount(self.sequence, missed, self.n_sequences)
 
     def among(self, kinds: set) -> _Misses:
-        """Return the parts of some kinds, of the sequences that contain one."""
+        """Return only the parts of some kinds; sequences without such a part are left out."""
         kept = np.array([kind in kinds for kind in self.kind], dtype=bool)
         _, sequence, counts = np.unique(self.sequence[kept], return_inverse=True, return_counts=True)
         return _Misses(sequence, self.score[kept], 1 / counts[sequence], len(counts), [])

@@ -149,7 +149,7 @@ class Split(NamedTuple):
 
 
 def used_parts(whole: TrainingData, splits: list) -> list:
-    """Return splits whose held-out parts contain only sequences of positive weight, or raise if a part contains none.
+    """Return splits with only sequences of positive weight held out; raise an error if a part contains none.
 
     Sequences of weight 0 may have labels that no training part has.
     """
@@ -181,7 +181,7 @@ def training_data(estimator: BaseEstimator, X: Sized, y: Sized, weight: np.ndarr
 
 
 class _Origin(NamedTuple):
-    """The inputs of a fold, for the fold of the same split at another order."""
+    """The inputs of a fold, which the fold of the same split at another order needs."""
 
     steps: FitSteps
     layout: Any

@@ -32,7 +32,7 @@ PASSES_OF_FIT = 240.0  # over a training part, in the time of the last fit: 60 t
 
 
 class _Tolerances(NamedTuple):
-    """Of the training of folds; the finer ones in units of the root of ``tol``."""
+    """Tolerances of the training of folds; the finer ones are in units of the square root of ``tol``."""
 
     loosest: float  # in the first step
     finest: float
@@ -81,7 +81,7 @@ class Course:
         return left > 0
 
     def has_time_for(self, seconds: float) -> bool:
-        """Return whether half of a step that takes some seconds would end within the share of the order."""
+        """Return whether half of a step of this length would end before the time for this order has passed."""
         return self.elapsed() + seconds / 2 < self._until
 
 

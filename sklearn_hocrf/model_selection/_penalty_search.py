@@ -325,7 +325,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             check_weights(self, whole, self._final, self._orders())
 
     def _prepared(self, X, y, groups, sample_weight) -> tuple[Any, Any, np.ndarray | None, list, TrainingData | None]:
-        """Return data, weights, splits and, unless transformers must be fitted first, the read targets; or raise."""
+        """Return data, weights, splits and, unless transformers must be fitted first, the targets; or raise errors."""
         self._check_parameters()
         X, y, groups = indexable_sequences(X, y, groups)
         if y is None:

@@ -344,7 +344,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         Parameters
         ----------
         **params : dict
-            By name; those of the estimators inside after ``estimator__`` and ``final_estimator__``.
+            Parameters by name; those of the inner estimators begin with ``estimator__`` or ``final_estimator__``.
 
         Returns
         -------
@@ -415,7 +415,7 @@ class _Tokens(NamedTuple):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Add to errors of a classifier which tokens it may refuse, because this is known only when it is called."""
+        """Name, in errors of a classifier, a token that it may refuse; this is known only after the call."""
         try:
             yield
         except (AttributeError, TypeError, ValueError) as error:
@@ -434,7 +434,7 @@ class _Tokens(NamedTuple):
         return ""
 
     def numbers(self, rows: Any, names: Any) -> Any:
-        """Return columns of the tokens as an array or a sparse matrix, or raise unless they are finite numbers."""
+        """Return columns of the tokens as an array or a sparse matrix; raise an error if a number is not finite."""
         places = Places(self.offsets, names)
         if not looks_like_rows([rows], default=True):
             what = f"{places.row(0)} of X is {short(rows[0])}, no row of numbers"
@@ -604,7 +604,7 @@ class _Scoring(NamedTuple):
         return SequenceBatch.from_table(table, tokens.offsets, names)
 
     def _passed(self, tokens: _Tokens) -> tuple[Any, list[str]]:
-        """Return the features that pass, and their names."""
+        """Return the features that are passed through, and their names."""
         rows, shown, names = tokens.rows, tokens.names, []
         table = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
         if len(table.shape) == 2:

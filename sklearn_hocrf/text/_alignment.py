@@ -132,7 +132,7 @@ def _token_texts(tokenized: list[TokenizedText]) -> list[Text]:
 
 
 def _read_spans(spans: Any, text: Text, scheme: str) -> list[Span]:
-    """Return the spans of a text in order, or raise."""
+    """Return the spans of a text in order, or raise an error."""
     if isinstance(spans, (str, bytes)) or not hasattr(spans, "__iter__"):
         raise TypeError(f"{text.where}: spans must be a list of (start, stop, label), got {short(spans)}")
     segments = (read_segment(span, f"{text.where}, position {i}", "spans")[:3] for i, span in enumerate(spans))

@@ -237,7 +237,7 @@ def _ranges(find: Callable[[str], Iterable[tuple[int, int]]], text: str, what: s
 
 
 def check_tokenized(tokenized: Any) -> list[TokenizedText]:
-    """Return a result of :func:`tokenize` as a list, or raise."""
+    """Return a result of :func:`tokenize` as a list, or raise an error."""
     if isinstance(tokenized, TokenizedText):
         raise TypeError("tokenized must be a list of TokenizedText, got a single one: pass [tokenized]")
     tokenized = list(tokenized)

@@ -288,7 +288,7 @@ class OneSequence:
         return cls(given_arcs(n_labels, structure, score), borders, pairs)
 
     def decode(self, tokens: tuple) -> np.ndarray | None:
-        """Return the codes of the best labelling; None also if it is undecided."""
+        """Return the codes of the best labelling; None also if this search cannot determine it."""
         entries = token_entries(*tokens)
         codes = np.empty(len(entries.indptr) - 1, np.int32)
         if not len(codes):

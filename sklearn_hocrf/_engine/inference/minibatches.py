@@ -175,7 +175,7 @@ class Minibatches(metaclass=ABCMeta):
         batches : list of ndarray of int64
             The sequences of each minibatch, by length.
         course : Course
-            The weights; in and out.
+            The weights; changed in place.
         """
         return 0
 

@@ -23,7 +23,7 @@ MOST_WIDER = 1 << 20  # weights of models of which another one with more columns
 
 
 class Model:
-    """A model with given weights, whose labellings are label codes of the tokens, (N,) int32, unless it says otherwise.
+    """A model with given weights; labellings are label codes of tokens, (N,) int32, unless a subclass says otherwise.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Model:
         return self.posterior(plan.batch, plan.mask, plan.n_jobs).with_plan(plan)
 
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
-        """Return the model with more score columns, as for the layout, and their indices; the last one is kept.
+        """Return the model with more score columns, as for the layout, and their indices; the last such model is kept.
 
         The columns have the weight 0: they change no scores, but passes count them.
         """

@@ -196,7 +196,7 @@ class MarginalPass(BasePass):
         """Run the forward pass of a task, write log Z and the lanes where it failed; return checkpoints."""
 
     def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
-        """Return the lanes with correct results, including some doubtful ones, with their tables of _forward."""
+        """Return the lanes with correct results, including some doubtful ones, with the tables that _forward filled."""
         return alive
 
     @abstractmethod

@@ -159,7 +159,7 @@ class Posterior(metaclass=ABCMeta):
 
     @property
     def reduction(self) -> np.ndarray:
-        """What the scores of all labellings of each sequence are reduced by; shape (n_sequences,)."""
+        """The amount by which the scores of all labellings of each sequence are reduced; shape (n_sequences,)."""
         shift = np.zeros(self.batch.n_tokens) if self.shift is None else self.shift
         return self._by_sequence(shift, self.batch.offsets)
 

@@ -72,7 +72,7 @@ class Schedule:
     work_per_weight : int
         Operations on the data per weight that justify another chunk.
     poll_interval : float
-        Seconds between two checks whether other threads are done.
+        Seconds between two checks of whether other threads are done.
     """
 
     tile_sizes: tuple[int, int] = (1 << 17, 1 << 18)
@@ -358,11 +358,11 @@ class Plan(SharedWork, metaclass=ABCMeta):
 
     @property
     def _single_lane_length(self) -> int:
-        """The minimum length at which a sequence that is much longer than its neighbours is alone in a block."""
+        """The minimum length at which a sequence that is much longer than the next ones gets its own block."""
         return min(self.schedule.lone_length, self.schedule.lone_table // max(self.row_size, 1))
 
     def _blocks(self, sequences: np.ndarray, lanes: int) -> Iterator[np.ndarray]:
-        """Yield the sequences of each block; a sequence that is long, and much longer than those after it, is alone."""
+        """Yield the sequences of each block; a sequence that is much longer than the next ones gets its own block."""
         lengths, start = self.lengths, 0
         single_lane_length = self._single_lane_length
         while start < len(sequences):
@@ -378,7 +378,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
             start += len(block)
 
     def _task_of_one(self, sequence: int, length: int) -> Task:
-        """Return the same as :meth:`_tasks`, fast, for one short sequence; it may be alone in its block."""
+        """Return the task that :meth:`_tasks` would return for one short sequence, in less time."""
         is_alone = length >= self._single_lane_length or length * self.row_size >= self.schedule.lone_batch
         lanes = 1 if is_alone else LANES
         tables = np.zeros((3, 1, lanes), np.int64)

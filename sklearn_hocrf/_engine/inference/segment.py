@@ -57,7 +57,7 @@ class SegmentPlan(Plan):
         self._size(index, entries, 3 * layout.automaton.n_states)
 
     def _size(self, index: SegmentIndex, entries: LengthEntries, of_states: int) -> None:
-        """Set the tables of segment scores, and the sizes that follow; ``of_states`` is that of tables of states."""
+        """Set the tables of segment scores, and the resulting sizes; ``of_states`` is the row size for states."""
         self.segment_index, self.length_entries = index, entries
         self.n_varying, self.n_spans, self.n_cells = self.layout.n_varying, len(index.span_arc), index.n_cells
         self.n_counted_lengths = self.n_cells if len(entries.cell) else 0

@@ -173,7 +173,7 @@ class _States:
         return self.first[node] + np.where(node > 0, self.rank[label], 0)
 
     def steps(self, nodes: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return nodes with each label of their node in ``before``, and each of their own labels."""
+        """Return each node with each pair of a label of its node in ``before`` and a label of its own."""
         last, label = self.label_of_node[before[nodes]], self.label_of_node[nodes]
         sizes = self.sizes[last] * self.sizes[label]
         node = np.repeat(np.arange(len(nodes)), sizes)

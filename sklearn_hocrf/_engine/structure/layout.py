@@ -236,7 +236,7 @@ class WeightLayout(ArcLayout):
         return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
 
     def of_order_zero(self) -> Self:
-        """Return the layout of the pairs with single labels and parts, which must be all, and of all single labels.
+        """Return the layout of all single labels and of all pairs, which must be with single labels and parts.
 
         The weights of pairs keep their indices.
         """

@@ -179,7 +179,7 @@ def count_pairs(
 
 
 def _columns_alone(table: sparse.csr_array, some: np.ndarray) -> sparse.csr_array:
-    """Return a table in which all columns except some are empty."""
+    """Return a table in which only some columns are not empty."""
     kept = np.zeros(table.shape[1])
     kept[some] = 1.0
     alone = table @ sparse.dia_array((kept[None], [0]), shape=(table.shape[1],) * 2)
@@ -367,7 +367,7 @@ def endings(compiled: CompiledPatterns, parts: LabelParts, arcs: np.ndarray, ord
 def with_parts(
     compiled: CompiledPatterns, parts: LabelParts, order: int, unit: np.ndarray, row: np.ndarray, n_units: int
 ) -> Endings:
-    """Return the patterns of an order that count at units, which ascend; for order 0, with the parts of the labels."""
+    """Return the patterns of an order that count at units, unit by unit; at order 0, with the parts of labels."""
     if order == 0 and parts.n_parts:
         label, part = Endings(parts.starts, parts.parts).take(row)
         unit = np.concatenate([unit, unit[label]])

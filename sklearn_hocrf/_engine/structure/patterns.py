@@ -86,7 +86,7 @@ class TagHistory(NamedTuple):
         return (both[0] * both[1] > 0)[self.first :]
 
     def is_impossible(self, run: Sequence[int]) -> bool:
-        """Return whether a run of codes contains equal neighbours that are impossible; a pair of labels may stay."""
+        """Return whether a run contains impossible equal neighbours; a pair of tags may lie in one segment."""
         if len(run) == 2 and run[0] < len(self.codes):
             return False
         repeated = self.repeated()

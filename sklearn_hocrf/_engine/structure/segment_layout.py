@@ -100,7 +100,7 @@ class CandidateFeatures(NamedTuple):
 
     @classmethod
     def none(cls, n_tokens: int) -> CandidateFeatures:
-        """Return the features of candidates that have none."""
+        """Return the object for candidates without features."""
         sizes = n_tokens + 1, 0, 1, 0, 0, 0
         return cls(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
 

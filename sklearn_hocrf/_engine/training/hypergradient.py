@@ -74,7 +74,7 @@ class Fold:
     max_iter : int
         Maximum number of iterations of training.
     origin : object
-        The inputs from which the fold was made, for its maker.
+        The inputs from which the fold was made, which the fold itself does not read.
     """
 
     residual = 0.01  # of the linear system, relative to its right side, unless a step has another one

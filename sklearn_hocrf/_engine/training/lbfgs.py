@@ -283,7 +283,7 @@ class _Doubles:
         self.values, self._blocks = np.empty(n_weights), blocks
 
     def store(self, numbers_of):
-        """Take the numbers of each block, which a function returns."""
+        """Store the numbers that a function returns for each block."""
         for block in self._blocks:
             self.values[block] = numbers_of(block)
 
@@ -303,7 +303,7 @@ class _Doubles:
 
 
 class _Rounded:
-    """A vector of a pair in 16 bits a number: integers, in units of each block's largest number / 32767."""
+    """A vector of a pair with 16 bits per number: integers, in units of each block's largest number / 32767."""
 
     def __init__(self, n_weights, blocks):
         self._integers, self._blocks = np.empty(n_weights, np.int16), blocks
@@ -311,7 +311,7 @@ class _Rounded:
         self._sums = np.empty(lists.ABREAST)
 
     def store(self, numbers_of):
-        """Take the numbers of each block, which a function returns."""
+        """Store the numbers that a function returns for each block."""
         for i, block in enumerate(self._blocks):
             numbers = numbers_of(block)
             unit = self._units[i] = np.abs(numbers).max() / lists.LARGEST
@@ -479,7 +479,7 @@ ROUNDING = 1e-12  # relative error of values, which are sums: a value may rise b
 
 
 def orthant_search(attempt, point, curvature, penalty):
-    """Return a better point of a function with absolute values, or None; parameters as of ``line_search``."""
+    """Return a better point of a function with absolute values, or None; parameters as for ``line_search``."""
     w, value, gradient, steepest = point
     strength = penalty.strengths(len(w))
     path = _path(point, curvature, strength)

@@ -26,7 +26,7 @@ class Minibatch(NamedTuple):
         return len(self.sequences)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value and the derivatives for the M weights, the only elements of ``w`` (K,) that are read."""
+        """Return the value at ``w`` (K,) and the M derivatives; of ``w``, only these M elements are read."""
         value, gradient = self.source.value_gradient(w, self.sequences, self.weights)
         return max(value, 0.0), gradient
 
@@ -147,7 +147,7 @@ class NegativeLogLikelihood(Objective):
         rng : numpy.random.RandomState
             Draws the order.
         course : Course or None
-            The weights during an epoch, as :class:`SGD` moves them; in and out.
+            The weights during an epoch, as :class:`SGD` moves them; changed in place.
         """
         source = self.problem.minibatches
         batches = shuffled_minibatches(self.problem.batch.lengths, batch_size, rng)

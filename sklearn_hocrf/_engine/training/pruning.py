@@ -42,7 +42,7 @@ class PrunedProblem(Problem):
 
     @classmethod
     def of(cls, problem: Problem, candidates: Candidates, level_zero: LevelZero | None = None) -> PrunedProblem:
-        """Return the problem with candidates that its support allows, whose source is ``level_zero``."""
+        """Return the problem with these candidates, which its support allows and ``level_zero`` has found."""
         same = {field.name: getattr(problem, field.name) for field in fields(problem)}
         changes: Any = {"model_class": LatticeModel, "support": None, "level_zero": level_zero}
         return cls(**same | changes, candidates=candidates)
@@ -78,7 +78,7 @@ def prune(
 
 
 def prune_held_out(problem: Problem, level_zero: LevelZero | None) -> Problem:
-    """Return held-out data over the candidates of level 0, which has not seen their labels: these are not added."""
+    """Return held-out data with the candidates of level 0, to which the true labels are not added."""
     if level_zero is None:
         return problem
     model = LatticeModel(problem.layout, np.zeros(problem.n_weights), level_zero.finder(), problem.schedule)
@@ -90,7 +90,7 @@ def prune_held_out(problem: Problem, level_zero: LevelZero | None) -> Problem:
 
 
 class PrunedLikelihood:
-    """The negative log-likelihood of held-out labels, some of which pruning leaves no probability.
+    """The negative log-likelihood of held-out labels, to some of which pruning gives probability 0.
 
         L(w) = - sum_n c_n log((1 - e) p(y_n | x_n; w) + e q(y_n | x_n))
 

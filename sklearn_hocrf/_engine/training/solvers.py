@@ -35,7 +35,7 @@ class Progress(NamedTuple):
     goal: float = np.nan  # gradient norm at which training ends, or gap for solvers without; nan: another rule
 
     def inside(self, change: Callable[[SolverReport], SolverReport], n_before: int = 0) -> Progress:
-        """Return the state of training around this one, ``n_before`` iterations later, whose reports it changes."""
+        """Return the state with ``n_before`` more iterations, and with reports that ``change`` has changed."""
         return self._replace(n_iter=n_before + self.n_iter, report=lambda: change(self.report()))
 
 

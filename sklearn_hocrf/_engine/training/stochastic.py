@@ -395,7 +395,7 @@ class _Watch:
 
 
 def _judge(result, watch, patience) -> SolverReport:
-    """Return the report of validated training, and whether it converged by validation, not by the minimum."""
+    """Return the report of validated training, which converged if the last epochs did not lower the objective."""
     if watch.n_since < patience:
         return result._replace(converged=False, message="the maximum number of epochs was reached")
     if watch.n_best == 0:
@@ -405,7 +405,7 @@ def _judge(result, watch, patience) -> SolverReport:
 
 
 def _best_by_factors(function) -> tuple[float, int]:
-    """Return the argument of the lowest value, of powers of 2 times a first one, and the number of arguments tried."""
+    """Return the best argument, a power of 2 times a first one, and the number of arguments tried."""
     best, lowest = _FIRST_TRIED, function(_FIRST_TRIED)
     n_tried = 1
     for factor in (0.5, 2.0):

@@ -180,7 +180,7 @@ class FittedState(NamedTuple):
 
 
 def _borders(borders: Any, n_labels: int) -> np.ndarray | None:
-    """Return a read-only table of the labels at the start and the end of sequences, or raise."""
+    """Return a read-only table of the labels at the start and the end of sequences, or raise an error."""
     if borders is None:
         return None
     borders = np.asarray(borders)
@@ -190,7 +190,7 @@ def _borders(borders: Any, n_labels: int) -> np.ndarray | None:
 
 
 def _part_names(names: Any, n_parts: int) -> np.ndarray:
-    """Return the names of parts of labels, or raise unless there are ``n_parts`` of them."""
+    """Return the names of parts of labels, or raise an error unless there are ``n_parts`` of them."""
     names = np.empty(0, object) if names is None else np.asarray(names)
     if names.shape != (n_parts,):
         raise ValueError(f"names of parts of labels are of shape {names.shape}, not ({n_parts},)")
@@ -198,7 +198,7 @@ def _part_names(names: Any, n_parts: int) -> np.ndarray:
 
 
 def _numbers(array: Any, what: str, length: int | None = None) -> np.ndarray:
-    """Return a read-only 1-D array of real numbers, or raise."""
+    """Return a read-only 1-D array of real numbers, or raise an error."""
     array = np.asarray(array)
     if array.ndim != 1 or array.dtype.kind not in "iuf" or length not in (None, len(array)):
         raise ValueError(f"{what} must be {'some' if length is None else length} real numbers, got {array.shape}")
@@ -261,7 +261,7 @@ class FittedModel:
 
     @property
     def scheme(self) -> str:
-        """The form in which labels give segments."""
+        """How labels describe segments."""
         return self.estimator.scheme_
 
     # --- data ---------------------------------------------------------------------------------------------------------

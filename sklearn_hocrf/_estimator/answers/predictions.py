@@ -44,7 +44,7 @@ class PredictionsMixin:
         -------
         labels : list of lists, list of arrays, or array
             In the shape of X, and of the type of y in fit: lists of labels if y consisted of lists, else arrays of
-            shape (n_tokens,). For a 3-D X an array of shape (n_sequences, n_tokens), for a plain 2-D X one of shape
+            shape (n_tokens,). For a 3-D X, an array of shape (n_sequences, n_tokens); for a plain 2-D X, one of shape
             (n_samples,).
 
         Raises
@@ -90,10 +90,10 @@ class PredictionsMixin:
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_classes), or array
-            Columns as in ``classes_``; rows sum to 1. For a 3-D X an array of shape (n_sequences, n_tokens, n_classes),
-            for a plain 2-D X one of shape (n_samples, n_classes). For :class:`~sklearn_hocrf.HighOrderSemiCRF`, the
-            probability that the token lies in a segment with this label ("runs", "segments"), or that it has this tag
-            ("bio", "bioes").
+            Columns as in ``classes_``; rows sum to 1. For a 3-D X, an array of shape (n_sequences, n_tokens,
+            n_classes); for a plain 2-D X, one of shape (n_samples, n_classes). For
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`, the probability that the token lies in a segment with this label
+            ("runs", "segments"), or that it has this tag ("bio", "bioes").
 
         Examples
         --------

@@ -182,11 +182,11 @@ class FitSteps:
     # --- structure ----------------------------------------------------------------------------------------------------
 
     def history(self, labels: np.ndarray) -> str | TagHistory:
-        """Return whether patterns are of tokens, runs or tags; the positions of a semi-CRF are already segments."""
+        """Return whether patterns consist of labels of tokens, of runs or of tags; semi-CRFs label segments already."""
         return history_of_labels(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
 
     def rules(self, labels: np.ndarray) -> tuple[str | TagHistory, Rules]:
-        """Return whether patterns are of tokens, runs or tags, and constraints; semi-CRFs label segments already."""
+        """Return the same as :meth:`history`, and the constraints as rules over label codes."""
         return compile_rules(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:

@@ -163,7 +163,7 @@ _LIMITS = "an integer >= 1, inf or a pair (least, most)"
 
 
 def _are_limits(limits: Any) -> bool:
-    """Return whether these are the most tokens of a segment, or None, or a pair of the least and the most."""
+    """Return whether this is a maximum length of segments, or None, or a pair of a minimum and such a maximum."""
     least, most = limits if isinstance(limits, tuple) and len(limits) == 2 else (1, limits)
     if not is_order(least) or least < 1:
         return False

@@ -48,8 +48,8 @@ class Constraints(BaseEstimator):
     For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
     The same holds for ``HighOrderCRF(history="segments")``, where a pair of equal labels stands for a token that
     continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token. Forbidden runs of at most
-    ``max_order + 1`` labels take no time. Longer runs take as much time as patterns of their length. Each run takes
-    about a kilobyte of memory.
+    ``max_order + 1`` labels take no additional time. Longer runs take as much time as patterns of their length. Each
+    run takes about a kilobyte of memory.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def check_constraints(constraints: str | Constraints | None, history: str = TOKE
 def compile_rules(
     history: str, constraints: str | Constraints | None, labels: np.ndarray
 ) -> tuple[str | TagHistory, Rules]:
-    """Return whether patterns are of tokens, runs or tags, and the constraints as rules over label codes.
+    """Return what :func:`history_of_labels` returns, and the constraints as rules over label codes.
 
     Parameters
     ----------
