@@ -492,8 +492,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _finish(self, counts):
         """Set the fitted attributes."""
         self._check_parameters()
-        if counts.space is None:
-            raise ValueError("X has no tokens to learn features from")
         self._read_form(counts.space, counts.columns)
         for name, (field, _) in self.token_features_.items():
             if counts.functions.get(name) != field:

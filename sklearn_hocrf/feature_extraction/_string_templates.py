@@ -108,23 +108,21 @@ class StringTemplates(GivenNames):
         return sequences
 
     def learned(self, table) -> tuple[SequenceBatch, Vocabulary]:
-        names, ids = self._names(table)
-        indptr = np.arange(len(ids) + 1) * ids.shape[1]
-        return sort_vocabulary(SequenceBatch(table.offsets, indptr, ids.ravel(), None, len(names)), Vocabulary(names))
+        names, indptr, ids = self._names(table)
+        return sort_vocabulary(SequenceBatch(table.offsets, indptr, ids, None, len(names)), Vocabulary(names))
 
     def rows(self, vocabularies, table) -> tuple:
         if table.offsets[-1] <= FEW_TOKENS:
             return super().rows(vocabularies, table)
-        names, ids = self._names(table)
+        names, indptr, ids = self._names(table)
         known = np.fromiter(map(vocabularies.vocabulary.__getitem__, names), np.int32, len(names))
         if (known < 0).all():  # what reads the texts warns
             return super().rows(vocabularies, table)
-        indptr = np.arange(len(ids) + 1) * ids.shape[1]
-        batch = known_batch(table.offsets, indptr, known[ids.ravel()], None, vocabularies.names())
+        batch = known_batch(table.offsets, indptr, known[ids], None, vocabularies.names())
         return batch.indptr, batch.indices, batch.values
 
-    def _names(self, table) -> tuple[dict, np.ndarray]:
-        """Return the ids of all attributes by name, and those of each token, (N, n_templates), which may repeat.
+    def _names(self, table) -> tuple[dict, np.ndarray, np.ndarray]:
+        """Return the ids of all attributes by name, and those of the tokens as CSR arrays; names may repeat in a token.
 
         A text is made once for each distinct row of the texts that the macros of a template read.
         """
@@ -142,7 +140,7 @@ class StringTemplates(GivenNames):
             rows = row_of[:-1]
             made = map(form.__mod__, zip(*(texts[codes[rows]].tolist() for codes, texts in parts), strict=True))
             ids[:, j] = np.array([names.setdefault(text, len(names)) for text in made], np.int32)[position]
-        return names, ids
+        return names, np.arange(len(ids) + 1) * ids.shape[1], ids.ravel()
 
     def _read_by(self, window, column, offset, is_lower) -> tuple[np.ndarray, np.ndarray]:
         """Return the codes of the texts that a macro reads at each token, (N,), and the texts."""
