@@ -36,10 +36,8 @@ from .._reading.targets import read_partition_targets, read_segment_targets
 from .._sklearn.names import CallbacksMixin, fit_context, fit_task
 from .._sklearn.versions import VersionMixin
 from ._columns import apply_function, is_text, text_column, texts_of
-from ._input_space import InputSpace, kept_blocks, raw_table
+from ._input_space import kept_blocks, raw_table
 from ._names import names_of_blocks
-
-__all__ = ["CountingTransformer", "fit_task"]
 
 
 class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]

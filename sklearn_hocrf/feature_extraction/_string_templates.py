@@ -59,6 +59,7 @@ class StringTemplates(GivenNames):
 
     paddings = ("mark", *STYLES)
     unused = "templates of CRF++ and Wapiti have"
+    read = staticmethod(read_tokens)
 
     def __init__(self, templates, style):
         self.lines = list(map(_parsed_line, templates))
@@ -78,9 +79,6 @@ class StringTemplates(GivenNames):
         """The orders of the label patterns that are paired with features, by the first letter of their names."""
         orders = {line.text[0]: line.orders for line in self.making if max(line.orders)}
         return {letter: 1 if len(of_letter) == 2 else of_letter for letter, of_letter in sorted(orders.items())} or 0
-
-    def read(self, X, fields) -> TokenTable:
-        return read_tokens(X, fields)
 
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         return FeaturePlan([line.text for line in self.lines], {}, {}), list(columns)[: self.n_columns]
