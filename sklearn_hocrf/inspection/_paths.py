@@ -66,10 +66,10 @@ class Contest:
 
     def other(self, position: int | None, against: Any) -> Any:
         """Return the best competing labelling; parameters as in :func:`explain`."""
-        if position is None:
-            return self._second() if against is None else self._agreeing(against)
         if against is None:
-            return self._runner_up(position)
+            return self._second() if position is None else self._runner_up(position)
+        if position is None:  # labels of all tokens, some of which may be missing
+            return self._different(self._best_under(self.fitted.mask_of([against], self.batch, "against")), "against")
         classes = self.fitted.estimator.classes_.tolist()
         segment = None
         if self.labels_segments and hold_segments([[against]]):
@@ -85,10 +85,6 @@ class Contest:
         if not best.regret[1, 0] < np.inf:
             raise ValueError("the model allows only one labelling of the sequence, so there is nothing to explain")
         return self.model.labelling(self.batch.offsets, best.codes[1], best.lengths[1])
-
-    def _agreeing(self, against: Any) -> Any:
-        """Return the best labelling that agrees with labels, some of which may be missing."""
-        return self._different(self._best_under(self.fitted.mask_of([against], self.batch, "against")), "against")
 
     def _runner_up(self, position: int) -> Any:
         """Return the best labelling that differs at a token."""
