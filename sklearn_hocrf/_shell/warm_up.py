@@ -37,12 +37,12 @@ class WarmUp(NamedTuple):
     seconds: float
 
 
-def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
+def warm_up(tell: Callable[[int, int, int], None]) -> WarmUp:
     """Compile all kernels into the disk cache.
 
     Parameters
     ----------
-    tell : callable, optional
+    tell : callable
         Called before the first and after each model with the number of models used so far, the total number of models,
         and the number of kernel versions so far, whether compiled or read.
 
@@ -60,8 +60,7 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
             uses = [*everything(*toy(*SIZE)), *extremes(*toy(*EXTREME))]
             for n_done, use_model in enumerate([lambda: None, *uses]):
                 use_model()
-                if tell is not None:
-                    tell(n_done, len(uses), sum(compiled().values()))
+                tell(n_done, len(uses), sum(compiled().values()))
         except UserWarning as warning:
             raise OSError(str(warning)) from None
     stats = [kernel.stats for kernel in kernels().values()]
