@@ -3,30 +3,77 @@
     python tests/all_kernels.py
     python tests/all_kernels.py --backwards   # a second process: both meet in the middle, as each finds what is there
 
-The first writes a JSON list of three objects, kernels with their numbers of versions: after toys, after data of other
-sizes, and after extremes. Only kernels that Python calls are counted; those that kernels call are compiled, and cached,
-as parts of these. It needs no more than the package does.
+The first writes a JSON list of three objects, kernels with their numbers of versions: after toys, after other sizes,
+forms and settings, and after extremes. Only kernels that Python calls are counted; those that kernels call are
+compiled, and cached, as parts of these. It needs no more than the package does.
 """
 
 import json
 import sys
 import warnings
+from functools import partial
+from itertools import product
 
-from sklearn_hocrf._shell.warm_up import EXTREME, SIZES, compiled, everything, extremes, toy
+from scipy import sparse
+
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._shell.warm_up import (
+    EXTREME,
+    SIZE,
+    compiled,
+    everything,
+    extremes,
+    search_penalties,
+    tags_of,
+    toy,
+    use,
+    use_answers,
+)
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+
+OTHER = [7, 2, *[9] * 20], 6
+TRAININGS = {}, {"l1_reg": 0.1}, {"solver": "sgd"}, {"objective": "local_feature_matching"}
 
 
 def main():
-    """Write what is compiled after toys, after data of other sizes, and after extremes: long and large."""
+    """Write what is compiled after toys, after others, and after extremes: long and large."""
     warnings.simplefilter("ignore")  # not converged
     if "--backwards" in sys.argv:
-        use_all(reversed([*everything(*SIZES[0])]))
+        use_all(reversed([*everything(*toy(*SIZE))]))
         return
     stages = []
-    for size in SIZES:
-        use_all(everything(*size))
+    for uses in [*everything(*toy(*SIZE))], [*everything(*toy(*OTHER)), *others(*toy(*SIZE)), *others(*toy(*OTHER))]:
+        use_all(uses)
         stages.append(compiled())
     use_all(extremes(*toy(*EXTREME)))
     json.dump([*stages, compiled()], sys.stdout)
+
+
+def others(X, y):
+    """Yield uses of other forms of X, orders and settings, which need no more kernels than :func:`everything`."""
+    lists = [[[f"f{row[0]}", "g"] for row in rows] for rows in X]
+    doubled, names = [2.0 * rows for rows in X], [[f"w{int(row.sum())}" for row in rows] for rows in X]
+    forms = (
+        X,
+        doubled,
+        list(map(sparse.csr_array, X)),
+        lists,
+        SequenceFeatureExtractor("attributes").fit_transform(lists),
+    )
+    for max_order, form in product(range(4), forms):
+        yield partial(use, HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    of_segments = SegmentFeatureExtractor(begin=True, inside=True, length="capped", identity=True)
+    of_segments = of_segments.fit_transform(SequenceFeatureExtractor([(("w", 0),)]).fit_transform(names), y)
+    for max_order, form in product(range(4), [X, doubled, of_segments]):
+        yield partial(use, HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
+    forms_of = {HighOrderCRF: (X, doubled), HighOrderSemiCRF: (X, doubled, of_segments)}
+    for (kind, forms), feature_order in product(forms_of.items(), range(2)):
+        for form, training in product(forms, TRAININGS):
+            yield partial(use, kind(2, feature_order=feature_order, n_jobs=2, max_iter=2, **training), form, y)
+        for form in forms:
+            yield partial(search_penalties, kind(2, feature_order=feature_order, n_jobs=2), form, y)
+    yield partial(use, HighOrderCRF(3, pruning=2, max_iter=2), doubled, y)
+    yield partial(use_answers, HighOrderCRF(3, pruning=2, constraints="bio", max_iter=2), doubled, tags_of(X))
 
 
 def use_all(uses):

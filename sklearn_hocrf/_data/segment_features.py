@@ -59,7 +59,18 @@ def blocks_of(batch: SequenceBatch) -> tuple:
     return (TokenBlock(BAG, np.arange(batch.n_attributes, dtype=np.int32), ""),)
 
 
-def segment_features(batch: SequenceBatch, start, stop) -> sparse.csr_array:
+def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens that a channel selects in given segments: indices of segments, and of their tokens."""
+    first, last = _positions(channel, start, stop, _sequence_stops(batch, start))
+    return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)
+
+
+def ones(matrix) -> sparse.csr_array:
+    """Return a matrix with 1 in place of each value other than 0."""
+    return sparse.csr_array(((matrix.data != 0).astype(np.float64), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def segment_features(batch: SequenceBatch, start, stop, finish=sparse.csr_array) -> sparse.csr_array:
     """Return the feature values of given segments; shape (M, n_features).
 
     Parameters
@@ -67,26 +78,10 @@ def segment_features(batch: SequenceBatch, start, stop) -> sparse.csr_array:
     batch : SequenceBatch
     start, stop : ndarray of shape (M,), int64
         Segments ``[start, stop)`` as token indices of the batch.
+    finish : callable
+        What is done with the values of tokens before they are added up, and with those of whole segments; with
+        :func:`ones`, the result is how often each feature occurs, with any value.
     """
-    return _stack_blocks(batch, start, stop)
-
-
-def segment_counts(batch: SequenceBatch, start, stop) -> sparse.csr_array:
-    """Return how often each feature occurs in given segments, with any value; shape (M, n_features)."""
-    return _stack_blocks(batch, start, stop, _ones)
-
-
-def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens that a channel selects in given segments: indices of segments, and of their tokens."""
-    first, last = _positions(channel, start, stop, _sequence_stops(batch, start))
-    return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)
-
-
-def _ones(matrix):
-    return sparse.csr_array(((matrix.data != 0).astype(np.float64), matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
-def _stack_blocks(batch, start, stop, finish=sparse.csr_array):
     sequence_stop = _sequence_stops(batch, start)
     first, last = (int(start.min()), int(sequence_stop.max())) if len(start) else (0, 0)
     tokens = finish(token_rows(batch, first, last))

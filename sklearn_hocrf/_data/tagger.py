@@ -247,8 +247,7 @@ def _read_file(content) -> tuple[dict, dict]:
 def _offsets(counts, what, total) -> np.ndarray:
     """Return the beginnings of parts of given lengths, and the end of the last one; the parts must fill the whole."""
     _require(len(counts) == 0 or int(counts.max()) <= total, what)
-    offsets = np.zeros(len(counts) + 1, np.int64)
-    np.cumsum(counts.astype(np.int64), out=offsets[1:])
+    offsets = np.append(0, np.cumsum(counts, dtype=np.int64))
     _require(offsets[-1] == total and (np.diff(offsets) >= 0).all(), what)
     return offsets
 

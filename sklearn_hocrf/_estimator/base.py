@@ -23,14 +23,7 @@ from .fit.partial_fit import PartialFitMixin
 from .labels.kinds import Kind
 
 
-class BaseSequenceLabeler(
-    VersionMixin,
-    PredictionsMixin,
-    AnswersMixin,
-    PartialFitMixin,
-    CallbacksMixin,
-    BaseEstimator,
-):
+class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, PartialFitMixin, CallbacksMixin, BaseEstimator):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
     The estimators document its parameters and attributes in the same words (tests/documentation/test_docstrings.py).

@@ -103,10 +103,8 @@ def _weights_of_tagger(tagger: Any) -> CRFsuiteWeights:
 
 def _coordinates(weights: dict, sources: dict, targets: dict) -> ReadWeights:
     """Return the ids of the names of pairs, and their weights."""
-    rows, columns = (
-        np.array([ids[pair[side]] for pair in weights], dtype=np.int64) for side, ids in enumerate((sources, targets))
-    )
-    return ReadWeights(rows, columns, np.array(list(weights.values()), dtype=np.float64))
+    ids = np.array([(sources[source], targets[target]) for source, target in weights], dtype=np.int64).reshape(-1, 2)
+    return ReadWeights(ids[:, 0], ids[:, 1], np.array(list(weights.values()), dtype=np.float64))
 
 
 def _fitted(crf: BaseEstimator, weights: CRFsuiteWeights, origin: str) -> BaseEstimator:

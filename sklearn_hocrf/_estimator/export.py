@@ -94,8 +94,6 @@ from .._reading.schemes import mixed_tags
 from .._sklearn.layers import TaggerFeatures, steps_inside
 from .answers.fitted import FittedModel
 
-__all__ = ["export"]
-
 
 class Exported(NamedTuple):
     """The result of :func:`export_tagger`: the size of the file, and differences from the estimator's predictions."""

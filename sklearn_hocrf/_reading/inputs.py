@@ -15,12 +15,7 @@ from .._data.checks import short
 from .._data.messages import pack_texts, unpack_texts, warn_user
 from .._data.segments import LengthBlock, TokenBlock
 from .._sklearn.names import get_feature_names
-from .attributes import (
-    Vocabulary,
-    looks_like_rows,
-    read_attributes,
-    read_known_attributes,
-)
+from .attributes import Vocabulary, looks_like_rows, read_attributes, read_known_attributes
 from .known import lengths_of_targets
 from .rows import ROWS_OF_NUMBERS, check_table, n_tokens, refuse_infinite_values, refuse_non_sequence, stack_rows
 from .values import number_weights, without_columns

@@ -363,7 +363,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"sklearn_hocrf {hocrf.__version__}")
     commands = parser.add_subparsers(dest="command", title="commands")
     what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for container images"
-    commands.add_parser("warm-up", help=what, description=what[0].upper() + what[1:] + ".")
+    _add_command(commands, "warm-up", what)
     add_commands(commands)
     options = parser.parse_args(arguments)
     if sys.stderr is None:  # 2>&-, services

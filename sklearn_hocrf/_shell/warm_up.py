@@ -17,7 +17,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 import sklearn_hocrf as hocrf
 
@@ -25,11 +24,8 @@ from .._engine import kernels as _kernels
 from .._engine.kernels import lists as rounded
 from .._engine.kernels._jit import waiting
 
-TRAININGS: tuple[dict[str, Any], ...] = {}, {"l1_reg": 0.1}, {"solver": "sgd"}, {"objective": "local_feature_matching"}
-# lengths of sequences, number of features, orders, and orders with which features are paired
-SIZES = ([3, 5, 1, 4], 3, (0, 1, 2, 3), (0, 1)), ([7, 2, *[9] * 20], 6, (2,), (1,))
-
-EXTREME = [600, 3, 4], 3  # lengths of sequences, one long enough to be processed alone, and number of features
+SIZE = [3, 5, 1, 4], 3  # lengths of sequences, and number of features
+EXTREME = [600, 3, 4], 3  # likewise, with a sequence long enough to be processed alone
 
 
 class WarmUp(NamedTuple):
@@ -41,12 +37,12 @@ class WarmUp(NamedTuple):
     seconds: float
 
 
-def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
+def warm_up(tell: Callable[[int, int, int], None]) -> WarmUp:
     """Compile all kernels into the disk cache.
 
     Parameters
     ----------
-    tell : callable, optional
+    tell : callable
         Called before the first and after each model with the number of models used so far, the total number of models,
         and the number of kernel versions so far, whether compiled or read.
 
@@ -61,11 +57,10 @@ def warm_up(tell: Callable[[int, int, int], None] | None = None) -> WarmUp:
         warnings.simplefilter("ignore")  # not converged
         warnings.filterwarnings("error", "Compiled kernels cannot be kept")
         try:
-            uses = [*everything(*SIZES[0]), *extremes(*toy(*EXTREME))]
+            uses = [*everything(*toy(*SIZE)), *extremes(*toy(*EXTREME))]
             for n_done, use_model in enumerate([lambda: None, *uses]):
                 use_model()
-                if tell is not None:
-                    tell(n_done, len(uses), sum(compiled().values()))
+                tell(n_done, len(uses), sum(compiled().values()))
         except UserWarning as warning:
             raise OSError(str(warning)) from None
     stats = [kernel.stats for kernel in kernels().values()]
@@ -105,10 +100,9 @@ def compiled() -> dict[str, int]:
     return {name: len(kernel.signatures) for name, kernel in kernels().items() if kernel.signatures}
 
 
-def everything(lengths, n_features, orders, feature_orders) -> Iterator[Callable[[], None]]:
-    """Return functions, each of which fits and uses one model, of every kind, on toy data of the given size."""
-    kinds: tuple[Callable, ...] = chains, segments, parts, answers, lattices, many_weights
-    return chain.from_iterable(kind(*toy(lengths, n_features), orders, feature_orders) for kind in kinds)
+def everything(X, y) -> Iterator[Callable[[], None]]:
+    """Return functions, each of which fits and uses one model on toy data: together they need all kernels."""
+    return chain.from_iterable(kind(X, y) for kind in (chains, segments, parts, answers, lattices, many_weights))
 
 
 def use(model, X, y):
@@ -138,83 +132,51 @@ def toy(lengths, n_features):
     return X, [["abc"[label % 3] for label in rng.integers(1, 3, size=length).cumsum()] for length in lengths]
 
 
-def settings(max_order, **params):
-    """Yield the parameters of models of all objectives and solvers."""
-    for training in TRAININGS:
-        yield params | training | {"max_order": max_order, "max_iter": 2}
-
-
-def chains(X, y, orders, feature_orders):
-    """Yield uses of chains of all kinds: features of value 1 and others; arrays, sparse matrices, dicts, lists of
-    names and batches."""
-    doubled = [2.0 * rows for rows in X]
+def chains(X, y):
+    """Yield uses of chains: sparse and dense features, of all objectives and solvers."""
     dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
-    lists = [[[f"f{row[0]}", "g"] for row in rows] for rows in X]
-    forms = [
-        X,
-        doubled,
-        [sparse.csr_array(rows) for rows in X],
-        dicts,
-        hocrf.feature_extraction.SequenceFeatureExtractor().fit_transform(dicts),
-    ]
-    forms += [lists, [rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]]  # dense columns
-    for max_order in orders:
-        for form in forms:
-            yield partial(use, hocrf.HighOrderCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
-    for form in lists, hocrf.feature_extraction.SequenceFeatureExtractor("attributes").fit_transform(lists):
+    batch = hocrf.feature_extraction.SequenceFeatureExtractor().fit_transform(dicts)
+    for form in X, dicts, batch, [rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]:
         yield partial(use, hocrf.HighOrderCRF(max_iter=2), form, y)
-    for feature_order in feature_orders:
-        for params in settings(2, feature_order=feature_order, n_jobs=2):
-            for form in X, doubled:
-                yield partial(use, hocrf.HighOrderCRF(**params), form, y)
-        for form in X, doubled:
-            yield partial(search_penalties, hocrf.HighOrderCRF(2, feature_order=feature_order, n_jobs=2), form, y)
+    for params in {"feature_order": 1}, {"solver": "sgd"}, {"objective": "local_feature_matching"}:
+        yield partial(use, hocrf.HighOrderCRF(max_iter=2, **params), X, y)
 
 
-def segments(X, y, orders, feature_orders):
-    """Yield uses of semi-CRFs: with token features of value 1, of other values, and with segment features."""
+def segments(X, y):
+    """Yield uses of semi-CRFs: with token features, or also segment features, of all objectives and solvers."""
     names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
     tokens = hocrf.feature_extraction.SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
     extractor = hocrf.feature_extraction.SegmentFeatureExtractor(
         begin=True, inside=True, length="capped", identity=True
     )
-    forms = [tokens, [2.0 * rows for rows in X], extractor.fit_transform(tokens, y)]
-    yield partial(use, hocrf.HighOrderSemiCRF(orders[-1], segment_length=np.inf, max_iter=2), tokens, y)
+    yield partial(use, hocrf.HighOrderSemiCRF(segment_length=np.inf, max_iter=2), tokens, y)
     whole = [["ab"[number % 2]] * len(row) for number, row in enumerate(y)]
     yield partial(hocrf.HighOrderSemiCRF(segment_length={"a": (2, None)}, max_iter=2).fit, tokens, whole)
-    for max_order in orders:
-        for form in forms:
-            yield partial(use, hocrf.HighOrderSemiCRF(max_order, n_jobs=1 + max_order % 2, max_iter=2), form, y)
-    for feature_order in feature_orders:
-        for params in settings(2, feature_order=feature_order, n_jobs=2):
-            for form in forms[1:]:
-                yield partial(use, hocrf.HighOrderSemiCRF(**params), form, y)
-        for form in forms[1:]:
-            yield partial(search_penalties, hocrf.HighOrderSemiCRF(2, feature_order=feature_order, n_jobs=2), form, y)
+    for params in {}, {"solver": "sgd"}, {"objective": "local_feature_matching"}:
+        yield partial(use, hocrf.HighOrderSemiCRF(max_iter=2, **params), extractor.fit_transform(tokens, y), y)
 
 
-def parts(X, y, orders, *_):
+def parts(X, y):
     """Yield uses of models whose labels share a part."""
     for model in hocrf.HighOrderCRF, hocrf.HighOrderSemiCRF:
-        yield partial(use, model(orders[-1], label_parts={"a": ["early"], "b": ["early"]}, max_iter=2), X, y)
+        yield partial(use, model(label_parts={"a": ["early"], "b": ["early"]}, max_iter=2), X, y)
 
 
-def answers(X, _, orders, *__):
+def answers(X, _):
     """Yield uses of models of tags: all predictions except the best labelling, with and without known labels."""
-    tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
-    for model in (
-        hocrf.HighOrderCRF(orders[-1], max_iter=2),
-        hocrf.HighOrderSemiCRF(orders[-1], scheme="bio", max_iter=2),
-    ):
-        yield partial(use_answers, model, X, tags)
+    for model in hocrf.HighOrderCRF(max_iter=2), hocrf.HighOrderSemiCRF(scheme="bio", max_iter=2):
+        yield partial(use_answers, model, X, tags_of(X))
 
 
-def lattices(X, y, orders, *_):
-    """Yield uses of lattices of candidates, with features of value 1 and of other values."""
-    tags = [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
-    for form in X, [2.0 * rows for rows in X]:
-        yield partial(use, hocrf.HighOrderCRF(orders[-1], pruning=2, max_iter=2), form, y)
-        yield partial(use_answers, hocrf.HighOrderCRF(orders[-1], pruning=2, constraints="bio", max_iter=2), form, tags)
+def lattices(X, y):
+    """Yield uses of lattices of candidates."""
+    yield partial(use, hocrf.HighOrderCRF(pruning=2, max_iter=2), X, y)
+    yield partial(use_answers, hocrf.HighOrderCRF(pruning=2, constraints="bio", max_iter=2), X, tags_of(X))
+
+
+def tags_of(X):
+    """Return tags of the tokens of toy data."""
+    return [["B", "I", "O"][: len(rows)] + ["O"] * (len(rows) - 3) for rows in X]
 
 
 def many_weights(*_):

@@ -104,10 +104,7 @@ class GivenNames:
 
     paddings: ClassVar[tuple] = ("mark",)
     unused: ClassVar[str | None] = "templates='attributes' has"  # no use for other parameters; for messages
-
-    def read(self, X, fields) -> TokenTable:
-        """Return the tokens of sequences."""
-        return read_attribute_tokens(X, fields)
+    read = staticmethod(read_attribute_tokens)
 
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         """Return the templates and token features for training columns, and the fields that they read.

@@ -36,10 +36,8 @@ from .._reading.targets import read_partition_targets, read_segment_targets
 from .._sklearn.names import CallbacksMixin, fit_context, fit_task
 from .._sklearn.versions import VersionMixin
 from ._columns import apply_function, is_text, text_column, texts_of
-from ._input_space import InputSpace, kept_blocks, raw_table
+from ._input_space import kept_blocks, raw_table
 from ._names import names_of_blocks
-
-__all__ = ["CountingTransformer", "fit_task"]
 
 
 class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -96,6 +94,8 @@ class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
         ValueError
             If the parts are incompatible: their tokens differ in form or fields.
         """
+        if left.space is None or right.space is None:  # no tokens
+            return right if left.space is None else left
         return left.merged(right)
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -116,6 +116,8 @@ class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
         ValueError
             If no part had tokens, or if a field or key that a parameter names does not occur.
         """
+        if counts.space is None:
+            raise ValueError("X has no tokens to learn features from")
         fresh = copy(self)
         fresh._finish(counts)
         self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
@@ -169,7 +171,7 @@ class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
 class SegmentCounts(NamedTuple):
     """The counts of training sequences for features of segments; ``space`` is None without tokens."""
 
-    space: InputSpace | None
+    space: Any  # an InputSpace
     batch: SequenceBatch | None = None  # without sequences, with the features that X already has
     token_blocks: Any = ()  # list of TokenBlock
     scheme: str | None = None  # in which y gives the segments; None where y is not needed
@@ -179,9 +181,7 @@ class SegmentCounts(NamedTuple):
     of_functions: Counter | None = None  # number of segments with each named value; None without functions
 
     def merged(self, other) -> SegmentCounts:
-        """Return the sums of the counts of both."""
-        if self.space is None or other.space is None:
-            return other if self.space is None else self
+        """Return the sums of the counts of both, which have tokens."""
         space = self.space.merged(other.space)
         merged = self._replace(space=space)
         if self.scheme is not None:
@@ -246,8 +246,6 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
 
     def _finish(self, counts):
         """Set the fitted attributes."""
-        if counts.space is None:
-            raise ValueError("X has no tokens to learn features from")
         if counts.scheme == "runs":
             sorted_labels(counts.labels, [0])  # raises if there is only one
         self._space, self._scheme = counts.space, counts.scheme

@@ -72,9 +72,9 @@ def _lacks_value(column) -> np.ndarray:
     return column.codes < 0 if is_text(column) else np.isnan(column)
 
 
-def complete_fields(columns, fields) -> list:
+def complete_fields(columns) -> list:
     """Return the fields that every token contains."""
-    return [field for field in fields if not _lacks_value(columns[field]).any()]
+    return [field for field, column in columns.items() if not _lacks_value(column).any()]
 
 
 def check_complete(columns, offsets, complete, absent=()) -> None:
@@ -390,6 +390,10 @@ class ArrayColumn(NamedTuple):
 
     values: np.ndarray  # (N, d) float32   0 where the token has no array
     lacks: np.ndarray  # (N,) bool   tokens without an array
+
+    def take(self, tokens) -> ArrayColumn:
+        """Return the column of some tokens."""
+        return ArrayColumn(self.values[tokens], self.lacks[tokens])
 
 
 def is_array_type(kind) -> bool:

@@ -21,9 +21,9 @@ from .._data.columns import DenseColumns
 from .._data.segments import BAG, TokenBlock
 from .._reading.attributes import known_batch
 from .._reading.rows import refuse_infinite_values
-from .._sklearn.names import Interval, StrOptions, fit_context
+from .._sklearn.names import Interval, StrOptions, fit_context, fit_task
 from ._attributes import FittedExtractor, GivenNames, NamedAttributes
-from ._base import CountingTransformer, fit_task
+from ._base import CountingTransformer
 from ._columns import MISSING, ArrayTemplates, TokenTable, columns_of_one, text_column, without_arrays
 from ._input_space import InputSpace, TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames
@@ -454,16 +454,12 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _learn(self, X):
         """Set the fitted attributes; return the columns of the tokens and the rows of their attributes."""
         fresh = copy(self)
-        learned = fresh._learn_anew(X)
+        fresh._check_parameters()
+        table = fresh._read(X)
+        fresh._read_form(InputSpace.from_input(X, table), table.columns)
+        fresh._vocabularies, rows = fresh._maker.learn(table, self.min_count)
+        fresh._name_features()
         self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
-        return learned
-
-    def _learn_anew(self, X):
-        self._check_parameters()
-        table = self._read(X)
-        self._read_form(InputSpace.from_input(X, table), table.columns)
-        self._vocabularies, rows = self._maker.learn(table, self.min_count)
-        self._name_features()
         return table, rows
 
     def _count_partition(self, X, y) -> TokenCounts:
@@ -492,8 +488,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def _finish(self, counts):
         """Set the fitted attributes."""
         self._check_parameters()
-        if counts.space is None:
-            raise ValueError("X has no tokens to learn features from")
         self._read_form(counts.space, counts.columns)
         for name, (field, _) in self.token_features_.items():
             if counts.functions.get(name) != field:

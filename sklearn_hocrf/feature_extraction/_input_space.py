@@ -19,7 +19,6 @@ from .._data.columns import TokenColumn
 from .._data.segment_features import blocks_of
 from ._columns import (
     MISSING,
-    ArrayColumn,
     TokenTable,
     check_complete,
     complete_fields,
@@ -49,7 +48,7 @@ class InputSpace(NamedTuple):
         if not table.offsets[-1]:
             raise ValueError("X has no tokens to learn features from")
         kinds = {field: kind_of_column(column) for field, column in table.columns.items()}
-        return cls(InputFeatures.from_input(X), table.kind, kinds, complete_fields(table.columns, table.columns))
+        return cls(InputFeatures.from_input(X), table.kind, kinds, complete_fields(table.columns))
 
     @property
     def fields(self) -> list:
@@ -183,14 +182,8 @@ def _new_codes(table, merged) -> np.ndarray:
 
 def without_tokens(columns) -> dict:
     """Return columns without tokens that contain the same values."""
-    return {
-        field: column.take(slice(0))
-        if is_text(column)
-        else ArrayColumn(*(part[:0] for part in column))
-        if isinstance(column, ArrayColumn)
-        else column[:0].copy()
-        for field, column in columns.items()
-    }
+    nothing = np.empty(0, np.int64)
+    return {field: column.take(nothing) for field, column in columns.items()}
 
 
 def merge_columns(left, right) -> dict:
@@ -244,15 +237,13 @@ class TemplateCounts(NamedTuple):
 class TokenCounts(NamedTuple):
     """The counts of some training sequences for a :class:`SequenceFeatureExtractor`; empty if they have no tokens."""
 
-    space: InputSpace | None
+    space: Any  # an InputSpace
     columns: dict = {}  # raw columns of no tokens, with all values
     functions: dict = {}  # the field of each token feature
     counted: Any = None  # AttributeCounts or TemplateCounts
 
     def merged(self, other) -> TokenCounts:
-        """Return the sums of the counts of both."""
-        if self.space is None or other.space is None:
-            return other if self.space is None else self
+        """Return the sums of the counts of both, which have tokens."""
         space = self.space.merged(other.space)
         for name in sorted(self.functions.keys() & other.functions.keys()):
             if self.functions[name] != other.functions[name]:

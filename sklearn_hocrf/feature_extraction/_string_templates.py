@@ -59,6 +59,7 @@ class StringTemplates(GivenNames):
 
     paddings = ("mark", *STYLES)
     unused = "templates of CRF++ and Wapiti have"
+    read = staticmethod(read_tokens)
 
     def __init__(self, templates, style):
         self.lines = list(map(_parsed_line, templates))
@@ -78,9 +79,6 @@ class StringTemplates(GivenNames):
         """The orders of the label patterns that are paired with features, by the first letter of their names."""
         orders = {line.text[0]: line.orders for line in self.making if max(line.orders)}
         return {letter: 1 if len(of_letter) == 2 else of_letter for letter, of_letter in sorted(orders.items())} or 0
-
-    def read(self, X, fields) -> TokenTable:
-        return read_tokens(X, fields)
 
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         return FeaturePlan([line.text for line in self.lines], {}, {}), list(columns)[: self.n_columns]
@@ -108,23 +106,21 @@ class StringTemplates(GivenNames):
         return sequences
 
     def learned(self, table) -> tuple[SequenceBatch, Vocabulary]:
-        names, ids = self._names(table)
-        indptr = np.arange(len(ids) + 1) * ids.shape[1]
-        return sort_vocabulary(SequenceBatch(table.offsets, indptr, ids.ravel(), None, len(names)), Vocabulary(names))
+        names, indptr, ids = self._names(table)
+        return sort_vocabulary(SequenceBatch(table.offsets, indptr, ids, None, len(names)), Vocabulary(names))
 
     def rows(self, vocabularies, table) -> tuple:
         if table.offsets[-1] <= FEW_TOKENS:
             return super().rows(vocabularies, table)
-        names, ids = self._names(table)
+        names, indptr, ids = self._names(table)
         known = np.fromiter(map(vocabularies.vocabulary.__getitem__, names), np.int32, len(names))
         if (known < 0).all():  # what reads the texts warns
             return super().rows(vocabularies, table)
-        indptr = np.arange(len(ids) + 1) * ids.shape[1]
-        batch = known_batch(table.offsets, indptr, known[ids.ravel()], None, vocabularies.names())
+        batch = known_batch(table.offsets, indptr, known[ids], None, vocabularies.names())
         return batch.indptr, batch.indices, batch.values
 
-    def _names(self, table) -> tuple[dict, np.ndarray]:
-        """Return the ids of all attributes by name, and those of each token, (N, n_templates), which may repeat.
+    def _names(self, table) -> tuple[dict, np.ndarray, np.ndarray]:
+        """Return the ids of all attributes by name, and those of the tokens as CSR arrays; names may repeat in a token.
 
         A text is made once for each distinct row of the texts that the macros of a template read.
         """
@@ -142,7 +138,7 @@ class StringTemplates(GivenNames):
             rows = row_of[:-1]
             made = map(form.__mod__, zip(*(texts[codes[rows]].tolist() for codes, texts in parts), strict=True))
             ids[:, j] = np.array([names.setdefault(text, len(names)) for text in made], np.int32)[position]
-        return names, ids
+        return names, np.arange(len(ids) + 1) * ids.shape[1], ids.ravel()
 
     def _read_by(self, window, column, offset, is_lower) -> tuple[np.ndarray, np.ndarray]:
         """Return the codes of the texts that a macro reads at each token, (N,), and the texts."""

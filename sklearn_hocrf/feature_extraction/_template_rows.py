@@ -15,7 +15,7 @@ from .._data.arrays import offsets_of
 from .._reading.labels import position_name
 from .._sklearn.layers import TaggerFeatures, checked_name
 from ._attributes import FittedExtractor, GivenNames
-from ._columns import TokenTable, apply_function, is_text, read_tokens, texts_of, without_arrays
+from ._columns import apply_function, is_text, read_tokens, texts_of, without_arrays
 from ._input_space import TemplateCounts, lacks_counts
 from ._names import hash_names
 from ._plan import FeaturePlan, plan_of
@@ -41,9 +41,7 @@ class FieldTemplates(GivenNames):
 
     paddings: ClassVar[tuple] = ("mark", "drop")
     unused: ClassVar[str | None] = None  # all parameters have a use
-
-    def read(self, X, fields) -> TokenTable:
-        return read_tokens(X, fields)
+    read = staticmethod(read_tokens)
 
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         is_fixed = of_all or self.n_features is not None  # with hashing, nothing may depend on the texts

@@ -15,11 +15,11 @@ from .._reading.inputs import check_sequence_weight, refuse_other_names
 from .._reading.known import read_labels, read_target_sequences
 from .._reading.labels import position_name
 from .._reading.schemes import looks_like_segments
+from .._reading.token_rows import TokenRows
 from .._reading.values import is_missing, without_columns
 from .._sklearn.layers import check_fit
 from .._sklearn.names import HasMethods, available_if, check_declared, fit_context
 from .._sklearn.versions import VersionMixin
-from ._token_rows import TokenRows
 
 
 class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -184,7 +184,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         check_is_fitted(self)
         tokens = TokenRows.from_sequences(X, type(self).__name__)
         refuse_other_names(tokens.names, self._names, type(self).__name__)
-        rows = None if tokens.rows is None else self.transformer_.transform(tokens.rows)
+        rows = None if not tokens.offsets[-1] else self.transformer_.transform(tokens.rows)
         return self._split(tokens, rows)
 
     def _split(self, tokens, rows):
@@ -239,11 +239,8 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
 
     def __sklearn_tags__(self) -> Tags:
         tags, inner = super().__sklearn_tags__(), get_tags(self.transformer)
-        tags.input_tags, tags.target_tags, tags.transformer_tags = (
-            inner.input_tags,
-            inner.target_tags,
-            inner.transformer_tags,
-        )
+        tags.input_tags, tags.target_tags = inner.input_tags, inner.target_tags
+        tags.transformer_tags = inner.transformer_tags
         tags.input_tags.three_d_array, tags.no_validation = True, inner.no_validation
         return tags
 

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._data.checks import check_choice
 from .._reading.inputs import refuse_other_names
+from .._reading.token_rows import TokenRows
 from .._sklearn.names import Interval, fit_context
 from .._sklearn.versions import VersionMixin
-from ._token_rows import TokenRows
 
 FUNCTIONS = ("mean", "std", "slope")
 
@@ -151,7 +151,7 @@ class WindowFeatures(  # type: ignore[call-arg]
     def _read(self, X, reset):
         """Return the tokens of X, and their rows as an array of float64; None without tokens."""
         tokens = TokenRows.from_sequences(X, type(self).__name__, fit=reset)
-        if tokens.rows is None:
+        if not tokens.offsets[-1]:
             return tokens, None
         rows = check_array(tokens.rows, dtype=np.float64, input_name="X", estimator=self)  # raises before names are set
         validate_data(self, tokens.rows, reset=reset, skip_check_array=True)

@@ -11,12 +11,13 @@ from sklearn.base import BaseEstimator
 
 from .._data.messages import escaped, visible
 from .._data.segment_features import segment_features
+from .._data.segments import Segments
 from .._engine.structure.pairs import endings, values_at
 from .._engine.structure.weighted_arcs import arcs_of_labels
 from .._estimator.answers.fitted import FittedModel
 from .._sklearn.names import safe_indexing
 from ._display import HtmlPage, Table, bar, html_table, listed, number, texts_of
-from ._paths import Contest, PathUnits, read_position
+from ._paths import Contest, read_position
 from ._segments_display import SegmentsDisplay
 from ._weights import EACH_TOKEN, feature_names, row_names
 
@@ -278,7 +279,7 @@ def _contributions_table(contest: Contest, other: Any) -> Table:
     return _table_rows(fitted, bounds, pattern, feature, value[kept], weight)
 
 
-def _counts(contest: Contest, units: PathUnits, borders: np.ndarray) -> tuple[np.ndarray, ...]:
+def _counts(contest: Contest, units: Segments, borders: np.ndarray) -> tuple[np.ndarray, ...]:
     """Return parallel arrays: block between borders, pattern, feature, and how often the weight counts.
 
     Two indices follow those of features: no feature, and each token.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,18 +15,6 @@ from .._reading.labels import label_codes
 from .._reading.schemes import TAG_SCHEMES, hold_segments, read_segment
 
 _LABELS = 240  # characters of a list of labels in a message: about twenty of them
-
-
-class PathUnits(NamedTuple):
-    """The units of a labelling of a sequence: its tokens, or its segments.   M units."""
-
-    start: np.ndarray  # (M,)
-    stop: np.ndarray  # (M,)
-    codes: np.ndarray  # (M,) int32   label
-
-    def unit(self, position: int) -> int:
-        """Return the index of the unit that contains a token."""
-        return int(np.searchsorted(self.start, position, side="right")) - 1
 
 
 class Contest:
@@ -48,29 +36,29 @@ class Contest:
         """Return the log potential of a labelling."""
         return float(self.posterior.log_score(labelling)[0])
 
-    def units(self, labelling: Any) -> PathUnits:
-        """Return the units of a labelling."""
-        if self.labels_segments:
-            return PathUnits(labelling.start, labelling.stop, labelling.codes)
-        return PathUnits(np.arange(self.n_tokens), np.arange(1, self.n_tokens + 1), labelling)
+    def units(self, labelling: Any) -> Segments:
+        """Return the units of a labelling: its tokens, or its segments."""
+        return self.model.layout.units(self.batch, labelling)
+
+    def unit(self, labelling: Any, position: int) -> Segments:
+        """Return the unit of a labelling that contains a token."""
+        units = self.units(labelling)
+        index = np.searchsorted(units.start, [position], side="right") - 1
+        return Segments(np.array([0, 1]), units.start[index], units.stop[index], units.codes[index])
 
     def name(self, labelling: Any, position: int) -> Any:
         """Return the label of a token in a labelling, or the segment that contains it."""
-        units = self.units(labelling)
-        unit = units.unit(position)
-        label = self.fitted.labels[units.codes[unit] :][:1].tolist()[0]
-        return (int(units.start[unit]), int(units.stop[unit]), label) if self.labels_segments else label
+        unit = self.unit(labelling, position)
+        label = self.fitted.labels[unit.codes].tolist()[0]
+        return (int(unit.start[0]), int(unit.stop[0]), label) if self.labels_segments else label
 
     def log_probability(self, labelling: Any, position: int) -> float:
         """Return the log probability of the label of a token in a labelling, or of the segment that contains it."""
-        units = self.units(labelling)
-        unit = units.unit(position)
+        unit = self.unit(labelling, position)
         if self.labels_segments:
-            chosen = slice(unit, unit + 1)
-            segment = Segments(np.array([0, 1]), units.start[chosen], units.stop[chosen], units.codes[chosen])
-            probability = self.posterior.segment_probabilities(segment)[0]
+            probability = self.posterior.segment_probabilities(unit)[0]
         else:
-            probability = self.posterior.marginals()[position, units.codes[unit]]
+            probability = self.posterior.marginals()[position, unit.codes[0]]
         with np.errstate(divide="ignore"):
             return float(np.log(probability))
 
@@ -78,10 +66,10 @@ class Contest:
 
     def other(self, position: int | None, against: Any) -> Any:
         """Return the best competing labelling; parameters as in :func:`explain`."""
-        if position is None:
-            return self._second() if against is None else self._agreeing(against)
         if against is None:
-            return self._runner_up(position)
+            return self._second() if position is None else self._runner_up(position)
+        if position is None:  # labels of all tokens, some of which may be missing
+            return self._different(self._best_under(self.fitted.mask_of([against], self.batch, "against")), "against")
         classes = self.fitted.estimator.classes_.tolist()
         segment = None
         if self.labels_segments and hold_segments([[against]]):
@@ -98,10 +86,6 @@ class Contest:
             raise ValueError("the model allows only one labelling of the sequence, so there is nothing to explain")
         return self.model.labelling(self.batch.offsets, best.codes[1], best.lengths[1])
 
-    def _agreeing(self, against: Any) -> Any:
-        """Return the best labelling that agrees with labels, some of which may be missing."""
-        return self._different(self._best_under(self.fitted.mask_of([against], self.batch, "against")), "against")
-
     def _runner_up(self, position: int) -> Any:
         """Return the best labelling that differs at a token."""
         rivals = [labelling for mask in self._elsewhere(position) if (labelling := self._best_under(mask)) is not None]
@@ -111,13 +95,12 @@ class Contest:
 
     def _elsewhere(self, position: int) -> Iterator[Mask]:
         """Yield masks that together allow all labellings that differ at a token."""
-        units = self.units(self.best)
-        unit = units.unit(position)
+        unit = self.unit(self.best, position)
         mask = self._free()
-        mask.allowed[position, units.codes[unit]] = False
+        mask.allowed[position, unit.codes[0]] = False
         yield mask
         if self.labels_segments:  # or the segment begins or ends elsewhere
-            start, stop = int(units.start[unit]), int(units.stop[unit])
+            start, stop = int(unit.start[0]), int(unit.stop[0])
             for border in range(max(start, 1), min(stop + 1, self.n_tokens)):
                 mask = self._free()
                 mask.begins[border] = 1 if start < border < stop else -1

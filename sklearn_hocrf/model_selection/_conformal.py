@@ -345,16 +345,11 @@ def _threshold(misses: _Misses, alpha: float) -> float:
 
 
 def _misses_of_tokens(fitted, labelled, kinds) -> _Misses:
-    codes = fitted.targets.token_codes(labelled.truth)
-    tables = fitted.estimator.predict_marginals(labelled.batch)
-    marginals = np.concatenate([np.zeros((0, len(fitted.estimator.classes_))), *tables])
-    true = np.where(codes < 0, 0.0, marginals[np.arange(len(codes)), codes])
-    lengths = labelled.batch.lengths
-    sequence = np.repeat(np.arange(len(lengths)), lengths)
-    worst = np.zeros(len(lengths))
-    np.maximum.at(worst, sequence, 1 - true)
-    kinds = [None] * len(lengths) if kinds is None else kinds
-    return _Misses(np.arange(len(lengths)), worst, np.ones(len(lengths)), len(lengths), kinds)
+    of_sequences = np.split(fitted.targets.token_codes(labelled.truth), labelled.batch.offsets[1:])  # the last is empty
+    parts = zip(of_sequences, fitted.estimator.predict_marginals(labelled.batch), strict=False)
+    right = [np.where(codes < 0, 0.0, table[np.arange(len(codes)), codes]) for codes, table in parts]
+    worst, n = np.array([(1 - of_one).max(initial=0.0) for of_one in right]), len(right)
+    return _Misses(np.arange(n), worst, np.ones(n), n, [None] * n if kinds is None else kinds)
 
 
 def _misses_of_segments(fitted, batch, y) -> _Misses:

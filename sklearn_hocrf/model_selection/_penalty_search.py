@@ -446,13 +446,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             best.run(best)
             tasks.end_order(best.task)
 
-    def _layout(self, order, whole) -> Any:
-        with unwarned():
-            return FitSteps(clone(self._final).set_params(max_order=order)).layout(whole)
-
     def _has_more_weights(self, order, whole) -> bool:
         """Return whether a model has more weights than that of the next lower order."""
-        return self._layout(order, whole).n_weights > self._layout(order - 1, whole).n_weights
+        models = [FitSteps(clone(self._final).set_params(max_order=k)) for k in (order - 1, order)]
+        with unwarned():
+            fewer, more = (steps.layout(whole).n_weights for steps in models)
+        return more > fewer
 
     def _add(self, order, whole, parts, course, tasks) -> OrderSearch:
         """Add the search of an order to the course."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from functools import wraps
@@ -22,21 +21,14 @@ from sklearn.utils.extmath import softmax
 from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.arrays import joined_ranges, offsets_of
+from .._data.arrays import joined_ranges
 from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.messages import unwarned, warn_user
 from .._engine.training.solvers import ROUNDING, zero_of_slope
 from .._estimator.token_labeler import HighOrderCRF
 from .._reading.attributes import looks_like_rows
-from .._reading.inputs import (
-    check_sequence_weight,
-    common_column_names,
-    input_form,
-    refuse_no_tokens,
-    refuse_other_names,
-    used_sequences,
-)
+from .._reading.inputs import check_sequence_weight, refuse_no_tokens, refuse_other_names, used_sequences
 from .._reading.rows import (
     TOKEN_FEATURES_FIRST,
     Places,
@@ -44,10 +36,9 @@ from .._reading.rows import (
     indexable_sequences,
     n_tokens,
     refuse_infinite_values,
-    refuse_non_sequence,
-    stack_rows,
 )
 from .._reading.targets import read_token_targets
+from .._reading.token_rows import TokenRows
 from .._reading.values import without_columns
 from .._sklearn.layers import (
     ASKED,
@@ -69,6 +60,7 @@ FOR_MODEL = (
 )
 METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
 BOUNDS = 0.01, 1e4  # of temperatures
+AXES = 1, 2  # of sequences that are arrays: of tokens, such as texts, or of their features
 
 
 class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
@@ -268,7 +260,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     def _prepared(self, X, y, sample_weight, params) -> tuple[_Training, list | None, _Scoring, dict]:
         """Return the training data, and splits unless the classifier is fitted, or raise errors that need no work."""
         X, y = indexable_sequences(X, y)
-        tokens = _Tokens.from_sequences(X)
+        tokens = _Tokens.from_sequences(X, type(self).__name__, axes=AXES)
         form, lengths = tokens.form, np.diff(tokens.offsets)
         weight = check_sequence_weight(sample_weight, len(lengths))
         used = used_sequences(lengths, weight)
@@ -372,7 +364,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     def _given(self, X: Sized) -> Any:
         if isinstance(X, SequenceBatch):
             refuse_other_names(X.feature_names, self._names, type(self).__name__)
-        tokens, scoring = _Tokens.from_sequences(X), _Scoring(**self._scored_by)
+        tokens = _Tokens.from_sequences(X, type(self).__name__, axes=AXES)
+        scoring = _Scoring(**self._scored_by)
         with tokens.explained():
             scores = scoring.scores(self.estimator_, tokens.rows)
         return scoring.columns(tokens, scores)
@@ -389,29 +382,14 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         return tags
 
 
-class _Tokens(NamedTuple):
+class _Tokens(TokenRows):
     """The tokens of all sequences, one after another, as the input of a classifier. N tokens, n sequences."""
 
-    rows: Any  # array, sparse matrix or data frame with N rows, or list of N tokens
-    offsets: np.ndarray  # (n + 1,)
-    form: str  # of X: "table", "grid" or "sequences"
-    names: Any  # of the features, or None
-
-    @classmethod
-    def from_sequences(cls, X: Any) -> _Tokens:
-        """Read X in any form."""
-        X = without_columns(X)
-        form = input_form(X)
-        if isinstance(X, SequenceBatch):
-            is_dense = X.dense is not None and len(X.dense.attributes) == X.n_attributes
-            return cls(X.toarray() if is_dense else X.tocsr(), X.offsets, form, X.feature_names)
-        if form == "table":
-            return cls(X, np.arange(n_tokens(X) + 1), form, getattr(X, "columns", None))
-        X = list(X)
-        for n, sequence in enumerate(X):
-            refuse_non_sequence(sequence, n)
-        rows = _stacked(X)
-        return cls(rows, offsets_of(list(map(n_tokens, X))), form, getattr(rows, "columns", None))
+    @property
+    def names(self) -> Any:
+        """The names of the columns of a batch or of data frames; None for others."""
+        of_batch = super().names
+        return getattr(self.rows, "columns", None) if of_batch is None else of_batch
 
     @contextmanager
     def explained(self) -> Iterator[None]:
@@ -446,26 +424,6 @@ class _Tokens(NamedTuple):
     def positions(self, sequences: np.ndarray) -> np.ndarray:
         """Return the indices of the tokens of some sequences."""
         return joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
-
-
-def _stacked(X: list) -> Any:
-    """Return the tokens of sequences, one after another, in types that a classifier may take."""
-    if any(map(np.ma.is_masked, X)):
-        stack_rows(X, None, None)  # raises: concatenation would forget the mask
-    full = [sequence for sequence in X if n_tokens(sequence)]
-    first = full[0] if full else []
-    widths = {n: one.shape[1] for n, one in enumerate(X) if n_tokens(one) and len(getattr(one, "shape", ())) == 2}
-    for n, width in widths.items():
-        origin = next(iter(widths))
-        if width != widths[origin]:
-            raise ValueError(f"X has {width} features in sequence {n}, but sequence {origin} has {widths[origin]}")
-    for library in filter(None, map(sys.modules.get, ("pandas", "polars"))):
-        if isinstance(first, library.DataFrame):
-            common_column_names(X)  # raises where they differ
-            return library.concat(full)
-    if any(map(sparse.issparse, full)):
-        return sparse.vstack(list(map(sparse.csr_array, full)), format="csr")
-    return np.concatenate(full) if hasattr(first, "shape") else [token for one in full for token in one]
 
 
 class _OfCodes(BaseEstimator):

@@ -323,15 +323,13 @@ def _divided(estimator: BaseEstimator, temperature: float) -> Any:
     return divided
 
 
-def check_labeler(estimator: BaseEstimator) -> BaseSequenceLabeler:
-    """Return the model inside of an estimator, or raise a TypeError if it has none."""
-    model = model_inside(estimator)
-    if not isinstance(model, BaseSequenceLabeler):
+def check_labeler(estimator: BaseEstimator) -> None:
+    """Raise a TypeError if an estimator has no model inside."""
+    if not isinstance(model_inside(estimator), BaseSequenceLabeler):
         raise TypeError(
             "estimator must be a HighOrderCRF or HighOrderSemiCRF, or a pipeline, a search or a calibrated model with "
             f"one, got {estimator!r:.200}"
         )
-    return model
 
 
 def _refuse_few(n_sequences: int, what: str) -> None:

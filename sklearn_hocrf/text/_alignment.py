@@ -12,20 +12,8 @@ import numpy as np
 
 from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
-from .._reading.label_sequences import (
-    LabelSequences,
-    Segmentation,
-    hold_any_segments,
-    read_segmentations,
-)
-from .._reading.schemes import (
-    OUTSIDE,
-    PREFIXES,
-    SCHEMES,
-    TAG_SCHEMES,
-    join_tag,
-    read_segment,
-)
+from .._reading.label_sequences import LabelSequences, Segmentation, hold_any_segments, read_segmentations
+from .._reading.schemes import OUTSIDE, PREFIXES, SCHEMES, TAG_SCHEMES, join_tag, read_segment
 from .._reading.values import finite_numbers, is_missing
 from ._tokens import TokenizedText, check_tokenized, is_mark
 

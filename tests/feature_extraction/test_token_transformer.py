@@ -189,7 +189,7 @@ def test_batches_remain_batches_with_their_names():
     np.testing.assert_array_equal(scaled.toarray(), StandardScaler().fit_transform(ROWS))
     assert scaled.feature_names.tolist() == SENSORS
     assert TokenTransformer(StandardScaler()).fit(numbers).transform(numbers[:0]).shape == (0, 3)
-    with pytest.raises(ValueError, match="^X has features of segments, but TokenTransformer changes those of tokens"):
+    with pytest.raises(ValueError, match="^X has features of segments, but TokenTransformer takes those of tokens"):
         TokenTransformer(StandardScaler()).fit(SegmentFeatureExtractor(begin=True).fit_transform(numbers))
 
 

@@ -322,7 +322,7 @@ def test_types_of_tokens_stay():
         StackedSequenceLabeler(estimator, cv=2).fit([rows.astype(kind) for rows in X], Y)
     assert set(seen) == set(map(np.dtype, (complex, int, bool, np.float32)))
     masked = [np.ma.array(X[0], mask=np.eye(len(X[0]), 3)), *X[1:]]
-    with pytest.raises(ValueError, match="sequence 0, position 0, feature 0 of X is masked"):
+    with pytest.raises(ValueError, match="sequence 0 of X is masked: fill such entries"):
         StackedSequenceLabeler(estimator, cv=2).fit(masked, Y)
 
 
@@ -361,7 +361,7 @@ def test_columns_of_texts_do_not_pass():
     with pytest.raises(TypeError, match="sequence 5, position 1, feature 'u' of X is 'z'"):
         stacked.predict(cut(late))
     other = [*cut(table)[:-1], cut(table)[-1].rename(columns={"u": "w"})]
-    with pytest.raises(ValueError, match="sequence 17 of X does not have the column names of sequence 0"):
+    with pytest.raises(ValueError, match="sequence 17 of X has the column 'w' in place of 'u', which sequence 0 has"):
         stacked.fit(other, Y)
 
 
@@ -577,7 +577,7 @@ test_refusals = refusals(
      ("inconsistent numbers", (X, Y[1:])),
      ("sequence 0 has 7 tokens in X, but 6 labels in y", (X, [Y[0][1:], *Y[1:]])),
      ("NaN: sequence 17, position 0, feature 1 is nan", ([*X[:-1], X[-1] * [1, np.nan, 1]], Y)),
-     ("X has 2 features in sequence 17, but sequence 0 has 3", ([*X[:-1], X[-1][:, :2]], Y)),
+     ("sequence 17 of X is an array with 2 columns, but sequence 0 is", ([*X[:-1], X[-1][:, :2]], Y)),
      (TypeError, r"sequence 0\) is the str 'ab'", (["ab", "ba"], [["a", "b"], ["b", "a"]]))),
     (lambda: StackedSequenceLabeler(LOGISTIC).fit(X, Y, nothing=1), (TypeError, "nothing")),
     (lambda value: StackedSequenceLabeler(LOGISTIC, cv=FOLDS).fit(X, Y).predict(value),

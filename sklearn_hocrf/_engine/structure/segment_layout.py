@@ -19,7 +19,7 @@ from scipy import sparse
 
 from ..._data.arrays import cached_property, freeze_all, freeze_indices, joined_ranges, offsets_of
 from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_sequences, without_dense
-from ..._data.segment_features import RowBlock, blocks_of, channel_tokens, segment_counts, segment_features
+from ..._data.segment_features import RowBlock, blocks_of, channel_tokens, ones, segment_features
 from ..._data.segments import (
     AS_A_WHOLE,
     BAG,
@@ -404,7 +404,7 @@ def _segment_units(
     """Return segments as units whose features are counted for several sequences at a time."""
 
     def table(first: int, last: int) -> sparse.csr_array:
-        return segment_counts(batch, segments.start[first:last], segments.stop[first:last])
+        return segment_features(batch, segments.start[first:last], segments.stop[first:last], ones)
 
     cuts = [(segments.offsets[first], segments.offsets[last]) for first, last in ranges_of_sequences(batch)]
     return Units(table, batch.n_features, cuts, at_units, weight)

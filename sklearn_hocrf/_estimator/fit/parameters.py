@@ -199,10 +199,7 @@ FEATURES: dict[str, tuple[Callable[[Mapping], Any], str]] = {  # whether paramet
     ),
     "parts": (lambda given: given["label_parts"] is not None, "label_parts"),
     "no penalty": (lambda given: bool(np.isinf(_values(given["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
-    "frequent features": (
-        lambda given: given["min_count"] > 1 and not given["all_pairs"],
-        "min_count={min_count!r}",
-    ),
+    "frequent features": (lambda given: given["min_count"] > 1 and not given["all_pairs"], "min_count={min_count!r}"),
     "a stochastic solver": (lambda given: is_stochastic(given["solver"]), "solver={solver!r}"),
 }
 FEATURES |= {

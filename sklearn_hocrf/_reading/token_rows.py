@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -12,38 +12,43 @@ from scipy import sparse
 from .._data.arrays import offsets_of
 from .._data.batch import SequenceBatch
 from .._data.checks import short
-from .._reading.inputs import input_form
-from .._reading.rows import n_tokens
-from .._reading.values import without_columns
+from .inputs import input_form
+from .rows import n_tokens, refuse_non_sequence
+from .values import without_columns
 
 
 class TokenRows(NamedTuple):
     """The tokens of X.   N tokens."""
 
     X: Any
-    rows: Any  # of all tokens: an array, a sparse matrix, a data frame, or a list of tokens; None without tokens
+    rows: Any  # of all tokens: an array, a sparse matrix, a data frame, or a list of tokens
     offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
     form: str  # of X: "table", "grid" or "sequences"
 
     @classmethod
-    def from_sequences(cls, X, name, fit=False) -> TokenRows:
-        """Return the tokens of X; raise an error, with the transformer's ``name``, if ``fit`` finds none."""
-        tokens = cls._of(without_columns(X), name)
-        if fit and tokens.rows is None:
+    def from_sequences(cls, X, name, fit=False, axes=(2,)) -> Self:
+        """Return the tokens of X; raise an error if ``fit`` finds none.
+
+        ``name`` names the estimator in messages; sequences that are arrays must have one of these numbers of ``axes``.
+        """
+        tokens = cls._of(without_columns(X), name, axes)
+        if fit and not tokens.offsets[-1]:
             raise ValueError(f"X has no tokens: {name} needs at least one to learn from")
         return tokens
 
     @classmethod
-    def _of(cls, X, name):
+    def _of(cls, X, name, axes):
         form = input_form(X)
         if isinstance(X, SequenceBatch):
-            return cls(X, _rows_of_batch(X, name) if X.n_tokens else None, X.offsets, form)
+            return cls(X, _rows_of_batch(X, name), X.offsets, form)
         if form == "table":
             X = _checked_table(X)
             return cls(X, X, np.arange(n_tokens(X) + 1), form)
         sequences = list(X)
+        for n, sequence in enumerate(sequences):
+            refuse_non_sequence(sequence, n)
         full = {n: sequence for n, sequence in enumerate(sequences) if n_tokens(sequence)}
-        return cls(X, _stacked(full) if full else None, offsets_of(list(map(n_tokens, sequences))), form)
+        return cls(X, _stacked(full, axes) if full else [], offsets_of(list(map(n_tokens, sequences))), form)
 
     @property
     def names(self) -> Any:
@@ -77,7 +82,7 @@ class TokenRows(NamedTuple):
 
 def _rows_of_batch(batch, name):
     if batch.blocks is not None:
-        raise ValueError(f"X has features of segments, but {name} changes those of tokens: put it before the extractor")
+        raise ValueError(f"X has features of segments, but {name} takes those of tokens: put it before the extractor")
     is_array = batch.dense is not None and len(batch.dense.attributes) == batch.n_attributes
     return batch.toarray() if is_array else batch.tocsr()
 
@@ -96,9 +101,9 @@ def _checked_table(X):
     return X
 
 
-def _stacked(full):
+def _stacked(full, axes):
     """Return the rows of sequences with tokens, by their indices; all must have the same type and columns."""
-    kinds = {n: _kind(sequence, n) for n, sequence in full.items()}
+    kinds = {n: _kind(sequence, n, axes) for n, sequence in full.items()}
     first = next(iter(kinds))
     for n, kind in kinds.items():
         if kind != kinds[first]:
@@ -118,7 +123,7 @@ def _stacked(full):
     return [token for sequence in sequences for token in sequence]
 
 
-def _kind(sequence, n) -> str:
+def _kind(sequence, n, axes) -> str:
     """Return the type of a sequence and its columns in words, or raise an error."""
     if hasattr(sequence, "columns"):
         if _library(sequence) not in ("pandas", "polars"):
@@ -128,14 +133,14 @@ def _kind(sequence, n) -> str:
         return "a list"
     if np.ma.is_masked(sequence):
         raise ValueError(f"sequence {n} of X is masked: fill such entries, as X[{n}].filled(np.nan) does")
-    if len(sequence.shape) != 2:
+    if len(sequence.shape) not in axes:
         raise ValueError(
             f"sequence {n} of X has the shape {sequence.shape}, but must have one row per token: "
             f"X[{n}].reshape(-1, 1) is one column"
         )
     is_text = getattr(sequence.dtype, "kind", "O") in "SU"  # numpy would convert numbers beside texts
     kind = "a sparse matrix" if sparse.issparse(sequence) else "an array of texts" if is_text else "an array"
-    return f"{kind} with {sequence.shape[1]} columns"
+    return f"{kind} with {sequence.shape[1]} columns" if len(sequence.shape) > 1 else kind
 
 
 def _library(frame) -> str:
