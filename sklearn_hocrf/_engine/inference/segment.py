@@ -26,7 +26,7 @@ from ..kernels import _vectors, choices, segment, segment_scores
 from ..kernels._vectors import LANES
 from ..kernels.tag_segments import Tags
 from ..structure.segment_ages import AgedLayout, aged, tails, what_needs_lengths
-from ..structure.segment_layout import CandidateFeatures, LengthEntries, SegmentIndex, SegmentLayout
+from ..structure.segment_layout import LengthEntries, SegmentIndex, SegmentLayout
 from .chain import ChainDecodePass, ChainPass, ChainPlan
 from .minibatches import SegmentMinibatches
 from .model import Model
@@ -49,10 +49,13 @@ class SegmentPlan(Plan):
         long_call=1 << 24,  # about 50 ms
     )
 
+    def _read_features(self, batch: SequenceBatch) -> None:
+        super()._read_features(batch)
+        self.candidates = self.layout.candidate_features(batch)
+
     def _read(self) -> None:
-        layout, batch = self.layout, self.batch
-        self.candidates = layout.candidate_features(batch)
-        index, self.scored_parts, entries = layout.length_tables(int(batch.lengths.max(initial=0)))
+        layout = self.layout
+        index, self.scored_parts, entries = layout.length_tables(int(self.lengths.max(initial=0)))
         self.shortest = freeze(np.empty(0) if layout.shortest is None else layout.shortest, np.int64)
         self._size(index, entries, 3 * layout.automaton.n_states)
 
@@ -299,7 +302,6 @@ class AgedPlan(SegmentPlan):
         layout, self.aged = self.layout, aged(self.layout)
         if self.aged.links.shift.any():  # some columns are read from another tile if sequences are cut
             self.schedule = replace(self.schedule, cut_size=math.inf, single_sequence_size=1 << 26, long_call=1 << 26)
-        self.candidates = CandidateFeatures.none(self.n_tokens)
         self.length_entries, self.n_cells = self.aged.length_entries, self.aged.n_columns
         self.n_counted_lengths = self.n_cells if len(self.length_entries.cell) else 0
         self.n_varying, n_states = self.aged.n_varying, self.aged.automaton.n_states
