@@ -175,12 +175,11 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
             self._widen(scored[1], tables.cells)
         structure = self.weighted_arcs, self.index, tile, self._scratch(tile), tables
         segment.forward(self._lane_kind(tile, self.is_wide), *structure, self.is_masked, log_z, suspect)
-        return []
+        return [structure]
 
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
-        (tile,) = task.tiles
-        tables = self._tile_tables(tile)
-        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), tables
+        (structure,) = checkpoints
+        *_, tile, _, tables = structure
         lane_weight, arcs = self._with_derivatives(weight), self._arcs(self._columns(tile))
         segment.backward(self._lane_kind(tile, self.is_wide), *structure, lane_weight, arcs)
         if self.is_wide:
