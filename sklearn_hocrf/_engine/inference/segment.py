@@ -75,7 +75,7 @@ class SegmentPlan(Plan):
     def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
         """Return the scores of lengths and tokens by cell, and their derivatives if any, for kernels; shape (E, 2)."""
         (cells, weight_ids, values), scores = self.length_entries, np.zeros((self.n_cells, 2))
-        for part, of_pairs in enumerate(weights):
+        for part, of_pairs in enumerate(weights if len(cells) else ()):
             scores[:, part] = np.bincount(cells, values * of_pairs[weight_ids], self.n_cells)
         return freeze(scores, np.float64)
 

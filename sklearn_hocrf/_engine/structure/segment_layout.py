@@ -262,14 +262,19 @@ class SegmentLayout(WeightLayout):
             parts.append((cells[kept], np.repeat(pairs, counts)[kept], values[kept]))
         return LengthEntries(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
+    @cached_property
+    def _n_with_pairs(self) -> np.ndarray:
+        """The number of features with pairs before each feature; shape (n_features + 1,)."""
+        return offsets_of(self.rank_of_attribute[self.features.attribute] >= 0)
+
     def candidate_features(self, batch: SequenceBatch) -> CandidateFeatures:
         """Return the features that a batch computes for whole segments, of all candidates with such features."""
         blocks, first = [], 0
         for block in batch.blocks or ():
-            attributes = self.features.attribute[first : first + block.n_features]
-            if isinstance(block, RowBlock) and (self.rank_of_attribute[attributes] >= 0).any():
+            stop = first + block.n_features
+            if isinstance(block, RowBlock) and self._n_with_pairs[stop] > self._n_with_pairs[first]:
                 blocks.append((first, block))
-            first += block.n_features
+            first = stop
         if not blocks or not batch.n_tokens:
             return CandidateFeatures.none(batch.n_tokens)
         parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)]
@@ -287,7 +292,8 @@ class SegmentLayout(WeightLayout):
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
         """Return ranges of tokens whose candidates are processed together."""
-        tokens = max(_CANDIDATES_AT_A_TIME // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
+        longest = batch.n_tokens if len(batch) == 1 else batch.lengths.max(initial=1)
+        tokens = max(_CANDIDATES_AT_A_TIME // int(min(self.longest.max(), longest)), 1)
         return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
 
     def _rows_of_chunk(
