@@ -105,7 +105,9 @@ class Model:
         if len(batch) == 1 and n_tokens * plan.row_size <= MOST_OF_PLAN:
             if len(self._plans) >= MOST_PLANS:
                 self._plans = {}
-            self._plans[n_tokens] = copy.copy(plan)
+            kept = copy.copy(plan)
+            kept.batch = kept.dense = None  # which may be large
+            self._plans[n_tokens] = kept
         return plan
 
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:

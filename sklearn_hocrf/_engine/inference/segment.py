@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..._data.arrays import cached_property, freeze
+from ..._data.batch import SequenceBatch
 from ..._data.segments import END_OF_SEGMENT, NO_LIMIT, Channel, Mask, Segments, sorted_segments
 from ..kernels import _vectors, choices, segment, segment_scores
 from ..kernels._vectors import LANES
