@@ -416,7 +416,7 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     n_found = sort_ids(*arrays, ends, feature_ids, amounts)
     if n_found >= 0:
         amounts = amounts[:n_found]
-        are_one = (amounts == 1).all()  # or there are none
+        are_one = values is None or (amounts == 1).all()
         return SequenceBatch(offsets, ends, feature_ids[:n_found], None if are_one else amounts, n_features, names)
     is_known = ids >= 0
     indptr = offsets_of(is_known)[indptr]

@@ -255,6 +255,9 @@ def read_sequences(reader, X, fitted) -> tuple[SequenceBatch, str]:
     vocabulary = fitted.vocabulary
     if vocabulary is not None and type(X) is list and len(X) == 1 and (batch := vocabulary.batch_of(X[0])):
         return batch, "sequences"
+    if isinstance(X, SequenceBatch) and X.block_names is not None and X.block_names is fitted.names:
+        refuse_infinite_values(X)
+        return X, "sequences"  # of the transformer of fit, which makes the same blocks
     X = without_columns(X)
     form = input_form(X)
     return _read(reader, X, form, fitted)[0], form

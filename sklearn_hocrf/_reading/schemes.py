@@ -330,12 +330,12 @@ def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
     >>> tags_of_segments(segments, "bioes", outside=2).prefix
     array([0, 1, 3, 2, 4], dtype=int8)
     """
-    at = TAG_SCHEMES[scheme]
-    prefix = np.full(int(segments.lengths.sum()), at.inner, dtype=np.int8)
-    first = np.cumsum(segments.lengths) - segments.lengths
-    prefix[first + segments.lengths - 1] = at.last
+    at, lengths = TAG_SCHEMES[scheme], segments.lengths
+    prefix = np.full(int(lengths.sum()), at.inner, dtype=np.int8)
+    first = np.cumsum(lengths) - lengths
+    prefix[first + lengths - 1] = at.last
     prefix[first] = at.first
-    prefix[first[segments.lengths == 1]] = at.only
+    prefix[first[lengths == 1]] = at.only
     prefix[first[segments.codes == outside]] = O
     return TagTable(prefix, token_labels(segments))
 

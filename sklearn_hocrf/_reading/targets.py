@@ -136,13 +136,12 @@ class SegmentTargets(NamedTuple):
     def tags(self) -> TagTable | None:
         return None if self.scheme not in PREFIXES else self._tag_classes()[1]
 
-    def _tag_classes(self) -> tuple[np.ndarray, TagTable]:
+    def _tag_classes(self) -> tuple[np.ndarray, TagTable, list]:
         labels, longest = tuple(self.labels.tolist()), tuple(self.longest.tolist())
         return _tag_classes(self.scheme, labels, longest, self.outside, self.bare_tags)
 
     def tag_channels(self):
-        tags = self.tags
-        return None if tags is None else tag_channels(tags, self.scheme)
+        return None if self.scheme not in PREFIXES else self._tag_classes()[2]
 
     def attributes(self) -> dict:
         labels, shortest = self.labels.tolist(), [1] * len(self.labels)
@@ -185,13 +184,14 @@ class SegmentTargets(NamedTuple):
 
 
 @lru_cache(maxsize=16)  # each prediction asks
-def _tag_classes(scheme, labels, longest, outside, bare_tags) -> tuple[np.ndarray, TagTable]:
-    """Return the possible tags of tokens, sorted, and the prefix and label of each."""
+def _tag_classes(scheme, labels, longest, outside, bare_tags) -> tuple[np.ndarray, TagTable, list]:
+    """Return the possible tags of tokens, sorted, the prefix and label of each, and its positions in segments."""
     tags = possible_tags(scheme, longest, outside)
     pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
     names = [join_tag(prefix, labels[label], bare_tags, scheme) for prefix, label in pairs]
     order = sorted(range(len(names)), key=names.__getitem__)
-    return sorted_labels(names, [0, len(names)], at_least=1), TagTable(tags.prefix[order], tags.label[order])
+    tags = TagTable(tags.prefix[order], tags.label[order])
+    return sorted_labels(names, [0, len(names)], at_least=1), tags, tag_channels(tags, scheme)
 
 
 def read_segment_targets(

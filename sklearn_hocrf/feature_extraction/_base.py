@@ -225,7 +225,8 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
         sklearn.exceptions.NotFittedError
             If `fit` was not called.
         """
-        check_is_fitted(self, "n_features_out_")
+        if not hasattr(self, "n_features_out_"):
+            check_is_fitted(self, "n_features_out_")  # raises the error
         return self._to_batch(self._space.read(X, self._fields))
 
     def _count_partition(self, X, y) -> SegmentCounts:
@@ -333,12 +334,11 @@ def fingerprints(numbers, start, stop) -> np.ndarray:
     numbers, start, stop = numbers[first : stop.max(initial=first)], start - first, stop - first
     lengths = (stop - start).astype(np.uint64)
     level = np.frexp(lengths)[1] - 1  # of the largest blocks in a string
-    blocks, hashes = numbers.astype(np.uint64), np.zeros(len(start), np.uint64)
-    for k in range(level.max(initial=-1) + 1):
-        if k > 0:
-            blocks = _mixed(blocks[: -(2 ** (k - 1))], blocks[2 ** (k - 1) :])  # those of 2**k tokens
-        at = np.flatnonzero(level == k)
-        hashes[at] = _mixed(blocks[start[at]] + lengths[at], blocks[stop[at] - 2**k])
+    rows = [numbers.astype(np.uint64)]
+    for k in range(level.max(initial=0)):
+        rows.append(_mixed(rows[k][: -(2**k)], rows[k][2**k :]))  # of blocks of 2**(k + 1) tokens
+    blocks, of_level = np.concatenate(rows), offsets_of([*map(len, rows)])[level]
+    hashes = _mixed(blocks[of_level + start] + lengths, blocks[of_level + stop - (1 << level)])
     found, is_missing = (hashes >> np.uint64(1)).astype(np.int64), numbers < 0
     if is_missing.any():
         n_missing = offsets_of(is_missing)

@@ -17,7 +17,7 @@ from numbers import Integral
 
 import numpy as np
 
-from .._data.arrays import freeze_indices, offsets_of
+from .._data.arrays import cached_property, freeze_indices, offsets_of
 from .._data.checks import is_integer, short
 from .._data.messages import pack_texts, unpack_texts
 from .._data.tagger import AFTER, BEFORE, Made, TemplateIds
@@ -267,6 +267,11 @@ class TemplateVocabularies:
             self._by_value = TemplateIds([vocabulary.template for vocabulary in self.all], ids, *made)
         return self._by_value
 
+    @cached_property
+    def _firsts(self) -> np.ndarray:
+        """The first id of each template, and the number of ids, for a few tokens at a time."""
+        return offsets_of([*map(len, self.all)])
+
     def find(self, columns, functions, marks) -> tuple[np.ndarray, np.ndarray | None] | None:
         """Return the ids of the attributes of a sequence, (n_templates, T), -1 for none, and values unless all are 1.
 
@@ -293,11 +298,12 @@ class TemplateVocabularies:
         attributes = self.find(columns, functions, marks) if self.all else None
         if attributes is None:
             return None
-        (ids, values), lengths = attributes, [*map(len, self.all)]
+        (ids, values), firsts = attributes, self._firsts[:-1]
         if always is not None:
-            ids, lengths = np.concatenate([ids, np.where(always, 0, -1)]), [*lengths, *[1] * len(always)]
+            ids = np.concatenate([ids, np.where(always, 0, -1)])
+            firsts = np.concatenate([firsts, len(self) + np.arange(len(always))])
             values = None if values is None else np.concatenate([values, np.ones(always.shape)])
-        table = np.where(ids < 0, -1, ids + offsets_of(lengths)[:-1, None]).T
+        table = np.where(ids < 0, -1, ids + firsts[:, None]).T
         values = None if values is None else values.T.ravel()
         return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1], values
 

@@ -5,6 +5,7 @@ Labelled sequences, read once for all models of one layout.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,6 +21,7 @@ from .posterior import Evidence, Posterior
 from .schedule import Schedule
 
 MOST_WIDER = 1 << 20  # weights of models of which another one with more columns is kept
+MOST_PLANS, MOST_OF_PLAN = 16, 1 << 15  # plans of single sequences that are kept, and numbers in the tables of each
 
 
 class Model:
@@ -48,6 +50,7 @@ class Model:
     ) -> None:
         self.layout, self.schedule = layout, schedule
         self._wider: tuple | None = None  # what ``with_columns`` made last
+        self._plans: dict[int, Any] = {}  # of single sequences, by length
         self.weights = freeze(weights, np.float64)
         if self.weights.shape != (layout.n_weights,):  # kernels do not check
             raise ValueError(
@@ -91,6 +94,21 @@ class Model:
     def posterior_on(self, plan: Any) -> Any:
         """Return the posterior of the batch of a plan."""
         return self.posterior(plan.batch, plan.mask, plan.n_jobs).with_plan(plan)
+
+    def plan_of(self, batch: SequenceBatch, n_jobs: int | None) -> Any:
+        """Return the plan of a batch; plans of single short sequences share what depends only on the length."""
+        n_tokens = batch.n_tokens
+        kept = self._plans.get(n_tokens) if len(batch) == 1 else None  # once: other threads may drop it
+        if kept is not None:
+            return kept.with_features(batch, n_jobs)
+        plan = self.plan_class(self.layout, batch, self.schedule, n_jobs)
+        if len(batch) == 1 and n_tokens * plan.row_size <= MOST_OF_PLAN:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans = {}
+            kept = copy.copy(plan)
+            kept.batch = kept.dense = None  # which may be large
+            self._plans[n_tokens] = kept
+        return plan
 
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
         """Return the model with more score columns, as for the layout, and their indices; the last such model is kept.

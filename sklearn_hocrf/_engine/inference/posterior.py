@@ -320,7 +320,7 @@ class LanePosterior(Posterior):
         return self
 
     def _make_plan(self) -> Plan:
-        plan = self.model.plan_class(self.model.layout, self.batch, self.model.schedule, self.n_jobs)
+        plan = self.model.plan_of(self.batch, self.n_jobs)
         return plan if self.mask is None else plan.masked(self.mask)
 
     @property

@@ -284,18 +284,30 @@ class Plan(SharedWork, metaclass=ABCMeta):
         self, layout: WeightLayout, batch: SequenceBatch, schedule: Schedule | None = None, n_jobs: int | None = None
     ) -> None:
         super().__init__(self.default_schedule if schedule is None else schedule, n_jobs)
-        self.layout, self.batch = layout, batch
+        self.layout = layout
         self.offsets, self.lengths = batch.offsets, batch.lengths
         self.n_sequences, self.n_tokens = len(batch), batch.n_tokens
-        self.token_features: TokenFeatures = layout.rows(batch, True, *self._ranges())
-        self.dense: DenseProduct | None = layout.dense_product(batch)
         self.n_varying = layout.n_varying
+        self._read_features(batch)
         self._read()
         self._deal_out()
 
+    def _read_features(self, batch: SequenceBatch) -> None:
+        """Read what does not follow from the lengths of the sequences."""
+        self.batch = batch
+        self.token_features: TokenFeatures = self.layout.rows(batch, True, *self._ranges())
+        self.dense: DenseProduct | None = self.layout.dense_product(batch)
+
     @abstractmethod
     def _read(self) -> None:
-        """Read the tables of the family of models, except the features of tokens, and set the sizes."""
+        """Set the tables and sizes that follow from the lengths."""
+
+    def with_features(self, batch: SequenceBatch, n_jobs: int | None) -> Self:
+        """Return the plan of another batch whose only sequence is as long as the one of this plan."""
+        plan = copy.copy(self)  # with the same memory
+        plan.n_jobs = n_jobs
+        plan._read_features(batch)
+        return plan
 
     def _ranges(self) -> tuple[list[int] | None, Callable]:
         """Return the ends of a range of tokens for each thread (None: one range), and a mapper over the ranges."""

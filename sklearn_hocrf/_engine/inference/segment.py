@@ -21,12 +21,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..._data.arrays import cached_property, freeze
+from ..._data.batch import SequenceBatch
 from ..._data.segments import END_OF_SEGMENT, NO_LIMIT, Channel, Mask, Segments, sorted_segments
 from ..kernels import _vectors, choices, segment, segment_scores
 from ..kernels._vectors import LANES
 from ..kernels.tag_segments import Tags
 from ..structure.segment_ages import AgedLayout, aged, tails, what_needs_lengths
-from ..structure.segment_layout import CandidateFeatures, LengthEntries, SegmentIndex, SegmentLayout
+from ..structure.segment_layout import LengthEntries, SegmentIndex, SegmentLayout
 from .chain import ChainDecodePass, ChainPass, ChainPlan
 from .minibatches import SegmentMinibatches
 from .model import Model
@@ -49,10 +50,13 @@ class SegmentPlan(Plan):
         long_call=1 << 24,  # about 50 ms
     )
 
+    def _read_features(self, batch: SequenceBatch) -> None:
+        super()._read_features(batch)
+        self.candidates = self.layout.candidate_features(batch)
+
     def _read(self) -> None:
-        layout, batch = self.layout, self.batch
-        self.candidates = layout.candidate_features(batch)
-        index, self.scored_parts, entries = layout.length_tables(int(batch.lengths.max(initial=0)))
+        layout = self.layout
+        index, self.scored_parts, entries = layout.length_tables(int(self.lengths.max(initial=0)))
         self.shortest = freeze(np.empty(0) if layout.shortest is None else layout.shortest, np.int64)
         self._size(index, entries, 3 * layout.automaton.n_states)
 
@@ -72,7 +76,7 @@ class SegmentPlan(Plan):
     def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
         """Return the scores of lengths and tokens by cell, and their derivatives if any, for kernels; shape (E, 2)."""
         (cells, weight_ids, values), scores = self.length_entries, np.zeros((self.n_cells, 2))
-        for part, of_pairs in enumerate(weights):
+        for part, of_pairs in enumerate(weights if len(cells) else ()):
             scores[:, part] = np.bincount(cells, values * of_pairs[weight_ids], self.n_cells)
         return freeze(scores, np.float64)
 
@@ -172,12 +176,11 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
             self._widen(scored[1], tables.cells)
         structure = self.weighted_arcs, self.index, tile, self._scratch(tile), tables
         segment.forward(self._lane_kind(tile, self.is_wide), *structure, self.is_masked, log_z, suspect)
-        return []
+        return [structure]
 
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
-        (tile,) = task.tiles
-        tables = self._tile_tables(tile)
-        structure = self.weighted_arcs, self.index, tile, self._scratch(tile), tables
+        (structure,) = checkpoints
+        *_, tile, _, tables = structure
         lane_weight, arcs = self._with_derivatives(weight), self._arcs(self._columns(tile))
         segment.backward(self._lane_kind(tile, self.is_wide), *structure, lane_weight, arcs)
         if self.is_wide:
@@ -299,7 +302,6 @@ class AgedPlan(SegmentPlan):
         layout, self.aged = self.layout, aged(self.layout)
         if self.aged.links.shift.any():  # some columns are read from another tile if sequences are cut
             self.schedule = replace(self.schedule, cut_size=math.inf, single_sequence_size=1 << 26, long_call=1 << 26)
-        self.candidates = CandidateFeatures.none(self.n_tokens)
         self.length_entries, self.n_cells = self.aged.length_entries, self.aged.n_columns
         self.n_counted_lengths = self.n_cells if len(self.length_entries.cell) else 0
         self.n_varying, n_states = self.aged.n_varying, self.aged.automaton.n_states

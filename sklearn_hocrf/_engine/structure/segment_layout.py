@@ -10,6 +10,7 @@ labels follow; their scores are added to the scores of the labels with these par
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -52,6 +53,7 @@ from .patterns import PatternTable, given_patterns
 from .weighted_arcs import CompiledPatterns, arcs_of_labels, arcs_with_suffix, compile_patterns
 
 _CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
+_MOST_KEPT = 1 << 12  # candidate segments of a sequence that are listed once
 _CANDIDATE_DTYPES = np.int64, np.int32, np.int64, np.uint32, np.uint32, np.float64
 
 
@@ -260,14 +262,19 @@ class SegmentLayout(WeightLayout):
             parts.append((cells[kept], np.repeat(pairs, counts)[kept], values[kept]))
         return LengthEntries(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
+    @cached_property
+    def _n_with_pairs(self) -> np.ndarray:
+        """The number of features with pairs before each feature; shape (n_features + 1,)."""
+        return offsets_of(self.rank_of_attribute[self.features.attribute] >= 0)
+
     def candidate_features(self, batch: SequenceBatch) -> CandidateFeatures:
         """Return the features that a batch computes for whole segments, of all candidates with such features."""
         blocks, first = [], 0
         for block in batch.blocks or ():
-            attributes = self.features.attribute[first : first + block.n_features]
-            if isinstance(block, RowBlock) and (self.rank_of_attribute[attributes] >= 0).any():
+            stop = first + block.n_features
+            if isinstance(block, RowBlock) and self._n_with_pairs[stop] > self._n_with_pairs[first]:
                 blocks.append((first, block))
-            first += block.n_features
+            first = stop
         if not blocks or not batch.n_tokens:
             return CandidateFeatures.none(batch.n_tokens)
         parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)]
@@ -276,8 +283,8 @@ class SegmentLayout(WeightLayout):
         has_pairs = ranks >= 0
         indptr = offsets_of(has_pairs)[offsets_of(counts)]
         ranks, values = ranks[has_pairs], values[has_pairs]
-        kept = np.flatnonzero(np.diff(indptr) > 0)
-        starts = np.searchsorted(stop_token[kept], np.arange(batch.n_tokens + 1))
+        kept = (indptr[1:] > indptr[:-1]).nonzero()[0]
+        starts = stop_token[kept].searchsorted(np.arange(batch.n_tokens + 1))
         rows = starts, length[kept], np.concatenate([[0], indptr[kept + 1]])
         pairs = self.pairs.starts[ranks], self.pairs.starts[ranks + 1]
         values = np.empty(0) if (values == 1).all() else values
@@ -285,27 +292,31 @@ class SegmentLayout(WeightLayout):
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
         """Return ranges of tokens whose candidates are processed together."""
-        tokens = max(_CANDIDATES_AT_A_TIME // int(min(self.longest.max(), batch.lengths.max(initial=1))), 1)
+        longest = batch.n_tokens if len(batch) == 1 else batch.lengths.max(initial=1)
+        tokens = max(_CANDIDATES_AT_A_TIME // int(min(self.longest.max(), longest)), 1)
         return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
 
     def _rows_of_chunk(
         self, batch: SequenceBatch, blocks: list[tuple[int, RowBlock]], tokens: tuple[int, int]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return last token, length and number of features of candidates, and the features' attributes and values."""
-        ends = np.arange(*tokens)
-        position = ends - batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
-        counts = np.minimum(position + 1, self.longest.max())
-        last = np.repeat(ends, counts)
-        length = 1 + np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
-        parts = [(first, *block.entries(batch, last + 1 - length, last + 1)) for first, block in blocks]
-        counts = np.sum([np.diff(indptr) for _, indptr, _, _ in parts], axis=0)
+        longest = min(int(self.longest.max()), batch.n_tokens)
+        if len(batch) == 1 and batch.n_tokens * longest <= _MOST_KEPT:
+            token, length = _candidates_of_one(batch.n_tokens, longest)
+        else:
+            ends = np.arange(*tokens)
+            offsets = batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
+            token, length = _candidates(ends - offsets, longest)
+        stop = token + (tokens[0] + 1)
+        parts = [(first, *block.entries(batch, stop - length, stop)) for first, block in blocks]
+        counts = sum(indptr[1:] - indptr[:-1] for _, indptr, _, _ in parts)
         features = np.concatenate([first + of_block for first, _, of_block, _ in parts])
         values = np.concatenate([of_block for *_, of_block in parts])
         if len(parts) > 1:  # in the order of candidates
-            owner = [np.repeat(np.arange(len(last)), np.diff(indptr)) for _, indptr, _, _ in parts]
+            owner = [np.repeat(np.arange(len(stop)), np.diff(indptr)) for _, indptr, _, _ in parts]
             order = np.argsort(np.concatenate(owner), kind="stable")
             features, values = features[order], values[order]
-        return last, length, counts, self.features.attribute[features], values
+        return stop - 1, length, counts, self.features.attribute[features], values
 
     def _features_of(self, batch: SequenceBatch, segments: Segments) -> Iterator[tuple[slice, sparse.csr_array]]:
         """Yield ranges of segments, and their features except those of dense columns."""
@@ -346,6 +357,18 @@ class SegmentLayout(WeightLayout):
         too_long = units.lengths > self.longest[units.codes]
         too_short = False if self.shortest is None else are_short(units, self.shortest, batch.offsets)
         return np.where(too_long | too_short, -np.inf, scores)
+
+
+def _candidates(position: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the index of the last token and the length of candidates, given the places of tokens in sequences."""
+    counts = np.minimum(position + 1, longest)
+    token = np.repeat(np.arange(len(position)), counts)
+    return token, 1 + np.arange(len(token)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+@lru_cache(maxsize=16)  # calls for one sequence ask
+def _candidates_of_one(n_tokens: int, longest: int) -> tuple[np.ndarray, ...]:
+    return freeze_all(_candidates(np.arange(n_tokens), longest), np.int64)
 
 
 class SegmentLayoutBuilder(LayoutBuilder):

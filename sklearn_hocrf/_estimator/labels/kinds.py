@@ -70,7 +70,7 @@ class SegmentKind(Kind):
         return SegmentLayoutBuilder(limits, frame, rule, fit_intercept and self.intercepts)
 
     def warn_of_unlimited_lengths(self, layout: Any, batch: SequenceBatch, *others: str) -> None:
-        longest = int(batch.lengths.max(initial=0))
+        longest = batch.n_tokens if len(batch) == 1 else int(batch.lengths.max(initial=0))
         if slow := what_is_slow(layout, longest, *others):
             warn_user(
                 f"segment_length=inf is slow with {', '.join(slow)}: time and memory grow with the tokens times the "

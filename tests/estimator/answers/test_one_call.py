@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from internals import FittedModel
 from sklearn.pipeline import Pipeline
 
-from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
+from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._engine.inference.chain import OneSequence
 from sklearn_hocrf._estimator.answers.fitted import predict_one
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(none of the|no token of)")
 
@@ -434,6 +434,57 @@ def test_cells_that_no_template_reads_are_checked(more, cell):
     pipe = make_pipeline(SequenceFeatureExtractor(templates=[("w", 0)]), HighOrderCRF()).fit(X, [["A", "B"]])
     with pytest.raises((TypeError, ValueError), match="field 'n'"):
         pipe.predict([[{"w": "a", "n": cell}]])
+
+
+def segment_model():
+    """Return a fitted semi-CRF with features of whole segments, and sequences of one to nine words."""
+    rng = np.random.default_rng(0)
+    y = [rng.choice(["B-P", "I-P", "O"], n).tolist() for n in [*range(1, 10)] * 6]
+    y = [
+        ["B-P" if tag == "I-P" and tags[t - 1 : t] in ([], ["O"]) else tag for t, tag in enumerate(tags)] for tags in y
+    ]
+    X = [[str(rng.choice(list("abcdef"))) + tag[-1] * int(rng.integers(2)) for tag in tags] for tags in y]
+    features = SequenceFeatureExtractor(), SegmentFeatureExtractor(begin=True, identity=True, scheme="bio")
+    return make_pipeline(*features, HighOrderSemiCRF(2, scheme="bio", max_iter=5)).fit(X, y), X
+
+
+@pytest.mark.filterwarnings("ignore")  # few iterations
+def test_plans_of_lengths_are_kept_for_other_sequences(monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf._engine.inference.model.MOST_PLANS", 3)
+    model, X = segment_model()
+    labels, marginals = model.predict(X), model.predict_marginals(X)
+    for n in np.random.default_rng(1).permutation(len(X)).tolist():
+        assert model.predict([X[n]]) == [labels[n]]
+        assert np.array_equal(model.predict_marginals([X[n]])[0], marginals[n])
+        assert len(FittedModel(model[-1]).model()._plans) <= 3
+    plans = FittedModel(model[-1]).model()._plans
+    assert plans
+    assert all(length == plan.n_tokens and plan.batch is None for length, plan in plans.items())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_plans_of_long_sequences_are_not_kept(monkeypatch):
+    monkeypatch.setattr("sklearn_hocrf._engine.inference.model.MOST_OF_PLAN", 0)
+    model, X = segment_model()
+    assert model.predict([X[5]]) == model.predict([X[5]])
+    assert not FittedModel(model[-1]).model()._plans
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_threads_share_the_plan_of_a_length():
+    model, X = segment_model()
+    X = [x for x in X if len(x) == 7]
+    expected, found = model.predict_marginals(X), {}
+
+    def ask(n):
+        found[n] = [model.predict_marginals([X[n]])[0] for _ in range(20)]
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(len(X))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(table, expected[n]) for n in range(len(X)) for table in found[n])
 
 
 def test_threads_predict_while_another_one_fits():
