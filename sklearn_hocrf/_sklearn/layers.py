@@ -409,8 +409,8 @@ def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
     except ValueError as error:
         if name.endswith("KFold") and getattr(splitter, "n_splits", 0) > n_sequences:
             raise ValueError(
-                f"cv has {splitter.n_splits} folds, but there are {n_sequences} sequences, and each fold needs one: "
-                f"set cv to a smaller number ({error})"
+                f"cv has {splitter.n_splits} folds, but the number of sequences is {n_sequences}, and each fold needs "
+                f"one: set cv to a smaller number, or cut long sequences into pieces ({error})"
             ) from error
         if "Stratified" not in name or all(isinstance(labels, str) or not hasattr(labels, "__len__") for labels in y):
             raise

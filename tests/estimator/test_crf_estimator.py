@@ -122,6 +122,8 @@ def test_patterns_can_be_observed_all_or_given():
     assert given.patterns_ == [("A",), ("D",), ("N",), ("A", "A"), ("D", "A", "N")]
     frequent = HighOrderCRF(max_order=2, min_count=2).fit(X, Y)
     assert frequent.patterns_ == [("A",), ("D",), ("N",), ("A", "N"), ("D", "N")]
+    for count in 1e300, 10**400:  # an integer that no float holds
+        assert HighOrderCRF(max_order=2, min_count=count).fit(X, Y).patterns_ == [("A",), ("D",), ("N",)]
     weighted = HighOrderCRF(max_order=2, min_count=2).fit(X, Y, sample_weight=[2, 0.5, 1, 0.5])
     assert ("D", "A", "N") in weighted.patterns_
     assert ("N", "D") not in weighted.patterns_

@@ -62,5 +62,6 @@ def test_fewer_sequences_than_folds(name, n, monkeypatch):
         monkeypatch.setattr(model, "fit", lambda *_, **__: pytest.fail("fitted before the check"))
     X, y = [RNG.normal(size=(4, 2)) for _ in range(n)], [list("abab")] * n
     for cv in (5, KFold(5)):
-        with pytest.raises(ValueError, match=f"^cv has 5 folds, but there are {n} sequences, and .* smaller number"):
+        message = f"^cv has 5 folds, but the number of sequences is {n}, and .* smaller number, or cut long sequences"
+        with pytest.raises(ValueError, match=message):
             FITS[name](cv, X, y)

@@ -26,6 +26,7 @@ from ..._engine.training.pruning import prune
 from ..._engine.training.solvers import SolverReport
 from ..._reading.inputs import TrainingSequences, read_training_sequences, refuse_no_tokens, sequences_like
 from ..._reading.targets import Targets
+from ..._reading.values import to_float
 from ..._sklearn.names import check_declared
 from ..answers.fitted import FittedState
 from ..labels.constraints import (
@@ -206,7 +207,7 @@ class FitSteps:
         """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
         estimator, labels = self.estimator, data.targets.labels
         label_patterns = estimator.patterns if patterns is None else patterns
-        table = select_patterns(label_patterns, labels, observed, estimator.max_order, estimator.min_count)
+        table = select_patterns(label_patterns, labels, observed, estimator.max_order, to_float(estimator.min_count))
         is_given = not isinstance(label_patterns, str)
         table = without_forbidden_patterns(data.rules, estimator.constraints, table, labels, is_given)
         return self.kind.possible_patterns(data.targets, table)
@@ -217,7 +218,7 @@ class FitSteps:
         """Return the builder of the weight layout; ``like`` is a layout of the same patterns."""
         estimator = self.estimator
         orders = resolve_feature_orders(estimator.feature_order, estimator.max_order, data.features.names)
-        rule = PairRule(orders, estimator.min_count, estimator.all_pairs)
+        rule = PairRule(orders, to_float(estimator.min_count), estimator.all_pairs)
         compiled = None if like is None else like.compiled
         frame = LayoutFrame(patterns, data.rules.forbidden, data.parts.codes, compiled)
         return self.kind.layout_builder(data.targets, frame, rule, estimator.fit_intercept)
