@@ -39,12 +39,6 @@ from sklearn_hocrf._engine.kernels import (
     _vectors as _wide,
 )
 from sklearn_hocrf._engine.kernels import (
-    chain,
-    segment,
-    segment_scores,
-    token_scores,
-)
-from sklearn_hocrf._engine.kernels import (
     lists as rounded,
 )
 from sklearn_hocrf._engine.kernels._vectors import LANES, STEP, add_folded, load, load_step, store, store_step

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from numbers import Number
 from typing import Any, Self
 
@@ -14,10 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from .._data.batch import SequenceBatch
-from .._data.checks import short
+from .._data.checks import check_choice, short
 from .._data.messages import visible
 from .._estimator.answers.fitted import FittedModel
 from .._reading.label_sequences import read_segmentations
+from .._reading.schemes import SCHEMES
 from .._reading.values import finite_numbers, is_ordered_collection, without_columns
 from .._sklearn.layers import method_of_model, model_inside
 from ._display import color_map
@@ -176,8 +178,13 @@ class SequenceDisplay:
         """
         _pyplot()  # before any work
         X = x if isinstance(x, SequenceBatch) else [x]
-        with _one_sequence(x=x, y=y):
-            shown = SegmentsDisplay.from_estimator(estimator, X, None if y is None else [y], scheme=scheme)
+        check_choice("scheme", scheme, ("auto", *SCHEMES))
+        show = partial(SegmentsDisplay.from_estimator, estimator, X, scheme=scheme)
+        with _one_sequence(x=x, y=y):  # without y, so that an error about y alone is not taken for one about x
+            shown = show()
+        if y is not None:
+            with _one_sequence(y=y):
+                shown = show([y])
         if len(shown.texts) != 1:
             raise ValueError(f"x has {len(shown.texts)} sequences, but a SequenceDisplay shows one: x[:1]")
         model = model_inside(estimator)

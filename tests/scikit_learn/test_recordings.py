@@ -253,11 +253,12 @@ def test_a_list_of_sequences_is_refused_with_the_cure(form, estimator, pyplot):
         for y, cure in ((SHORT, r"x\[0\] and y\[0\]"), (SHORT[0], r"x\[0\]"), (None, r"x\[0\]")):
             with pytest.raises(ValueError, match=rf"^x may be a list of sequences, but a .* one: pass {cure} \("):
                 SequenceDisplay.from_estimator(model, x, y)
-    name = "x" if form == "names" else "y"  # such tokens, too, may be sequences
-    with pytest.raises(ValueError, match=rf"^{name} may be a list of sequences, but .* pass .*y\[0\] \("):
+    with pytest.raises(ValueError, match=r"^y may be a list of sequences, but .* pass y\[0\] \("):
         SequenceDisplay.from_estimator(model, sequences[0], SHORT)
-    with pytest.raises(ValueError, match=r"4 .* 3"):  # the usual error, if x is no list
+    with pytest.raises(ValueError, match=r"^(?!x may).*4 .* 3"):  # the usual error, if x is no list
         SequenceDisplay.from_estimator(model, sequences[0], SHORT[2])
+    with pytest.raises(ValueError, match="^scheme must be"):
+        SequenceDisplay.from_estimator(model, sequences[0], scheme="boi")
 
 
 def test_lists_of_labels_are_refused_with_the_cure(pyplot):

@@ -5,8 +5,8 @@ Memory of the curvature: the last steps of L-BFGS, and the changes of the gradie
 Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights.
 
 The absolute values are linear within an orthant. Each iteration moves the weights that are not 0, or that the steepest
-descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values [2]_. Steps of
-Newton's method within an orthant find this minimum [1]_: a weight whose sign would change becomes 0.
+descent moves away from 0, towards a lower point of the quadratic model of L-BFGS plus the absolute values [2]_, which a
+step of Newton's method within an orthant finds [1]_: a weight whose sign would change becomes 0.
 
 References
 ----------
@@ -475,7 +475,7 @@ class LBFGSMemory:
 
 
 MOST_STEPS = 40  # of a line search
-ROUNDING = 1e-12  # relative error of values, which are sums: a value may rise by it if the gradient falls
+_ERROR = 1e-12  # relative error of values, which are sums: a value may rise by it if the gradient falls
 
 
 def orthant_search(attempt, point, curvature, penalty):
@@ -492,7 +492,7 @@ def orthant_search(attempt, point, curvature, penalty):
         if new is None:
             continue
         is_lower = new.value <= value + ARMIJO * slope and new.value < value
-        close = new.value <= value + ROUNDING * abs(value)  # too close to compare values: compare gradients
+        close = new.value <= value + _ERROR * abs(value)  # too close to compare values: compare gradients
         if is_lower or (close and np.linalg.norm(new.steepest) < 0.9 * np.linalg.norm(steepest)):
             curvature.add(point, new)
             return new
