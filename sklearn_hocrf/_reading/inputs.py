@@ -29,7 +29,7 @@ NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least
 
 
 class Reader(NamedTuple):
-    """The settings of an estimator that reading its data requires."""
+    """The settings of an estimator that are needed to read its data."""
 
     name: str  # of its class, for messages
     scheme: str = "tokens"  # how y gives labels: one for each token, or segments in a scheme
