@@ -429,7 +429,7 @@ class _Pass:
         return np.array(terms)
 
     def centre(self):
-        """Subtract from the scores of all labels of a token about its score in the best labelling.
+        """Subtract from the scores of all labels of a token its approximate score in the best labelling.
 
         Probabilities do not change, and later differences are those of small numbers.
         """

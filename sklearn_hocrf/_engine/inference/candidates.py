@@ -212,7 +212,7 @@ class LatticePlan(SharedWork):
         self._deal_out()
 
     def _deal_out(self) -> None:
-        """Cut the sequences into chunks of about the same work."""
+        """Cut the sequences into chunks of similar work."""
         lattice_, schedule = self.lattice, self.schedule
         work = lattice_.entries[lattice_.columns] + 4 * lattice_.steps  # up to each token
         worth = int(work[-1]) // (schedule.work_per_weight * max(self.layout.n_weights, 1))

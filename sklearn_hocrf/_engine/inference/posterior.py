@@ -308,7 +308,7 @@ class Posterior(metaclass=ABCMeta):
 
 
 class LanePosterior(Posterior):
-    """A posterior whose passes process blocks of sequences of about the same length, one in each lane."""
+    """A posterior whose passes process blocks of sequences of similar length, one in each lane."""
 
     pass_class: ClassVar[type[MarginalPass]]
     decode_pass_class: ClassVar[type[DecodePass]]
@@ -325,7 +325,7 @@ class LanePosterior(Posterior):
 
     @property
     def whole(self) -> Self:
-        """The posterior with a plan that cuts no sequences, for passes that need whole ones."""
+        """The posterior with a plan that cuts no sequences, for passes that need whole sequences."""
         return self.with_plan(self.plan.uncut())
 
     def log_z(self) -> np.ndarray:

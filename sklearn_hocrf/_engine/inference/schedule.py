@@ -465,7 +465,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
         return plan
 
     def uncut(self) -> Self:
-        """Return the plan without sequences that are cut by position, for passes that need whole ones."""
+        """Return the plan without sequences that are cut by position, for passes that need whole sequences."""
         if not self.is_cut:
             return self
         plan = copy.copy(self)

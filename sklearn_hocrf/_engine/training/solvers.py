@@ -250,8 +250,8 @@ def minimize_in_box(
 
     The first step of L-BFGS-B is as long as the gradient, which depends on the units of the function. The function is
     therefore scaled so that the first step has a length of about 1, or less if the gradient is small: a function that
-    is about its own value, divided by ``REACH``, times half the square of the distance from its minimum, has its
-    minimum at the end of the step.
+    approximately equals its own value, divided by ``REACH``, times half the square of the distance from its minimum,
+    has its minimum at the end of the step.
 
     Parameters
     ----------
