@@ -62,7 +62,7 @@ def ascends(array) -> bool:
 
 
 def reading_order(lengths, sequences=None) -> list[np.ndarray]:
-    """Return the order in which sequences are processed: in windows, and in each the longest ones first.
+    """Return the order in which sequences are processed: window by window, in each of them the longest first.
 
     Sequences of the same length are processed side by side. A window has about as many tokens as a piece, so that
     neighbouring sequences are read together, which matters for data in files.

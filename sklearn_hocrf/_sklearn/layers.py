@@ -178,7 +178,8 @@ def layers(estimator: BaseEstimator, fitted: bool = False) -> Iterator[tuple[Any
     estimator : estimator
         A model, a pipeline, a search or a meta-estimator, nested in any way. A pipeline without steps has None inside.
     fitted : bool
-        Whether a search without a best estimator raises an AttributeError; if not, the estimator to be fitted is next.
+        Whether a search without a best estimator raises an AttributeError; otherwise, the estimator to be fitted
+        follows.
     """
     while True:
         steps: list = []

@@ -126,9 +126,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     Fields of one-dimensional numpy arrays, all of one length d, make features ``vector[0]`` .. ``vector[d - 1]``, or
     ``vector[-1][0]`` .. at the offset -1, after all others. The batch stores their values as float32 in one array of
-    shape (n_tokens, d), which takes a fraction of the memory and time of sparse features. Outside the sequence, and
-    where a token has None for an array, they are 0. Such a field must be the only one in its template, cannot have
-    token features, and is not among the raw token columns of the batch.
+    shape (n_tokens, d), which takes a fraction of the memory and time of sparse features. They are 0 outside the
+    sequence, and where a token contains None instead of an array. Such a field must be the only one in its template,
+    cannot have token features, and is not among the raw token columns of the batch.
 
     Names are unique. If a template joins several values, the extractor writes a backslash before each "|" and each
     backslash within a value. If the given batch already has a feature of the same name, the new name ends with a
@@ -292,7 +292,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def feature_order(self) -> int | dict[str, Any]:
         """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
 
-        The value of `feature_order` of the estimators, by the first letter of the features' names.
+        The value for `feature_order` of the estimators: orders by the first letter of the features' names.
         """
         return self._strings().feature_order
 

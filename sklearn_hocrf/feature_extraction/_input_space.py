@@ -200,7 +200,7 @@ def merge_columns(left, right) -> dict:
 
 
 def lacks_counts(what, fields) -> ValueError:
-    """Return the error that only some partitions have counted something."""
+    """Return the error for partitions of which only some have counted something."""
     return ValueError(
         f"{what} was not counted in every partition, because some have no values of a field: give templates and "
         f"token_features with their fields; the tokens have {short(fields)}"

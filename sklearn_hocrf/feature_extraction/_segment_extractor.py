@@ -64,10 +64,10 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         ``SequenceFeatureExtractor(bias=True)``.
     tags : None, "unigrams", "bigrams" or dict, default=None
         ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
-        segment ("B", "I", "BI", "II", "BII" ...). The first token of a segment has the tag B, the others have I. "B|"
-        and "I|" are the bigrams across a boundary: they combine the last tag of a segment with the token features of
-        the first token after it. The names of features begin with the n-gram and a colon, as in ``"BI:"``. "unigrams"
-        means all tags with all token features, "bigrams" all n-grams of one and two tags.
+        segment ("B", "I", "BI", "II", "BII" ...). The tag of the first token of a segment is B, and that of the others
+        is I. "B|" and "I|" are the bigrams across a boundary: they combine the last tag of a segment with the token
+        features of the first token after it. The names of features begin with the n-gram and a colon, as in ``"BI:"``.
+        "unigrams" means all tags with all token features, "bigrams" all n-grams of one and two tags.
     length : None, "indicator", "capped", "gamma" or tuple of them, default=None
         Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
         indicator. "capped" is the same, except that the last indicator, with a plus sign, also applies to longer

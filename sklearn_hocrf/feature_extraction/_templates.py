@@ -147,7 +147,7 @@ class TemplateVocabulary:
         return len(self.codes[0])
 
     def learn(self, columns, min_count=1) -> np.ndarray:
-        """Collect the rows of codes that occur ``min_count`` times; return what :meth:`lookup` returns for all.
+        """Collect the rows of codes that occur at least ``min_count`` times; return what :meth:`lookup` returns.
 
         ``columns`` has an int32 array of shape (N,) for each pair, -1 where a value is missing.
         """

@@ -179,8 +179,8 @@ def explain(
         log_odds_paths : float
             log P(labels) - log P(labels_against), which is the difference of their scores.
         log_odds_marginal : float or None
-            log P(label) - log P(against), of the token or of the segments, for any labelling of the rest of the
-            sequence; None without a position.
+            log P(label) - log P(against) of the token, or of the segments, whatever the labels of the other tokens;
+            None without a position.
         table : Table
             Columns ``position`` (for segment models ``start`` and ``stop``), ``pattern``, ``feature``, ``value``,
             ``weight`` and ``contribution``, the largest contributions first. They add up to ``log_odds_paths``.

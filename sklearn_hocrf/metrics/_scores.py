@@ -171,8 +171,8 @@ def segment_precision_recall_fscore_support(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
         different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
-        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
+        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -251,8 +251,8 @@ def segment_f1_score(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
         different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
-        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
+        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -313,8 +313,8 @@ def segment_classification_report(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
         different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
-        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
+        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -398,8 +398,8 @@ def segment_confusion_matrix(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
         different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
-        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
+        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None

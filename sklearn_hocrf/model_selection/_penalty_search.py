@@ -105,8 +105,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         the last step, fits into the remaining time. Each step is completed, so ``fit`` may take longer by part of a
         step and by the error of the estimate. The first step of the first order always begins; the first steps of other
         orders begin if time is left. The remaining time is divided equally between the orders, and following orders may
-        use what an order does not need. With ``orders="auto"``, each order may use all remaining time. If time is over,
-        the search uses the best penalties so far, whose score may be less precise.
+        use what an order does not need. With ``orders="auto"``, each order may use all remaining time. When the time is
+        over, the search uses the best penalties so far, whose score may be less precise.
     tol : float, default=1e-3
         Relative tolerance of the best score. The tolerance of the weights is a tenth of its square root in the last
         steps (three tenths with ``learn_l1``), and larger in the first steps. The search stops when each of two
@@ -157,7 +157,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     ``score`` (the token accuracy), ``log_likelihood`` and so on. For a pipeline, this includes methods that
     :class:`~sklearn.pipeline.Pipeline` lacks; the other steps first transform X.
 
-    Callbacks (``set_callbacks``) have a task for each order, with a task for each step, and a task for the final refit,
+    Callbacks (``set_callbacks``) get a task for each order, with a task for each step, and a task for the final refit,
     which is propagated to ``estimator`` as in :class:`~sklearn.model_selection.GridSearchCV`. Returning True from a
     step ends the search for that order; returning True from an order ends the search after the first steps of the
     remaining orders. The search then uses the best penalties so far. Training of folds calls no callbacks. Callbacks

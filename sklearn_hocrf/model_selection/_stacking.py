@@ -91,7 +91,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         ``final_estimator__max_order``, pass ``final_estimator=HighOrderCRF()``. The names of its features are "score="
         and the class.
     cv : int, cross-validation generator, iterable or "prefit", default=5
-        The folds, of sequences and never of tokens; :meth:`fit` accepts ``groups`` of sequences. An int k means
+        The folds, which consist of whole sequences; :meth:`fit` accepts ``groups`` of sequences. An int k means
         ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. "prefit", or a
         :class:`~sklearn.frozen.FrozenEstimator`, means that the classifier is already fitted: it is used without
         change, with its own classes. Then pass :meth:`fit` other sequences than those on which the classifier was
@@ -393,7 +393,7 @@ class _Tokens(TokenRows):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Name, in errors of a classifier, a token that it may refuse; this is known only after the call."""
+        """Add to an error of the classifier the name of a token that may have caused it."""
         try:
             yield
         except (AttributeError, TypeError, ValueError) as error:

@@ -56,9 +56,11 @@ class Schedule:
     tile_rows : int
         Minimum number of rows of a tile of any size, because a kernel call from Python takes as long as some rows.
     cut_size : float
-        Blocks whose tables are larger (32 MiB of doubles) are cut by position; inf if kernels need whole sequences.
+        Blocks whose tables are larger than this (32 MiB of doubles) are cut by position; inf if kernels need whole
+        sequences.
     single_sequence_size : float
-        Sequences run alone, one lane per block, if a block of them would be larger (512 MiB of doubles).
+        If the tables of a block would be larger than this (512 MiB of doubles), its sequences run alone, one lane per
+        block.
     lone_length, lone_table : int
         A sequence with this number of positions, or tables of this size, runs alone if it is much longer than the
         following ones. For shorter sequences, a few empty lanes take less time than kernels for another kind of lanes.
@@ -432,7 +434,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
         sequences : ndarray of shape (m, B, LANES)
             -1 for an empty lane.
         tiles : Tile
-            Arrays with an axis of minibatches before the others.
+            Arrays whose first axis is that of the minibatches.
         """
         n_blocks = -(-max(map(len, batches)) // LANES)
         sequences = np.full((len(batches), n_blocks, LANES), -1)
@@ -463,7 +465,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
         return plan
 
     def uncut(self) -> Self:
-        """Return the plan without sequences that are cut by position, for passes that need whole ones."""
+        """Return the plan without sequences that are cut by position, for passes that need whole sequences."""
         if not self.is_cut:
             return self
         plan = copy.copy(self)

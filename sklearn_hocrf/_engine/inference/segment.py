@@ -3,7 +3,7 @@
 The tables contain one number for each token and state, span arc, score column, or cell: a cell is a scored pattern and
 a length, and its number is the score, and later the probability, of the candidate segment that ends with the token.
 
-Semi-Markov CRFs whose segments have any length: the passes of a chain of aged labels.
+Semi-Markov CRFs with segments of any length: the passes of a chain of aged labels.
 
 The layout of weights, the labellings and the queries are those of :mod:`.segment`. The tables are those of
 :mod:`.chain`, for the columns of an ``AgedLayout``: time and memory grow with the tokens, for any lengths of segments.
@@ -70,7 +70,7 @@ class SegmentPlan(Plan):
 
     @cached_property
     def length_weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the weights of lengths and tokens, and which of these each entry of ``length_entries`` has."""
+        """Indices of the weights of lengths and tokens, and the one that each entry of ``length_entries`` uses."""
         return np.unique(self.length_entries.weight, return_inverse=True)
 
     def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -292,7 +292,7 @@ class SegmentModel(Model):
 
 
 class AgedPlan(SegmentPlan):
-    """Plan of a batch, for semi-Markov CRFs of any length of one layout."""
+    """Plan of a batch, for semi-Markov CRFs of one layout, with segments of any length."""
 
     default_schedule = ChainPlan.default_schedule
     allowed: np.ndarray | None = None  # (N, M) bool   aged labels that tokens may have; None: all
@@ -396,13 +396,13 @@ class AgedDecodePass(_AgedBasePass, ChainDecodePass):
 
 
 class AgedPosterior(SegmentPosterior):
-    """The posterior of a semi-Markov CRF of any length; its labellings are :class:`Segments`."""
+    """The posterior of a semi-Markov CRF with segments of any length; its labellings are :class:`Segments`."""
 
     pass_class, decode_pass_class = AgedPass, AgedDecodePass
 
     @property
     def of_sums(self) -> LanePosterior:
-        """The posterior by passes with tails, where the plan has them."""
+        """The posterior that uses passes with tails, if the plan has them."""
         plan, model = self.plan.tailed, self.model
         if plan is None or self.shift is not None:
             return self
@@ -416,7 +416,7 @@ class AgedPosterior(SegmentPosterior):
 
 
 class AgedModel(SegmentModel):
-    """A semi-Markov CRF of any length with given weights."""
+    """A semi-Markov CRF with segments of any length and with given weights."""
 
     plan_class, posterior_class = AgedPlan, AgedPosterior
     has_lengths = False  # of the labellings that kernels write: codes of aged labels

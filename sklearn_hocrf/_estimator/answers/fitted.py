@@ -45,11 +45,12 @@ class CachedTables:
     Attributes
     ----------
     model : Model or None
-        With the tables that its kernels read. Any thread may set it, because all threads make the same tables.
+        The model with the tables that its kernels read. Any thread may set it, because all threads make the same
+        tables.
     tags : dict
-        The labels as tags of segments, by scheme; likewise.
+        The labels as tags of segments, by scheme. Any thread may add to it.
     one : OneCall or None
-        For calls with one sequence; likewise.
+        The tables for calls with one sequence. Any thread may set it.
     """
 
     __slots__ = ("model", "one", "tags")
@@ -268,7 +269,7 @@ class FittedModel:
 
     @property
     def reader(self) -> Reader:
-        """The settings of the estimator that reading requires."""
+        """The settings of the estimator that are needed to read X."""
         check_columns = partial(validate_data, self.estimator, reset=False, skip_check_array=True)
         return self.kind.reader(self.estimator)._replace(check_columns=check_columns)
 
