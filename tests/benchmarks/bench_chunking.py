@@ -1,7 +1,7 @@
-"""Chunking (conll2000) beside python-crfsuite: same features, same penalty.
+"""Chunks (conll2000) and Spanish names (conll2002) beside python-crfsuite: same features, same penalty.
 
-What ``compare.py --tasks chunking`` measures: time per iteration and to convergence, objectives, accuracies and the
-gain of a second thread. Needs conll2000 in SKLEARN_HOCRF_DATA or ../shared/data, python-crfsuite and seqeval.
+What ``compare.py --tasks chunking ner`` measures: time per iteration and to convergence, objectives, accuracies and the
+gain of a second thread. Needs the data in SKLEARN_HOCRF_DATA or ../shared/data, python-crfsuite and seqeval.
 """
 
 import tempfile
@@ -21,7 +21,13 @@ from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS
 
-TRAIN, TEST = ("conll2000", "train.txt.gz"), ("conll2000", "test.txt.gz")
+FILES = {  # to train and to test
+    "chunking": [("conll2000", "train.txt.gz"), ("conll2000", "test.txt.gz")],
+    "ner": [("conll2002", "esp.train.gz"), ("conll2002", "esp.testb.gz")],
+}
+TRAIN, TEST = FILES["chunking"]
+ORDERS = {"chunking": [1, 2, 3], "ner": [1, 2]}
+LONGEST = 1000  # tokens; a training "sentence" of conll2002 has 1238
 MORE_THAN_NEEDED = 2000  # iterations
 TEMPLATES = [
     *[(("w", o),) for o in range(-2, 3)],
@@ -34,9 +40,9 @@ TEMPLATES = [
 SETTINGS = {"max_order": 1, "sigma_reg": 0.5**0.5, "fit_intercept": False}  # c2 = 1 / (2 sigma^2) = 1
 
 
-def absent():
+def absent(task="chunking"):
     """Return why the benchmark cannot run, or None."""
-    return common.absent(TRAIN, TEST, modules=["pycrfsuite", "seqeval"])
+    return common.absent(*FILES[task], modules=["pycrfsuite", "seqeval"])
 
 
 def new_extractor():
@@ -74,13 +80,10 @@ class Chunks(NamedTuple):
 
 
 @lru_cache(maxsize=1)  # cases in one process share them
-def load_chunks(n_sentences=None, train=TRAIN, test=TEST, longest=None):
-    """Return the sentences, or the first ``n_sentences`` of training; those with more tokens than ``longest`` go."""
-    columns = ["w", "p", "tag"]
-    X, y = load_conll(data_file(*train), columns)
-    if longest is not None:
-        X, y = ([sequence for sequence in sequences if len(sequence) <= longest] for sequences in (X, y))
-    X_test, y_test = load_conll(data_file(*test), columns)
+def load_chunks(n_sentences=None, task="chunking"):
+    """Return the sentences, or the first ``n_sentences`` of training; those with more than LONGEST tokens go."""
+    (X, y), (X_test, y_test) = (load_conll(data_file(*file), ["w", "p", "tag"]) for file in FILES[task])
+    X, y = ([sequence for sequence in sequences if len(sequence) <= LONGEST] for sequences in (X, y))
     extractor = new_extractor()
     batch = extractor.fit_transform(X[:n_sentences])
     return Chunks(batch, extractor.transform(X_test), y[:n_sentences], y_test)
@@ -228,12 +231,10 @@ class Fit:
     """Training by HighOrderCRF on one thread and on two, and by python-crfsuite."""
 
     params = ["HighOrderCRF", "HighOrderCRF, n_jobs=2", "python-crfsuite"]
-    absent = staticmethod(absent)
-    load = staticmethod(load_chunks)
 
-    def setup(self, program, n_sentences=None, max_iter=MORE_THAN_NEEDED):
-        skip_where(self.absent())
-        self.chunks, self.max_iter = self.load(n_sentences), max_iter
+    def setup(self, program, task="chunking", n_sentences=None, max_iter=MORE_THAN_NEEDED):
+        skip_where(absent(task))
+        self.chunks, self.max_iter = load_chunks(n_sentences, task), max_iter
         load_kernels(self.chunks)
 
     def time_fit(self, program):
@@ -246,13 +247,9 @@ class Fit:
 class Gradient:
     """Value and gradient of the likelihood at one point."""
 
-    params = [[1, 2], [1, 2, 3]]
-    absent = staticmethod(absent)
-    load = staticmethod(load_chunks)
-
-    def setup(self, n_jobs, max_order, n_sentences=None):
-        skip_where(self.absent())
-        chunks = self.load(n_sentences)
+    def setup(self, n_jobs, max_order, task="chunking", n_sentences=None):
+        skip_where(absent(task))
+        chunks = load_chunks(n_sentences, task)
         crf = HighOrderCRF(**SETTINGS | {"max_order": max_order}, n_jobs=n_jobs)
         self.objective = common.training_objective(crf, chunks.train, chunks.y_train)
         self.w = common.some_weights(self.objective)
