@@ -96,7 +96,6 @@ class Course(NamedTuple):
     wall: np.ndarray  # (I,)   the same on the wall
     objective: np.ndarray  # (I,)
     fit_seconds: float  # of the processor, conversion of the data included
-    predict_seconds: float
     n_weights: int
     accuracy: float
     f1: float
@@ -172,12 +171,9 @@ def train_ours(chunks, max_iter, n_jobs=1):
     crf = HighOrderCRF(**SETTINGS, solver=solver, tol=1e-4, max_iter=max_iter, n_jobs=n_jobs)
     start = time.process_time()
     common.fit_quietly(crf, chunks.train, chunks.y_train)
-    fitted = time.process_time()
-    y_pred = crf.predict(chunks.test)
-    predicted = time.process_time()
+    seconds, found = time.process_time() - start, scores(chunks, crf.predict(chunks.test))
     processor, wall = solver.moments.since_first()
-    seconds = fitted - start, predicted - fitted
-    return Course(processor, wall, np.array(solver.values), *seconds, common.n_weights(crf), *scores(chunks, y_pred))
+    return Course(processor, wall, np.array(solver.values), seconds, common.n_weights(crf), *found)
 
 
 def attribute_names(batch):
@@ -207,7 +203,6 @@ def train_crfsuite(chunks, max_iter):
     """Return the course of a training of python-crfsuite."""
     import pycrfsuite
 
-    test = [pycrfsuite.ItemSequence(tokens) for tokens in attribute_names(chunks.test)]
     tokens_of = attribute_names(chunks.train)
     start = time.process_time()
     trainer = new_trainer(max_iter)
@@ -216,15 +211,14 @@ def train_crfsuite(chunks, max_iter):
     with tempfile.TemporaryDirectory() as folder:
         model = str(Path(folder, "model"))
         trainer.train(model)
-        fitted = time.process_time()
+        seconds = time.process_time() - start
         tagger = pycrfsuite.Tagger()
         with tagger.open(model):
-            y_pred = [tagger.tag(tokens) for tokens in test]
-        predicted = time.process_time()
+            y_pred = [tagger.tag(tokens) for tokens in attribute_names(chunks.test)]
     processor, wall = trainer.moments.since_first()
     objective = np.array([iteration["loss"] for iteration in trainer.logparser.iterations])
-    n_weights, seconds = trainer.logparser.featgen_num_features, (fitted - start, predicted - fitted)
-    return Course(processor, wall, objective, *seconds, n_weights, *scores(chunks, y_pred))
+    n_weights = trainer.logparser.featgen_num_features
+    return Course(processor, wall, objective, seconds, n_weights, *scores(chunks, y_pred))
 
 
 class Fit:

@@ -66,7 +66,6 @@ class Latency:
         self.tagger.open(path)
         self.X = self.X[:N_CALLS]
         self.given = [self.maker(sentence) for sentence in self.X]
-        self.batches = [self.pipe[0].transform([sentence]) for sentence in self.X]
         names = self.pipe[0].get_feature_names_out()
         known = set(names.tolist())
         self.lists = [[[name for name in token if name in known] for token in sentence] for sentence in self.given]
@@ -77,7 +76,6 @@ class Latency:
         calls = {
             "pipeline from tokens": lambda n: self.pipe.predict([self.X[n]]),
             "ready feature lists": lambda n: self.of_lists.predict([self.lists[n]]),
-            "ready batches": lambda n: self.pipe[-1].predict(self.batches[n]),
             "marginals": lambda n: self.pipe.predict_marginals([self.X[n]]),
             "segments with probabilities": lambda n: self.pipe.predict_segments([self.X[n]], with_probability=True),
             "ten best": lambda n: self.pipe.predict_nbest([self.X[n]], 10),

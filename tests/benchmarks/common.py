@@ -4,7 +4,6 @@ import argparse
 import importlib.util
 import multiprocessing
 import os
-import resource
 import sys
 import time
 import warnings
@@ -311,9 +310,3 @@ def n_weights(model):
     """Return how many weights a fitted model has."""
     n_single = sum(len(pattern) == 1 for pattern in model.patterns_)
     return model.coef_.nnz + len(model.patterns_) - (0 if model.fit_intercept else n_single)
-
-
-def peak_mebibytes():
-    """Return the peak resident memory of this process so far."""
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -303,11 +303,6 @@ def punctuation(run):
         few = sizes.get("n_sequences")
         two = process.keep(bench_segments.Gradient, "SC", 2, n_sequences=few, n_jobs=2)
         yield on_two_threads("punctuation", "gradient, SC^2", (two, gradients[1]), "time_gradient", run)
-    few = {"max_iter": 15} | sizes  # L-BFGS has all of its vectors by then
-    for order in 1, 2, 3:
-        with Process() as process:
-            peak = process.keep(bench_segments.Training, "SC", order, **few).call("peakmem_train")
-        yield Row("punctuation", f"peak memory, SC^{order}", "MiB", np.array([peak]))
 
 
 def tagging(run):
@@ -414,7 +409,6 @@ def latency(run):
     for name, peer in (
         ("pipeline from tokens", made),
         ("ready feature lists", given),
-        ("ready batches", given),
         ("marginals", times["python-crfsuite, marginals"]),
         ("segments with probabilities", times["python-crfsuite, marginals"]),
     ):
