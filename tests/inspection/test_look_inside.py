@@ -23,15 +23,6 @@ SCHEMES = ["runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"]
 # --- explanations -----------------------------------------------------------------------------------------------------
 
 
-class Enumeration:
-    """All labellings of one sequence, with their log probabilities, of which complete labellings are asked."""
-
-    def __init__(self, estimator, words):
-        self.labellings, scheme = labellings_of(estimator, len(words)), getattr(estimator, "scheme", None)
-        self.y = [list(s) if scheme is None else written(s, scheme) for s in self.labellings]
-        self.log_p = estimator.log_likelihood([words] * len(self.y), self.y)
-
-
 def token_intercepts(estimator):
     """Return the weights of tokens by pattern."""
     intercepts = getattr(estimator, "token_intercept_", [])
@@ -43,10 +34,11 @@ class Paths:
 
     def __init__(self, estimator, words):
         self.estimator, self.words = estimator, words
-        every = Enumeration(estimator, words)
-        possible = np.flatnonzero(every.log_p > -np.inf)
-        self.log_p = every.log_p[possible]
-        labellings = [every.labellings[i] for i in possible]
+        every, scheme = labellings_of(estimator, len(words)), getattr(estimator, "scheme", None)
+        y = [list(s) if scheme is None else written(s, scheme) for s in every]
+        log_p = estimator.log_likelihood([words] * len(y), y)
+        possible = np.flatnonzero(log_p > -np.inf)
+        self.log_p, labellings = log_p[possible], [every[i] for i in possible]
         self.scheme = getattr(estimator, "scheme_", None) if hasattr(estimator, "scheme") else None
         self.segments = labellings if self.scheme else [[(t, t + 1, y) for t, y in enumerate(z)] for z in labellings]
         best = np.flatnonzero(self.log_p >= self.log_p.max() - 1e-12)  # several where tokens are the same
