@@ -7,10 +7,8 @@ the notebook's colour, and text on a coloured background is black.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,14 +50,6 @@ def chip(text: str, caption: str, color: str, edge: str = "") -> str:
     return f'<span style="{style}"><span style="unicode-bidi:plaintext">{escaped(text)}</span>{after}</span>'
 
 
-def bar(value: float, largest: float) -> str:
-    """Return a bar as HTML, to the right or to the left of the middle; ``largest`` is the largest absolute value."""
-    share = 50 * min(abs(value) / largest, 1.0) if largest > 0 else 0.0
-    color, first, last = (COLORS[0], 50, 50 + share) if value >= 0 else (COLORS[1], 50 - share, 50)
-    steps = f"transparent {first:.1f}%,{color} {first:.1f}%,{color} {last:.1f}%,transparent {last:.1f}%"
-    return f'<div style="height:.7em;min-width:3em;background:linear-gradient(to right,{steps})"></div>'
-
-
 def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: Iterable[str]) -> str:
     """Return a table as HTML; the cells are HTML, their alignments "start", "right" or "center"."""
     styles = [f"padding:.15em .6em;text-align:{alignment};vertical-align:top" for alignment in alignments]
@@ -71,54 +61,10 @@ def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: I
     return f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>'
 
 
-class HtmlPage:
-    """Base class of objects that notebooks show as HTML, and that can be written to a file."""
-
-    def to_html(self, path: str | os.PathLike | None = None, *, title: str | None = None) -> str:
-        """Return the HTML shown by notebooks as a complete page, and optionally write it to a file.
-
-        Parameters
-        ----------
-        path : str, path-like or None, default=None
-            The file, which is replaced if it exists; None writes no file.
-        title : str or None, default=None
-            Title of the page; None means the name of the class.
-
-        Returns
-        -------
-        html : str
-            The page, light or dark depending on the browser's settings. It has no scripts and needs no other files.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf.inspection import SegmentsDisplay
-        >>> display = SegmentsDisplay([["Ann", "met"]], [[(0, 1, "PER")]])
-        >>> page = display.to_html(title="Names")  # or to_html("names.html")
-        >>> page.splitlines()[0], "<title>Names</title>" in page
-        ('<!DOCTYPE html>', True)
-        """
-        head = (
-            '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-            f"<title>{escaped(type(self).__name__ if title is None else title)}</title>"
-        )
-        style = "color-scheme:light dark;font-family:sans-serif;margin:1.5em"
-        body = self._repr_html_()  # type: ignore[attr-defined]
-        page = f'<!DOCTYPE html>\n<html>\n<head>{head}</head>\n<body style="{style}">\n{body}\n</body>\n</html>\n'
-        if path is not None:
-            # lone surrogates cannot be encoded
-            Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
-        return page
-
-
-class Table(HtmlPage, list):
+class Table(list):
     """A list of named tuples that is shown as a table.
 
-    It is an ordinary list; :meth:`to_frame` converts it to a data frame.
+    It is an ordinary list, which ``pandas.DataFrame`` converts to a data frame.
 
     Parameters
     ----------
@@ -155,33 +101,6 @@ class Table(HtmlPage, list):
     @property
     def columns(self) -> tuple[str, ...]:
         return self.row_type._fields
-
-    def to_frame(self) -> Any:
-        """Convert the table to a data frame.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            A data frame with the rows and columns of the table, even if it has no rows.
-
-        Raises
-        ------
-        ImportError
-            If pandas is absent.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf.inspection import error_table
-        >>> errors = error_table([["Ann", "met"]], [["PER", "O"]], [["LOC", "O"]])
-        >>> errors.to_frame()[["error", "true_text"]]  # pip install pandas
-           error true_text
-        0  label       Ann
-        """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas") from error
-        return pandas.DataFrame(list(self), columns=list(self.columns))
 
     def __getitem__(self, key: Any) -> Any:
         rows = super().__getitem__(key)

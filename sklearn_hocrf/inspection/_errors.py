@@ -75,8 +75,7 @@ def error_table(
     -------
     errors : Table
         A list of named tuples (sequence, error, true, predicted, true_text, predicted_text, probability). Notebooks
-        show it as a table; ``columns`` are the names, ``to_frame()`` is a data frame, and ``to_html(path)`` writes a
-        page.
+        show it as a table, and ``pandas.DataFrame`` converts it to a data frame.
 
     Raises
     ------

@@ -16,13 +16,12 @@ from .._engine.structure.pairs import endings, values_at
 from .._engine.structure.weighted_arcs import arcs_of_labels
 from .._estimator.answers.fitted import FittedModel
 from .._sklearn.names import safe_indexing
-from ._display import HtmlPage, Table, bar, html_table, listed, number, texts_of
+from ._display import Table, listed, remaining, texts_of
 from ._paths import Contest, read_position
 from ._segments_display import SegmentsDisplay
 from ._weights import EACH_TOKEN, feature_names, row_names
 
-_MOST_REASONS = 15  # shown in HTML
-_SHORT = 16  # characters of the beginning, and of the end, of long texts
+_MOST_ROWS = 20  # shown of the table
 _ROUNDING = 1e-12  # relative: rounding errors of sums of features that cancel
 
 
@@ -79,7 +78,7 @@ class SegmentContribution(NamedTuple):
 
 
 @dataclass(repr=False, eq=False)
-class Explanation(HtmlPage):
+class Explanation:
     """Why a model prefers one labelling to another; :func:`explain` returns it and describes its attributes."""
 
     sequence: int
@@ -104,26 +103,18 @@ class Explanation(HtmlPage):
         )
 
     def __repr__(self) -> str:
-        rest = len(self.table) - 20
-        return f"{self.title}\n{self.table[:20]!r}" + (f"\n... {rest} more" if rest > 0 else "")
+        return "\n".join([self.title, repr(self.table[:_MOST_ROWS]), *self._rest()])
 
     def _repr_html_(self) -> str:
         """Return both labellings, and the largest contributions."""
-        reasons, rows = _reasons(self), []
-        largest = abs(reasons[0].contribution) if reasons else 1.0
-        for reason in reasons[:_MOST_REASONS]:
-            feature = "" if reason.feature is None else reason.feature
-            numbers = map(number, (reason.value, reason.weight, reason.contribution))
-            cells = map(escaped, (reason.tokens, " ".join(map(visible, reason.pattern)), feature))
-            rows.append([*cells, *numbers, bar(reason.contribution, largest)])
-        if others := reasons[_MOST_REASONS:]:
-            rest = sum(reason.contribution for reason in others)
-            rows.append(["", f"{len(others)} others", "", "", "", number(rest), bar(rest, largest)])
-        rows.append(["", "sum", "", "", "", number(self.log_odds_paths), '<div style="width:10em"></div>'])
-        table = html_table([*_Reason._fields, ""], rows, ["start"] * 3 + ["right"] * 3 + ["start"])
         both = SegmentsDisplay.from_predictions([self.tokens] * 2, [self.labels, self.labels_against])
         both.names = ["best:", "against:"]
-        return f'<div style="font-weight:600">{escaped(self.title)}</div>{both._repr_html_()}{table}'
+        rest = "".join(f"<div>{text}</div>" for text in self._rest())
+        title = f'<div style="font-weight:600">{escaped(self.title)}</div>'
+        return f"{title}{both._repr_html_()}{self.table[:_MOST_ROWS]._repr_html_()}{rest}"
+
+    def _rest(self) -> list[str]:
+        return remaining(len(self.table) - _MOST_ROWS, "row")
 
 
 def explain(
@@ -166,7 +157,7 @@ def explain(
     Returns
     -------
     explanation : Explanation
-        Notebooks show it as HTML; ``to_html(path)`` writes a page. Its attributes:
+        Notebooks show it as HTML. Its attributes:
 
         sequence : int
             The index of the sequence in X.
@@ -332,38 +323,3 @@ def _table_rows(
         *(column[order].tolist() for column in (value, weight, contribution)),
     ]
     return Table(row_type, map(row_type._make, zip(*columns, strict=True)))
-
-
-# --- reasons in HTML --------------------------------------------------------------------------------------------------
-
-
-class _Reason(NamedTuple):
-    """The contribution of one weight, summed over all positions."""
-
-    tokens: str
-    pattern: tuple
-    feature: Any
-    value: float
-    weight: float
-    contribution: float
-
-
-def _reasons(explanation: Explanation) -> list[_Reason]:
-    """Return the contributions summed by weight, the largest first."""
-    rows: dict = {}
-    for row in explanation.table:
-        rows.setdefault((row.pattern, row.feature), []).append(row)
-    reasons = []
-    for (pattern, feature), same in rows.items():
-        sums = sum(row.value for row in same), same[0].weight, sum(row.contribution for row in same)
-        reasons.append(_Reason(_text_of_tokens(explanation, same), pattern, feature, *sums))
-    return sorted(reasons, key=lambda reason: -abs(reason.contribution))
-
-
-def _text_of_tokens(explanation: Explanation, rows: list) -> str:
-    """Return the text of the tokens of the contributions of one weight."""
-    if len(rows) > 1:
-        return f"{len(rows)} places"
-    stop = rows[0].position + 1 if hasattr(rows[0], "position") else rows[0].stop
-    text = " ".join(explanation.tokens[rows[0][0] : stop])
-    return text if len(text) <= 2 * _SHORT + 3 else f"{text[:_SHORT]} … {text[-_SHORT:]}"

@@ -14,10 +14,10 @@ from .._estimator.answers.fitted import FittedModel
 from .._reading.label_sequences import read_segment_lists, read_segmentations, refuse_other_sizes, tokens_of
 from .._reading.schemes import NO_LABEL, OUTSIDE, PREFIXES, SCHEMES, guessed_scheme, split_tag
 from .._sklearn.layers import method_of_model, model_inside
-from ._display import HtmlPage, chip, color_map, listed, remaining, texts_of
+from ._display import chip, color_map, listed, remaining, texts_of
 
 
-class SegmentsDisplay(HtmlPage):
+class SegmentsDisplay:
     """Display of sequences as text with coloured segments, with their labels and probabilities.
 
     Create one with :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML without scripts, in

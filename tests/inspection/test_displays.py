@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from internals import COLORS, color_map, number, summed_reasons
+from internals import COLORS, color_map
 from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
@@ -127,20 +127,6 @@ def test_only_the_first_sequences_are_shown():
 # --- explanations -----------------------------------------------------------------------------------------------------
 
 
-def test_reasons_that_are_not_shown_are_added_up():
-    words = [[f"{letter}{t % 2}" for letter in "abcdefghij"] for t in range(4)]
-    crf = HighOrderCRF(2).fit([words], [list("xyxz")])
-    explanation = explain(crf, [words], 0, 1)
-    reasons, text = summed_reasons(explanation), safe(explanation).text
-    assert len(reasons) > 20
-    assert sum(reason.contribution for reason in reasons) == pytest.approx(explanation.log_odds_paths)
-    assert explanation.title in text
-    assert f"{explanation.log_odds_paths:.3f}" in text
-    rest = sum(reason.contribution for reason in reasons[15:])
-    assert f"{len(reasons) - 15} others{number(rest)}" in text
-    assert all(number(reason.contribution) in text for reason in reasons[:15])
-
-
 def test_odd_explanation():
     words, labels = [[token] for token in ODD], ["<i>", "$y_$"] * 6
     crf = HighOrderCRF().fit([words], [labels])
@@ -173,28 +159,6 @@ def test_batches_and_automata_as_text():
     assert repr(batch) == "SequenceBatch(2 sequences, 3 tokens, 3 features)"
     crf = HighOrderCRF().fit([[[0.5, 0.0], [0.0, 2.0]]], [["a", "b"]])
     assert repr(crf.automaton_) == "PatternAutomaton(2 labels, 3 patterns, 3 states, 3 arcs)"
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["segments", "explanation", "table"])
-def test_pages_are_whole_files(tagger, tmp_path, name):
-    shown = {
-        "segments": lambda: SegmentsDisplay.from_predictions([ODD], [[(0, 3, ODD[0])]]),
-        "explanation": lambda: explain(tagger, X),
-        "table": lambda: error_table([ODD], [["A"] * len(ODD)], [["B"] * len(ODD)]),
-    }[name]()
-    path = tmp_path / "page.html"
-    page = shown.to_html(path)
-    source = path.read_bytes()
-    assert source.decode("utf-8").replace("\r\n", "\n") == page
-    assert page.startswith("<!DOCTYPE html>\n<html>")
-    assert page.count(shown._repr_html_()) == 1
-    assert f"<title>{type(shown).__name__}</title>" in page
-    assert '<meta charset="utf-8">' in page
-    assert "color-scheme:light dark" in page
-    assert "<title>&lt;b&gt;</title>" in shown.to_html(title="<b>")
 
 
 # --- colours and lines ------------------------------------------------------------------------------------------------

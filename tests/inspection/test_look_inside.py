@@ -1,12 +1,10 @@
 """What models have learned, and why they predict: against sums over all labellings, in plain Python."""
 
 import math
-import re
 from collections import Counter
 
 import numpy as np
 import pytest
-from internals import template_of
 from refusals import refusals
 from registry import tags_of, written
 from test_known import labellings_of, random_chain, random_segments, random_words, with_random_weights
@@ -234,8 +232,8 @@ def test_weights_are_those_of_the_model(kind):
         assert weights_table(crf, top=None, sign=sign) == [row for row in table if of_sign(row.weight)]
     assert weights_table(crf, top=None, label="x") == [row for row in table if row.pattern[-1] == "x"]
     assert weights_table(crf, top=None, order=[0, 2]) == [row for row in table if row.order in (0, 2)]
-    asked = [("a", ["a"]), (re.compile("^[ab]"), ["a", "b"]), (1, ["b"]), (False, [None, "(each token)"])]
-    for feature, chosen in [*asked, ("(each token)", ["(each token)"])][: 5 if kind == "segments" else 4]:
+    asked = [("a", ["a"]), (False, [None, "(each token)"])]
+    for feature, chosen in [*asked, ("(each token)", ["(each token)"])][: 3 if kind == "segments" else 2]:
         assert weights_table(crf, top=None, feature=feature) == [row for row in table if row.feature in chosen] != []
     assert weights_table(crf, top=None, feature=True) == [
         row for row in table if row.feature not in (None, "(each token)")
@@ -247,22 +245,12 @@ def test_weights_are_those_of_the_model(kind):
 def test_names_of_a_pipeline():
     X, y = [["the", "w=x", "man"], ["the", "man"]], [["A", "B", "A"], ["A", "B"]]
     pipe = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X, y)
-    assert {row.template for row in weights_table(pipe, feature="w[0]", top=None)} == {"w[0]"}
     assert "w[0]=w=x" in {row.feature for row in weights_table(pipe, top=None)}
     with pytest.warns(UserWarning, match="temperature is at a bound"):
         calibrated = CalibratedSequenceLabeler(pipe, cv=2).fit(X * 2, [*y, *y])
     scaled = {row[:3]: row.weight * calibrated.temperature_ for row in weights_table(calibrated, top=None)}
     fitted = make_pipeline(SequenceFeatureExtractor([("w", 0), ("w", -1)]), HighOrderCRF()).fit(X * 2, [*y, *y])
     assert scaled == pytest.approx({row[:3]: row.weight for row in weights_table(fitted, top=None)})
-
-
-def test_templates_of_names():
-    X = [[{"w": "a=b", "n": 2.0, "in": {"x": "y"}, "all": ["p:q"]}, {"w": "10:30", "n": 1.0}]] * 2
-    crf = HighOrderCRF().fit(X, [["A", "B"], ["A", "B"]])
-    found = {row.feature: row.template for row in weights_table(crf, top=None, feature=True)}
-    assert found == {"w:a=b": "w", "w:10:30": "w", "n": "n", "in:x:y": "in:x", "all:p:q": "all:p"}
-    assert template_of("a\\=b[0]=c=d") == "a\\=b[0]"
-    assert template_of("=x") == "=x"
 
 
 test_refusals = refusals(
@@ -287,7 +275,7 @@ test_refusals = refusals(
      ("unknown label='w'", {"label": "w"}),
      ("feature='w' matches none of the 4 features", {"feature": "w"}),
      ("feature=9", {"feature": 9}),
-     (TypeError, "feature must be a name", {"feature": 0.5}),
+     ("feature=0.5 matches none", {"feature": 0.5}),
      ("orders 0 to 2", {"order": 3}, {"order": []}),
      (TypeError, "order must be an integer.*1.0", {"order": 1.0}),
      (TypeError, "order must be an integer.*True", {"order": True}),
