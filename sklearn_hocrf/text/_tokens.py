@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -14,9 +14,6 @@ from .._data.arrays import freeze
 from .._data.checks import short
 
 JOINERS = "\u200c\u200d"  # ZWNJ, as in Persian; ZWJ, as in Sinhala and Malayalam
-
-# a regular expression, compiled or not, or a function from a text to (start, stop) of each part
-Finder = str | Any | Callable[[str], Iterable[tuple[int, int]]]
 
 
 class TokenizedText(Sequence):
@@ -111,17 +108,17 @@ def _read_offsets(offsets: Any, n_characters: int) -> np.ndarray:
     return freeze(array, np.int64)
 
 
-def tokenize(texts: Iterable[str], pattern: Finder | None = None) -> list[TokenizedText]:
+def tokenize(texts: Iterable[str], pattern: str | Any | None = None) -> list[TokenizedText]:
     r"""Cut texts into tokens with character offsets.
 
     Parameters
     ----------
     texts : iterable of str
         The texts.
-    pattern : str, compiled pattern, callable or None, default=None
-        A regular expression (of :mod:`re` or the package regex) whose matches are the tokens; or a function that
-        returns (start, stop) of each token of a text, such as the ``span_tokenize`` of NLTK's tokenizers. None: tokens
-        are runs of letters, digits and underscores, and single other characters, each with its combining marks.
+    pattern : str, compiled pattern or None, default=None
+        A regular expression (of :mod:`re` or the package regex) whose matches are the tokens. None: tokens are runs of
+        letters, digits and underscores, and single other characters, each with its combining marks. For tokens of
+        another tool, see :class:`TokenizedText`.
 
     Returns
     -------
@@ -133,8 +130,7 @@ def tokenize(texts: Iterable[str], pattern: Finder | None = None) -> list[Tokeni
     TypeError
         If `texts` is a single text, or one of them is not a str.
     ValueError
-        If a token is empty, overlaps the one before or ends after the text; if the pattern is not a valid regular
-        expression.
+        If a token is empty, or if the pattern is not a valid regular expression.
 
     See Also
     --------
@@ -157,16 +153,15 @@ def tokenize(texts: Iterable[str], pattern: Finder | None = None) -> list[Tokeni
     """
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"texts must be a list of texts, got a {type(texts).__name__}; for one text: [text]")
-    find = _word_bounds if pattern is None else _finder(pattern)
+    own = None if pattern is None else _compiled(pattern)
     tokenized: list[TokenizedText] = []
     for n, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"texts[{n}] must be a str, got {short(text)} ({type(text).__name__})")
-        offsets = list(find(text))
-        try:
-            tokenized.append(TokenizedText(text, offsets))
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"text {n}, tokens of the pattern: {error}") from None
+        offsets = [match.span() for match in (own or _word_pattern(_marks_in(text))).finditer(text)]
+        if own is not None and any(start == stop for start, stop in offsets):
+            raise ValueError(f"text {n}: the pattern {short(pattern)} matches an empty text, which is no token")
+        tokenized.append(TokenizedText(text, offsets))
     return tokenized
 
 
@@ -175,33 +170,32 @@ def is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] == "M"
 
 
-def _word_bounds(text: str) -> Iterable[tuple[int, int]]:
-    """Return the range of each run of letters, digits and underscores, and of each other character, with its marks."""
-    marks = "" if text.isascii() else "".join(sorted(filter(is_mark, set(text))))
-    return (match.span() for match in _word_pattern(marks).finditer(text))
+def _marks_in(text: str) -> str:
+    """Return the marks of a text, each once and sorted."""
+    return "" if text.isascii() else "".join(sorted(filter(is_mark, set(text))))
 
 
 @lru_cache(maxsize=256)
 def _word_pattern(marks: str) -> re.Pattern:
-    """Return the pattern of words in texts with the given marks, for which :mod:`re` defines no class."""
+    """Return the pattern of tokens in texts with the given marks, for which :mod:`re` defines no class.
+
+    A token is a run of letters, digits and underscores, or another character, with its marks.
+    """
     if not marks:
         return re.compile(rf"\w(?:\w|[{JOINERS}](?=\w))*|[^\w\s]")
     return re.compile(rf"\w(?:[\w{marks}]|[{JOINERS}](?=[\w{marks}])|(?<=[{marks}])[{JOINERS}])*|[^\w\s][{marks}]*")
 
 
-def _finder(finder: Finder) -> Callable[[str], Iterable[tuple[int, int]]]:
-    """Return the function from a text to the ranges of its parts."""
-    if isinstance(finder, str):
-        try:
-            finder = re.compile(finder)
-        except re.error as error:
-            raise ValueError(f"pattern is not a regular expression: {error}") from error
-    if hasattr(finder, "finditer"):
-        return lambda text: (match.span() for match in finder.finditer(text))
-    if callable(finder):
-        return finder
-    what = f"{short(finder)} ({type(finder).__name__})"
-    raise TypeError(f"pattern must be a regular expression or a function, got {what}")
+def _compiled(pattern: Any) -> Any:
+    """Return a regular expression, compiled, or raise an error."""
+    if not isinstance(pattern, str):
+        if hasattr(pattern, "finditer"):
+            return pattern
+        raise TypeError(f"pattern must be a regular expression, got {short(pattern)} ({type(pattern).__name__})")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"pattern is not a regular expression: {error}") from error
 
 
 def check_tokenized(tokenized: Any) -> list[TokenizedText]:
