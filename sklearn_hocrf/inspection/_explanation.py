@@ -145,11 +145,11 @@ def explain(
     against : object, default=None
         The content of y'.
 
-        * With a position: a label, one of ``classes_``, that the token has in y'. For
-          :class:`~sklearn_hocrf.HighOrderSemiCRF` also a segment (start, stop, label) that contains the token. None
-          means any other label or, for segment models, any other segment.
+        * With a position: a label, one of ``classes_``, that the token has in y'. None means any other label or, for
+          segment models, any other segment.
         * Without a position: labels or segments of the sequence, such as the true ones, in the form of y in ``fit``;
-          some may be missing, as ``known`` in ``predict``. None means the second best labelling.
+          some may be missing, as ``known`` in ``predict``, so that a single segment can be given. None means the
+          second best labelling.
 
     field : object, default=None
         As in :meth:`SegmentsDisplay.from_estimator`; for the texts that are shown.

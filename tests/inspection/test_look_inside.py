@@ -128,10 +128,9 @@ def check_everything(estimator, words, rng):
     if truth != paths.best and paths.scheme != "iob1":
         y = truth if paths.scheme == "segments" else paths.labels(truth)
         paths.check(explain(estimator, [words], against=y), lambda segments: segments == truth)
-    if paths.scheme and truth != paths.best:
         segment = holder(truth, position)
-        if segment != best:
-            paths.check(explain(estimator, [words], 0, position, against=segment), lambda s: segment in s)
+        if paths.scheme == "segments" and segment not in paths.best:
+            paths.check(explain(estimator, [words], against=[segment]), lambda segments: segment in segments)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -193,18 +192,6 @@ def test_features_without_names():
     assert explanation.log_odds_paths == pytest.approx(sum(row.contribution for row in explanation.table))
 
 
-def test_segments_as_lists():
-    crf = random_segments(np.random.default_rng(0), "segments")
-    words = [["a"]] * 4
-    best = explain(crf, [words], 0, 1).label
-    other = next((1, 2, label) for label in ("x", "y", "z") if (1, 2, label) != best)
-    explanations = [explain(crf, [words], 0, 1, against=against) for against in (other, list(other))]
-    assert repr(explanations[0]) == repr(explanations[1])
-    assert explanations[1].against == other
-    with pytest.raises(ValueError, match="does not contain position 3"):
-        explain(crf, [words], 0, 3, against=[0, 3, "x"])
-
-
 # --- weights ----------------------------------------------------------------------------------------------------------
 
 
@@ -262,11 +249,6 @@ test_refusals = refusals(
      ("'w' is not one of the classes", {"position": 1, "against": "w"}),
      ("not one of the classes", {"position": 1, "against": ["x"]}),
      ("1 label", {"against": ["x"]})),
-    (lambda against: explain(
-         random_segments(np.random.default_rng(0), "segments"), [[["a"]] * 4], 0, 3, against=against),
-     ("does not contain position 3", (0, 3, "x")),
-     ("segments have one of", (3, 4, "w")),
-     ("no labelling that the model allows", (0, 4, "x"))),
     (lambda value: explain(
          HighOrderSemiCRF(scheme="segments", segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]]),
          [[["a"], ["b"]]], 0, value),
