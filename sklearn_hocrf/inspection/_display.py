@@ -154,31 +154,20 @@ def _cell(value: Any) -> str:
     return "" if value is None else visible(value)
 
 
-def _text_of(token: Any, field: Any, sequence: int, position: int) -> str:
-    """Return the text of a token: a field, or the first that is a text, or else the position; or raise an error.
-
-    Tokens are texts, mappings of fields, lists of attributes, or numbers.
-    """
-    if field is None and isinstance(token, bytes):
-        return token.decode("utf-8", "replace")
-    if field is None:
-        has_fields = isinstance(token, (list, tuple))
-        values = token.values() if isinstance(token, Mapping) else token if has_fields else [token]
-        return next((value for value in values if isinstance(value, str)), str(position))
-    where = f"sequence {sequence}, position {position}"
-    if not isinstance(token, (Mapping, list, tuple, np.ndarray)):
-        raise ValueError(f"field={short(field)}, but the token {short(token)} ({where}) has no fields")
-    try:
-        return str(token[field])
-    except (LookupError, TypeError):
-        raise ValueError(f"the token {short(token)} ({where}) has no field {short(field)}") from None
-
-
-def texts_of(X: Iterable, field: Any = None) -> list[list[str]]:
-    """Return the texts of the tokens of each sequence; ``field`` as in ``SegmentsDisplay.from_estimator``."""
+def texts_of(X: Iterable) -> list[list[str]]:
+    """Return the texts of the tokens of each sequence."""
     if isinstance(X, SequenceBatch):
-        return _texts_of_batch(X, field)
-    return [[_text_of(token, field, n, t) for t, token in enumerate(_tokens_of(x))] for n, x in enumerate(X)]
+        return _texts_of_batch(X)
+    return [[_text_of(token, t) for t, token in enumerate(_tokens_of(x))] for x in X]
+
+
+def _text_of(token: Any, position: int) -> str:
+    """Return the text of a token: a text, or its first field or attribute that is a text, or else the position."""
+    if isinstance(token, bytes):
+        return token.decode("utf-8", "replace")
+    has_fields = isinstance(token, (list, tuple))
+    values = token.values() if isinstance(token, Mapping) else token if has_fields else [token]
+    return next((value for value in values if isinstance(value, str)), str(position))
 
 
 def _tokens_of(sequence: Any) -> Iterable:
@@ -193,13 +182,8 @@ def listed(X: Sized) -> Any:
     return list(X) if isinstance(X, Iterator) else X
 
 
-def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
+def _texts_of_batch(batch: SequenceBatch) -> list[list[str]]:
     texts = [str(t) for length in batch.lengths.tolist() for t in range(length)]
-    texts_columns = [name for name, column in batch.columns.items() if isinstance(column, TokenColumn)]
-    if field is not None and field not in batch.columns:
-        raise ValueError(f"field={short(field)} is not one of the batch's columns, {short(list(batch.columns))}")
-    if field is not None or texts_columns:
-        column = batch.columns[texts_columns[0] if field is None else field]
-        values = column.values[column.codes] if isinstance(column, TokenColumn) else column
-        texts = [str(value) for value in values]
+    for column in [column for column in batch.columns.values() if isinstance(column, TokenColumn)][:1]:
+        texts = [str(value) for value in column.values[column.codes]]
     return [texts[first:stop] for first, stop in itertools.pairwise(batch.offsets.tolist())]

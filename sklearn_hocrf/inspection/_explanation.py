@@ -124,7 +124,6 @@ def explain(
     position: int | None = None,
     *,
     against: Any = None,
-    field: Any = None,
 ) -> Explanation:
     """Return why a model prefers its best labelling of a sequence to another: exact log-odds, weight by weight.
 
@@ -150,9 +149,6 @@ def explain(
         * Without a position: labels or segments of the sequence, such as the true ones, in the form of y in ``fit``;
           some may be missing, as ``known`` in ``predict``, so that a single segment can be given. None means the
           second best labelling.
-
-    field : object, default=None
-        As in :meth:`SegmentsDisplay.from_estimator`; for the texts that are shown.
 
     Returns
     -------
@@ -237,7 +233,7 @@ def explain(
         log_odds_paths=contest.score(contest.best) - contest.score(other),
         log_odds_marginal=odds,
         table=_contributions_table(contest, other),
-        tokens=[str(index)] if is_table else texts_of(one, field)[0],
+        tokens=[str(index)] if is_table else texts_of(one)[0],
     )
 
 

@@ -10,7 +10,7 @@ from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.inspection import SegmentsDisplay, error_table, explain
+from sklearn_hocrf.inspection import SegmentsDisplay, explain
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 from sklearn_hocrf.text import extract_segments, tokenize
 
@@ -196,16 +196,6 @@ test_refusals = refusals(
     (lambda: SegmentsDisplay.from_predictions(X[:1], [[(0, 1, "A", 0.5), (1, 2, "A", "p")]]),
      (TypeError, r"'p' \(sequence 0, position 1\) is not a number")),
     (lambda: SegmentsDisplay(X[:1], [[(0, 1, "A", np.nan)]]), "nan .sequence 0, position 0. is not finite"),
-    (lambda value: SegmentsDisplay.from_predictions(value, [[]] * len(value), field="w"),
-     (r"field='w', but the token 'a' \(sequence 0, position 0\) has no fields", [["a"], [{"w": "b"}]])),
-    (lambda value: error_table(value, [[]] * len(value), [[]] * len(value), field="w"),
-     (r"the token \{'v': 'b'\} \(sequence 0, position 1\) has no field 'w'", [[{"w": "a"}, {"v": "b"}]])),
-    (lambda: SegmentsDisplay.from_predictions([[("a", "P"), ("b",)]], [[]] * len([[("a", "P"), ("b",)]]), field=1),
-     r"the token \('b',\) \(sequence 0, position 1\) has no field 1"),
-    (lambda: error_table([[0.5]], [[]] * len([[0.5]]), [[]] * len([[0.5]]), field=0),
-     r"field=0, but the token 0\.5 \(sequence 0, position 0\) has no fields"),
-    (lambda: SegmentsDisplay.from_predictions(SequenceFeatureExtractor().fit_transform(X), Y, field="nope"),
-     "field='nope' is not one of the batch's columns"),
     (lambda value: SegmentsDisplay.from_predictions([["a"]], value), (TypeError, "y_pred.*labels or segments", [3])),
     (lambda args: SegmentsDisplay.from_predictions(*args, scheme="auto"),
      ("overlap.*sequence 0", (X[:1], [[(0, 2, "A"), (1, 3, "B")]]), (X[:1], [[]], [[(0, 2, "A"), (1, 3, "B")]])),
