@@ -270,11 +270,11 @@ def _mapped(of, method, parts) -> bag.Bag:
 
 def _ask_part(of, method, index, *part) -> Any:
     """Return the result of a method of a model or an extractor for a partition; nothing without sequences."""
-    part = list(map(_parts.collected, part))
-    if not _parts.count_sequences(part[0]):
+    X, *more = map(_parts.collected, part)
+    if not _parts.count_sequences(X):
         return []
     with naming(index):
-        return getattr(of, method)(*part)
+        return getattr(of, method)(X, *more)
 
 
 def _count_right(model, index, X, y, sample_weight=None) -> tuple[float, float]:

@@ -91,7 +91,8 @@ def tags_from_spans(
         raise ValueError(f"spans has {len(spans)} lists, but tokenized has {len(tokenized)} texts")
     segments = []
     for n, (tokens, of_text) in enumerate(zip(tokenized, spans, strict=True)):
-        text = Text(f"text {n}", *tokens.offsets.T.tolist(), tokens.text)
+        start, stop = tokens.offsets.T.tolist()
+        text = Text(f"text {n}", start, stop, tokens.text)
         segments.append(list(_segments_of_text(text, _read_spans(of_text, text, scheme), misaligned, scheme)))
     return labels_of_segments(segments, [len(tokens) for tokens in tokenized], scheme)
 
