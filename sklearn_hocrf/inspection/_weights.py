@@ -103,17 +103,15 @@ def weights_table(
     check_choice("sign", sign, ("both", "positive", "negative"))
     check(top is None or (is_integer(top) and top >= 1), "top", "a positive integer or None", top)
     fitted = FittedModel.inside(estimator)
-    layout, names = fitted.state.layout, feature_names(fitted)
-    feature_id = np.full(layout.n_weights, len(names) + 1)  # without a feature
-    feature_id[: layout.first_bias] = len(names)
-    feature_id[: layout.n_pairs] = layout.pair_feature
+    layout, (feature_id, names) = fitted.state.layout, features_of_weights(fitted)
     pattern, values = layout.row_of_weight, fitted.state.weights
     chosen = values != 0 if sign == "both" else (values > 0 if sign == "positive" else values < 0)
-    chosen &= _of_label(fitted, label)[pattern] & _of_feature(names, feature, len(layout.token_labels) > 0)[feature_id]
+    chosen &= (
+        _of_label(fitted, label)[pattern] & _of_feature(names[:-2], feature, len(layout.token_labels) > 0)[feature_id]
+    )
     chosen &= _of_order(layout.order_of_weight, order)
     chosen = np.flatnonzero(chosen)
     chosen = chosen[np.argsort(-np.abs(values[chosen]), kind="stable")][:top]
-    names += [EACH_TOKEN, None]
     rows, patterns = [], row_names(fitted)
     columns = (column[chosen].tolist() for column in (pattern, feature_id, values))
     for z, f, weight in zip(*columns, strict=True):
@@ -163,10 +161,16 @@ def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def feature_names(fitted: FittedModel) -> list:
-    """Return the names of a model's features, or their indices where they have none."""
-    features = fitted.state.features
-    return list(range(features.n_features)) if features.names is None else list(features.names)
+def features_of_weights(fitted: FittedModel) -> tuple[np.ndarray, list]:
+    """Return the feature of each weight, as an index of names, and the names of features, or their indices.
+
+    The last two names are for the weights of tokens, and of patterns themselves.
+    """
+    layout, features = fitted.state.layout, fitted.state.features
+    feature = np.full(layout.n_weights, features.n_features + 1)
+    feature[: layout.first_bias] = features.n_features
+    feature[: layout.n_pairs] = layout.pair_feature
+    return feature, [*(range(features.n_features) if features.names is None else features.names), EACH_TOKEN, None]
 
 
 def row_names(fitted: FittedModel) -> list[tuple]:

@@ -61,22 +61,21 @@ class Paths:
         """Return the highest log probability among the labellings of which a function is true."""
         return max((p for p, segments in zip(self.log_p, self.segments, strict=True) if agrees(segments)), default=None)
 
-    def counts(self, segments, borders):
-        """Return how often each weight counts: {(border before, pattern, feature): value}."""
+    def counts(self, segments):
+        """Return how often each weight counts: {(pattern, feature): value}."""
         coef, counts = self.estimator.coef_.toarray(), Counter()
         names = self.estimator.feature_names_in_.tolist()
         for i, (start, stop, _) in enumerate(segments):
-            before = max(border for border in borders if border <= start)
             for row, pattern in enumerate(self.estimator.patterns_):
                 if tuple(label for *_, label in segments[: i + 1])[-len(pattern) :] != pattern:
                     continue
-                counts[before, pattern, None] += 1
+                counts[pattern, None] += 1
                 if len(pattern) == 1 and token_intercepts(self.estimator).get(pattern):
-                    counts[before, pattern, "(each token)"] += stop - start
+                    counts[pattern, "(each token)"] += stop - start
                 for word in self.words[start:stop]:
                     for name in word:
                         if name in names and coef[row, names.index(name)] != 0:
-                            counts[before, pattern, name] += 1
+                            counts[pattern, name] += 1
         return counts
 
     def check(self, explanation, agrees):
@@ -87,12 +86,11 @@ class Paths:
         both = [self.read(labels) for labels in (explanation.labels, explanation.labels_against)]
         assert both[0] == self.best
         assert agrees(both[1])
-        borders = {start for start, *_ in both[0]} & {start for start, *_ in both[1]}
-        counts = [self.counts(segments, borders) for segments in both]
+        counts = [self.counts(segments) for segments in both]
         own = dict(zip(self.estimator.patterns_, self.estimator.pattern_coef_, strict=True))
         counts[0].subtract(counts[1])
-        expected = {key: n for key, n in counts[0].items() if n and (key[2] is not None or own[key[1]])}
-        assert {(row[0], row.pattern, row.feature): row.value for row in explanation.table} == expected
+        expected = {key: n for key, n in counts[0].items() if n and (key[1] is not None or own[key[0]])}
+        assert {(row.pattern, row.feature): row.value for row in explanation.table} == expected
         sizes = [abs(row.contribution) for row in explanation.table]
         assert sizes == sorted(sizes, reverse=True)
         for row in explanation.table:
