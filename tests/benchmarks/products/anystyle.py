@@ -94,8 +94,8 @@ def main(arguments=None):
     if protocol.skipped(protocol.absent(*FILES)):
         return
     X, y = (data[:: 10 if options.quick else 1] for data in load())
-    own = SequenceFeatureExtractor.from_file(protocol.data_file(*FILES[2]), style="wapiti")
-    further = SequenceFeatureExtractor([*own.templates, *MORE, *CONTEXT], padding="wapiti")
+    own = SequenceFeatureExtractor.from_file(protocol.data_file(*FILES[2]))
+    further = SequenceFeatureExtractor([*own.templates, *MORE, *CONTEXT])
     # one vocabulary for both folds: what a training part lacks has no weights
     batches = {"own": own.fit_transform(X), "context": further.fit_transform([context(one) for one in X])}
     folds, results = shuffled_folds(len(y), 2), {}

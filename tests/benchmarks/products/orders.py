@@ -66,7 +66,7 @@ def bags(X):
 
 
 def columns_of(X):
-    return SequenceFeatureExtractor.from_file(data_file(*anystyle.FILES[2]), style="wapiti").fit_transform(X)
+    return SequenceFeatureExtractor.from_file(data_file(*anystyle.FILES[2])).fit_transform(X)
 
 
 ATTRIBUTES = SequenceFeatureExtractor("attributes").fit_transform
