@@ -36,13 +36,9 @@ class Contest:
         """Return the log potential of a labelling."""
         return float(self.posterior.log_score(labelling)[0])
 
-    def units(self, labelling: Any) -> Segments:
-        """Return the units of a labelling: its tokens, or its segments."""
-        return self.model.layout.units(self.batch, labelling)
-
     def unit(self, labelling: Any, position: int) -> Segments:
         """Return the unit of a labelling that contains a token."""
-        units = self.units(labelling)
+        units = self.model.layout.units(self.batch, labelling)
         index = np.searchsorted(units.start, [position], side="right") - 1
         return Segments(np.array([0, 1]), units.start[index], units.stop[index], units.codes[index])
 
@@ -136,7 +132,7 @@ class Contest:
     def _different(self, labelling: Any, what: str) -> Any:
         if labelling is None:
             raise ValueError(f"no labelling that the model allows agrees with {what}")
-        if all(map(np.array_equal, self.units(labelling), self.units(self.best))):
+        if all(map(np.array_equal, labelling, self.best)):  # the labels of tokens, or the arrays of segments
             raise ValueError(f"the best labelling agrees with {what}: give something that it does not contain")
         return labelling
 
