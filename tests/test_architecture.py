@@ -84,7 +84,7 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "kernels.lists": "sort_ids",
     "kernels.tag_segments": "Tags",
     "structure.layout": "FeatureCounts LayoutBuilder LayoutFrame WeightLayout",
-    "structure.pairs": "FeatureMap LabelParts PairRule SetSequences endings values_at",
+    "structure.pairs": "FeatureMap LabelParts PairRule SetSequences",
     "structure.patterns": (
         "PatternCounts PatternTable Role SEGMENTS TOKENS "
         "TagHistory all_patterns contain_any count_patterns given_patterns has_equal_neighbours "

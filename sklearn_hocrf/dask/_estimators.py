@@ -204,7 +204,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         TypeError, ValueError
             When the bag is computed, for invalid sequences; the message names partition, sequence and position.
         """
-        return _mapped(_ask_part, self._model(), "predict", _parts.sources(X=X))
+        return _mapped(self._model(), "predict", _parts.sources(X=X))
 
     def predict_marginals(self, X: Sized) -> bag.Bag:
         """Return the probability of each label at each token.
@@ -224,7 +224,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         NotFittedError, TypeError, ValueError
             As :meth:`predict`.
         """
-        return _mapped(_ask_part, self._model(), "predict_marginals", _parts.sources(X=X))
+        return _mapped(self._model(), "predict_marginals", _parts.sources(X=X))
 
     def score(self, X: Sized, y: Sized, sample_weight: Any = None) -> float:
         """Return the share of tokens with the correct label.
@@ -259,22 +259,22 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         return float(right / total)
 
 
-def _mapped(function, of, method, parts) -> bag.Bag:
-    """Return the results of a method of an object, one for each partition: lazily, by a function of workers."""
-    of, function = delayed(of), delayed(function, pure=False)
-    return bag.from_delayed([function(of, method, index, *part) for index, part in enumerate(parts)])
+def _mapped(of, method, parts) -> bag.Bag:
+    """Return the results of a method of an object, one for each partition: lazily, by workers."""
+    of, ask = delayed(of), delayed(_ask_part, pure=False)
+    return bag.from_delayed([ask(of, method, index, *part) for index, part in enumerate(parts)])
 
 
 # ----------------------------------------------------------------------------------------------------------- on workers
 
 
-def _ask_part(model, question, index, part) -> list:
-    """Return the results of a method of a model for the sequences of a partition."""
-    part = _parts.collected(part)
-    if not _parts.count_sequences(part):
+def _ask_part(of, method, index, *part) -> Any:
+    """Return the result of a method of a model or an extractor for a partition; nothing without sequences."""
+    X, *more = map(_parts.collected, part)
+    if not _parts.count_sequences(X):
         return []
     with naming(index):
-        return list(getattr(model, question)(part))
+        return getattr(of, method)(X, *more)
 
 
 def _count_right(model, index, X, y, sample_weight=None) -> tuple[float, float]:
@@ -480,7 +480,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
 
     def _map(self, method, parts):
         check_is_fitted(self)
-        return _mapped(_apply, copy.copy(self.extractor_), method, parts)
+        return _mapped(copy.copy(self.extractor_), method, parts)
 
 
 def _count_part(extractor, *data):
@@ -489,8 +489,3 @@ def _count_part(extractor, *data):
 
 def _itself(counts):
     return counts
-
-
-def _apply(extractor, method, index, *data):
-    with naming(index):
-        return getattr(extractor, method)(*map(_parts.collected, data))

@@ -27,7 +27,7 @@ from ._base import CountingTransformer
 from ._columns import MISSING, ArrayTemplates, TokenTable, columns_of_one, text_column, without_arrays
 from ._input_space import InputSpace, TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames
-from ._string_templates import STYLES, StringTemplates, are_strings, read_template_lines
+from ._string_templates import StringTemplates, are_strings, read_template_lines
 from ._template_rows import FieldTemplates
 from ._templates import TemplateVocabularies, Window, check_templates
 from ._token_functions import named_functions
@@ -83,12 +83,11 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         not occur in training then become features, too, and memory does not grow with the data. See Notes.
     bias : bool, default=False
         Whether every token has the attribute ``bias``.
-    padding : {"mark", "drop", "crf++", "wapiti"}, default="mark"
+    padding : {"mark", "drop"}, default="mark"
         Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
         that extend outside make no attribute; the first token has the attribute ``__BOS__``, and the last ``__EOS__``,
-        as in CRFsuite. With templates of CRF++ and Wapiti: "crf++" for ``_B-1``, ``_B+1`` and so on, "wapiti" for
-        ``_x-1``, ``_x+1``; "mark" is the same as "wapiti" if some template begins with ``*``, ``u`` or ``b``, and as
-        "crf++" otherwise.
+        as in CRFsuite. With templates of CRF++ and Wapiti, "mark" is their own: ``_x-1``, ``_x+1`` and so on, as in
+        Wapiti, if some template begins with ``*``, ``u`` or ``b``, and otherwise ``_B-1``, ``_B+1``, as in CRF++.
 
     Attributes
     ----------
@@ -195,7 +194,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         "affixes": [Interval(Integral, 0, None, closed="left"), None],
         "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both"), None],
         "bias": ["boolean"],
-        "padding": [StrOptions({"mark", "drop", *STYLES})],
+        "padding": [StrOptions({"mark", "drop"})],
     }
 
     def __init__(
@@ -220,9 +219,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         self.padding = padding
 
     @classmethod
-    def from_file(
-        cls, path: str | PathLike[str], *, fields: Sequence[str] | None = None, min_count: int = 1, style: str = "auto"
-    ) -> Self:
+    def from_file(cls, path: str | PathLike[str], *, fields: Sequence[str] | None = None, min_count: int = 1) -> Self:
         """Return an extractor with the templates of a file of CRF++ or Wapiti.
 
         A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
@@ -243,9 +240,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             or the one column of plain texts.
         min_count : int, default=1
             Features that occur in fewer training tokens are left out.
-        style : {"auto", "crf++", "wapiti"}, default="auto"
-            What stands for positions outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
-            Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
 
         Returns
         -------
@@ -279,9 +273,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         >>> make_pipeline(features, crf).fit(X, y)[0].get_feature_names_out().tolist()
         ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
         """
-        padding = "mark" if style == "auto" else style
-        lines = read_template_lines(path, style)
-        return cls(lines, fields=fields, min_count=min_count, padding=padding)
+        return cls(read_template_lines(path), fields=fields, min_count=min_count)
 
     @property
     def max_order(self) -> int:
@@ -447,7 +439,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         """Return the templates of CRF++ or Wapiti, compiled."""
         if not are_strings(self.templates):
             raise AttributeError("only templates of CRF++ and Wapiti say with which pairs of labels they go")
-        return StringTemplates(self.templates, self.padding)
+        return StringTemplates(self.templates)
 
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
@@ -507,8 +499,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
                 f"{short(self.templates)}"
             )
         maker = self._maker
-        if self.padding in STYLES and self.padding not in maker.paddings:
-            raise ValueError(f"padding={self.padding!r} is for templates of CRF++ and Wapiti")
         settings = {
             "token_features": self.token_features is not None and self.token_features != "auto",
             "affixes": self.affixes,

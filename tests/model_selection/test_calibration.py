@@ -218,23 +218,11 @@ def test_options_of_fit():
     train_test = CalibratedSequenceLabeler(crf, cv=PredefinedSplit(np.arange(24) % 3 - 1)).fit(X, Y)
     assert train_test.temperature_ > 0
     with config_context(enable_metadata_routing=True):
-        routed = CalibratedSequenceLabeler(clone(crf), cv=GroupKFold(3)).fit(X, Y, groups=groups)
-        assert routed.temperature_ == grouped.temperature_
         inner = clone(crf).set_fit_request(sample_weight=True)
         pipe = CalibratedSequenceLabeler(make_pipeline(SequenceFeatureExtractor(), inner), cv=3)
         assert pipe.fit(WORDS, Y, sample_weight=weight).temperature_ == by_weight
         with pytest.raises(TypeError, match="unexpected"):
             CalibratedSequenceLabeler(clone(crf)).fit(X, Y, nothing=weight)
-
-
-def test_known_labels_are_routed():
-    known = [["O"] + [None] * (len(words) - 1) for words in WORDS]
-    calibrated = CalibratedSequenceLabeler(clone(WEAK), cv=3)
-    plain = make_pipeline(SequenceFeatureExtractor(), calibrated).fit(WORDS, Y).predict(WORDS, known=known)
-    assert {tags[0] for tags in plain} == {"O"}
-    with config_context(enable_metadata_routing=True):
-        calibrated = CalibratedSequenceLabeler(clone(WEAK).set_predict_request(known=True), cv=3)
-        assert make_pipeline(SequenceFeatureExtractor(), calibrated).fit(WORDS, Y).predict(WORDS, known=known) == plain
 
 
 # --- the zero of a slope ----------------------------------------------------------------------------------------------

@@ -462,53 +462,6 @@ def search_for_penalties(**options):
     return PenaltySearchCV(HighOrderCRF(), cv=2, orders=[0, 1], max_steps=3, **options)
 
 
-def test_searches_for_penalties_have_tasks_too():
-    plain, recorder = search_for_penalties().fit(X, Y), Recorder()
-    search = search_for_penalties().set_callbacks(recorder).fit(X, Y)
-    assert search.best_params_ == plain.best_params_
-    np.testing.assert_array_equal(search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
-    assert_same_model(search.best_estimator_, plain.best_estimator_, *NUMBERS)
-    names = [context.task_name for context in recorder.ends]
-    steps = [int((search.cv_results_["max_order"] == order).sum()) for order in (0, 1)]
-    assert names == [
-        *["step"] * (1 + steps[0]),  # with the first one of the other order
-        "order 0",
-        *["step"] * (steps[1] - 1),
-        "order 1",
-        "refit with best parameters",
-        "fit",
-    ]
-    assert (recorder.calls[0], recorder.calls[-1]) == ("setup", "teardown")
-    search.set_callbacks().set_params(refit=False).set_callbacks(recorder).fit(X, Y)
-    assert [context.task_name for context in recorder.ends][-2:] == ["order 1", "fit"]
-
-
-@pytest.mark.parametrize(
-    ("stops", "orders"),
-    [
-        (always, [0, 1]),
-        (lambda context: context.task_name == "step", [0, 1]),
-        (lambda context: context.task_name == "order 0", [0, 0, 0, 1]),
-    ],
-    ids=["all", "steps", "an order"],
-)
-def test_searches_for_penalties_are_stopped(stops, orders):
-    search = search_for_penalties().set_callbacks(Recorder(stops)).fit(X, Y)
-    assert search.cv_results_["max_order"].tolist() == orders
-    assert search.score(X, Y) > 0.5
-    nothing = PenaltySearchCV(HighOrderCRF(fit_intercept=False, max_order=0), cv=2, refit=False)  # X has no features
-    nothing.set_callbacks(Recorder(always)).fit([np.zeros((len(x), 1)) for x in X], Y)
-    assert len(nothing.cv_results_["params"]) == 1
-
-
-@pytest.mark.parametrize("task", ["step", "order 0", "refit with best parameters", "fit"])
-def test_failures_of_callbacks_of_a_search_for_penalties_are_no_ends(task):
-    search = search_for_penalties().set_callbacks(Recorder(lambda context: context.task_name == task and fail(context)))
-    with pytest.raises(StopIteration, match="of a user"):
-        search.fit(X, Y)
-    assert not hasattr(search, "cv_results_") or task == "fit"
-
-
 def test_callbacks_inside_a_search_for_penalties():
     stopping = EarlyStopping(X_DEV, Y_DEV, patience=1)
     search = search_for_penalties()
