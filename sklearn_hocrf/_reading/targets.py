@@ -204,7 +204,6 @@ def read_segment_targets(
     scheme,
     segment_length=None,
     fixed=None,
-    in_parts=False,
     takes_missing_labels=False,
 ) -> SegmentTargets:
     """Return the training segmentations.
@@ -219,17 +218,15 @@ def read_segment_targets(
         maximum, for all labels or by label. None, also as the maximum, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
-    in_parts : bool
-        Whether y is a part of the training data, which may have a single label.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
     if earlier is not None:
         scheme = earlier.scheme
     elif scheme == "auto":
-        scheme = _scheme_of(y, lengths, form, name, in_parts or labels is not None)
+        scheme = _scheme_of(y, lengths, form, name, labels is not None)
     entries = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
-    labels = distinct_labels(entries, 1 if in_parts else None) if labels is None else labels
+    labels = distinct_labels(entries) if labels is None else labels
     known = known_of(entries, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
     segments, *pieces = segments_of(known, scheme)
     if scheme == "segments" and not entries.is_complete:
@@ -308,17 +305,6 @@ def _refuse_tags_of_parts(labels) -> str:
             f'and these data come in parts: pass scheme="{scheme}"'
         )
     return scheme
-
-
-def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
-    """Return the segmentations of a part of the training sequences, which may have a single label.
-
-    Parameters
-    ----------
-    y, lengths, name, scheme
-        As in :func:`read_segment_targets`.
-    """
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, in_parts=True)
 
 
 # --- lengths ----------------------------------------------------------------------------------------------------------

@@ -359,8 +359,8 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
     Parameters
     ----------
     extractor : transformer
-        A transformer with ``fit_partition``, ``merge``, ``finish`` and ``transform_partition``. It is cloned; the
-        original is not fitted.
+        A transformer with ``fit_partition``, ``merge`` and ``finish``, such as a
+        :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`. It is cloned; the original is not fitted.
     client : distributed.Client, default=None
         As in :class:`DaskSequenceLabeler`.
 
@@ -405,8 +405,8 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
         ----------
         X : dask.bag.Bag, or list of Delayed or Future
             Each partition is an X that the transformer accepts. It may be empty.
-        y : dask.bag.Bag, or list of Delayed or Future, default=None
-            Labels, partitioned like X, for transformers that learn from them.
+        y : object, default=None
+            Not used.
 
         Returns
         -------
@@ -425,7 +425,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
                 f"{type(extractor).__name__} does not learn from partitions: fit it on one machine, and map its "
                 "transform over the partitions"
             )
-        partitions = Partitions(_parts.find_client(self.client), _parts.sources(X=X, y=y))
+        partitions = Partitions(_parts.find_client(self.client), _parts.sources(X=X))
         try:
             partitions.add_step(_count_part, Kept(extractor))
             counts = partitions.total(_itself, extractor.merge)
@@ -454,37 +454,12 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
         TypeError, ValueError
             When the bag is computed, for invalid sequences; the message names partition, sequence and position.
         """
-        return self._map("transform", _parts.sources(X=X))
-
-    def fit_transform(self, X: Sized, y: Sized | None = None) -> bag.Bag:  # type: ignore[override]
-        """Learn the features of sequences, and return the same features as ``fit_transform`` on one machine.
-
-        Parameters
-        ----------
-        X : dask.bag.Bag, or list of Delayed or Future
-            As in :meth:`fit`.
-        y : dask.bag.Bag, or list of Delayed or Future, default=None
-            As in :meth:`fit`.
-
-        Returns
-        -------
-        batches : dask.bag.Bag
-            As in :meth:`transform`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As :meth:`fit` and :meth:`transform`.
-        """
-        return self.fit(X, y)._map("transform_partition", _parts.sources(X=X, y=y))
-
-    def _map(self, method, parts):
         check_is_fitted(self)
-        return _mapped(copy.copy(self.extractor_), method, parts)
+        return _mapped(copy.copy(self.extractor_), "transform", _parts.sources(X=X))
 
 
-def _count_part(extractor, *data):
-    return extractor.fit_partition(*map(_parts.collected, data))
+def _count_part(extractor, part):
+    return extractor.fit_partition(_parts.collected(part))
 
 
 def _itself(counts):

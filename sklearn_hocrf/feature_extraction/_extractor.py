@@ -23,7 +23,7 @@ from .._reading.attributes import known_batch
 from .._reading.rows import refuse_infinite_values
 from .._sklearn.names import Interval, StrOptions, fit_context, fit_task
 from ._attributes import FittedExtractor, GivenNames, NamedAttributes
-from ._base import CountingTransformer
+from ._base import BatchTransformer
 from ._columns import MISSING, ArrayTemplates, TokenTable, columns_of_one, text_column, without_arrays
 from ._input_space import InputSpace, TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .._sklearn.layers import TaggerFeatures
 
 
-class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
@@ -377,6 +377,94 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         table = self._space.like_fitted(X, self._read(X), self.complete_fields_)
         return self._to_batch(X, table, maker.rows(self._vocabularies, table))
 
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit_partition(self, X: Any, y: Any = None) -> TokenCounts:
+        """Count a part of the training sequences.
+
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html shows an example.
+
+        Parameters
+        ----------
+        X : list of sequences, or other form of n sequences
+            As for `fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        counts : object
+            Input of `merge` and `finish`. The transformer itself is not changed.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`.
+        """
+        self._check_parameters()
+        table = self._read(X)
+        if table.kind == "empty":
+            return TokenCounts(None)
+        form = InputSpace.from_input(X, table), without_tokens(table.columns)
+        if table.kind == "dict" and self._maker.unused is None:  # tokens of other parts may have these keys
+            table = table._replace(columns={**table.columns, **self._missing(table.columns, table.offsets)})
+        counting = copy(self)
+        counting._set_plan(table.columns, of_all=True)
+        functions = {name: field for name, (field, _) in counting.token_features_.items()}
+        return TokenCounts(*form, functions, counting._maker.counts(table))
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """Add up the counts of two parts of the training sequences, the earlier part first.
+
+        Parameters
+        ----------
+        left, right : object
+            Results of `fit_partition` or `merge`.
+
+        Returns
+        -------
+        counts : object
+            The counts of both. The transformer itself is not changed.
+
+        Raises
+        ------
+        ValueError
+            If the parts are incompatible: their tokens differ in form or fields.
+        """
+        if left.space is None or right.space is None:  # no tokens
+            return right if left.space is None else left
+        return left.merged(right)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def finish(self, counts: Any) -> Self:
+        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
+
+        Parameters
+        ----------
+        counts : object
+            Result of `fit_partition` or `merge`.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If no part had tokens, or if a field or key that a parameter names does not occur.
+        """
+        if counts.space is None:
+            raise ValueError("X has no tokens to learn features from")
+        fresh = copy(self)
+        fresh._check_parameters()
+        fresh._read_form(counts.space, counts.columns)
+        for name, (field, _) in fresh.token_features_.items():
+            if counts.functions.get(name) != field:
+                raise lacks_counts(f"the token feature {name!r} of {field!r}", fresh.fields_)
+        fresh._vocabularies = fresh._maker.finish(counts.counted, self.min_count, fresh.fields_)
+        fresh._name_features()
+        self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
+        return self
+
     def __token_ids__(self, tokens) -> tuple | None:
         """Return the names of all attributes, those of one sequence, as for ``token_entries``, and its columns.
 
@@ -454,20 +542,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
         return table, rows
 
-    def _count_partition(self, X, y) -> TokenCounts:
-        """Return the counts of sequences."""
-        self._check_parameters()
-        table = self._read(X)
-        if table.kind == "empty":
-            return TokenCounts(None)
-        form = InputSpace.from_input(X, table), without_tokens(table.columns)
-        if table.kind == "dict" and self._maker.unused is None:  # tokens of other parts may have these keys
-            table = table._replace(columns={**table.columns, **self._missing(table.columns, table.offsets)})
-        counting = copy(self)
-        counting._set_plan(table.columns, of_all=True)
-        functions = {name: field for name, (field, _) in counting.token_features_.items()}
-        return TokenCounts(*form, functions, counting._maker.counts(table))
-
     def _missing(self, columns, offsets) -> dict:
         """Return empty columns for the fields that parameters name but ``columns`` lack."""
         features, first = self.token_features, next(iter(columns), None)
@@ -476,16 +550,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         pairs = chain(functions.values(), *templates)
         missing = text_column([None] * int(offsets[-1]))
         return {field: missing for field, _ in pairs if field not in functions and field not in columns}
-
-    def _finish(self, counts):
-        """Set the fitted attributes."""
-        self._check_parameters()
-        self._read_form(counts.space, counts.columns)
-        for name, (field, _) in self.token_features_.items():
-            if counts.functions.get(name) != field:
-                raise lacks_counts(f"the token feature {name!r} of {field!r}", self.fields_)
-        self._vocabularies = self._maker.finish(counts.counted, self.min_count, self.fields_)
-        self._name_features()
 
     def _check_parameters(self):
         """Raise an error if parameters exclude each other."""

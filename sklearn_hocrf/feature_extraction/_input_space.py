@@ -78,15 +78,6 @@ class InputSpace(NamedTuple):
         complete = [field for field in self.complete if field in other.complete]
         return InputSpace(self.features, self.form, kinds, complete)
 
-    def check_fields(self, *parts) -> None:
-        """Raise an error unless each of the parts merged into this form contains values of all fields."""
-        for part in parts:
-            if list(part.kinds.items()) != list(self.kinds.items()):
-                raise ValueError(
-                    f"functions of segments get the fields {short(part.fields)} in one partition, but the whole has "
-                    f"{short(self.fields)}; each partition must have values of all fields"
-                )
-
     def like_fitted(self, X, table, used) -> TokenTable:
         """Return the table of a later X with exactly the fields of fit; raise an error if it lacks a field in ``used``.
 
