@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import cached_property, freeze_all, offsets_of
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, batch_of_rows
 from .._data.checks import short
 from .._data.messages import warn_user
 from .._data.tagger import ARE_AMOUNTS, HAS_AMOUNT, AttributeIds, ids_and_amounts
@@ -420,7 +420,8 @@ def known_batch(offsets, indptr, ids, values, n_features, names) -> SequenceBatc
     if n_found >= 0:
         amounts = amounts[:n_found]
         are_one = values is None or (amounts == 1).all()
-        return SequenceBatch(offsets, ends, feature_ids[:n_found], None if are_one else amounts, n_features, names)
+        entries = feature_ids[:n_found], None if are_one else amounts
+        return batch_of_rows((offsets, ends), *entries, n_features, names)
     is_known = ids >= 0
     indptr = offsets_of(is_known)[indptr]
     data = np.ones(indptr[-1]) if values is None else values[is_known]

@@ -588,6 +588,7 @@ def test_plans_of_lengths_are_kept_for_other_sequences(monkeypatch):
     plans = FittedModel(model[-1]).model()._plans
     assert plans
     assert all(length == plan.n_tokens and plan.batch is None for length, plan in plans.items())
+    assert all(plan.lane is not None for plan in plans.values())
 
 
 @pytest.mark.parametrize("factor", [0.0, 300.0, 1e7])
