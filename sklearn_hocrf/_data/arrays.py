@@ -111,8 +111,10 @@ def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
     array = np.asarray(array)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise ValueError(f"{what} must be a 1-D array of integers, not of shape {array.shape} and {array.dtype}")
-    if len(array) and not start <= array.min() <= array.max() < stop:
-        raise ValueError(f"{what} must lie in [{start}, {stop}), but has {array.min()} and {array.max()}")
+    if len(array):
+        lowest, highest = np.minimum.reduce(array), np.maximum.reduce(array)
+        if not start <= lowest <= highest < stop:
+            raise ValueError(f"{what} must lie in [{start}, {stop}), but has {lowest} and {highest}")
     return freeze(array, dtype)
 
 

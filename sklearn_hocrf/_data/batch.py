@@ -446,10 +446,19 @@ class SequenceBatch:
 # ------------------------------------------------------------------------------------ batches for the package itself
 
 
+def batch_of_rows(cuts: tuple, indices: np.ndarray, values: Any, n_attributes: int, names: Any) -> SequenceBatch:
+    """Return a batch as the class does, of ``cuts``, offsets and indptr, that are known to be correct."""
+    batch = object.__new__(SequenceBatch)
+    batch.offsets, batch.indptr = freeze_all(cuts, np.int64)
+    batch.indices = freeze_indices(indices, n_attributes, "indices of a SequenceBatch")
+    batch.values = None if values is None else freeze(values, np.float64)
+    batch.n_attributes, batch.attribute_names, batch.columns = n_attributes, names, {}
+    batch.blocks = batch.block_names = batch.dense = None
+    return batch
+
+
 def with_blocks(batch: SequenceBatch, blocks: Any, block_names: Any = None) -> SequenceBatch:
-    """Return the batch with other blocks."""
-    for block in blocks or ():
-        freeze_indices(getattr(block, "attributes", ()), batch.n_attributes, "attributes of a block")
+    """Return the batch with other blocks; a layout checks their attributes."""
     changed = object.__new__(SequenceBatch)  # whose arrays are checked already
     for name in SequenceBatch.__slots__:
         setattr(changed, name, getattr(batch, name))

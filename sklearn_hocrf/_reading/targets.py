@@ -30,6 +30,8 @@ from .schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
+    TAG_SCHEMES,
+    O,
     TagTable,
     guessed_scheme,
     join_tag,
@@ -39,7 +41,6 @@ from .schemes import (
     segment_lists,
     tag_channels,
     tag_ids,
-    tags_of_segments,
     token_features,
 )
 
@@ -136,12 +137,12 @@ class SegmentTargets(NamedTuple):
     def tags(self) -> TagTable | None:
         return None if self.scheme not in PREFIXES else self._tag_classes()[1]
 
-    def _tag_classes(self) -> tuple[np.ndarray, TagTable, list]:
+    def _tag_classes(self) -> tuple[np.ndarray, TagTable, np.ndarray, list]:
         labels, longest = tuple(self.labels.tolist()), tuple(self.longest.tolist())
-        return _tag_classes(self.scheme, labels, longest, self.outside, self.bare_tags)
+        return _tag_classes(self.scheme, labels, longest, self.bare_tags)
 
     def tag_channels(self):
-        return None if self.scheme not in PREFIXES else self._tag_classes()[2]
+        return None if self.scheme not in PREFIXES else self._tag_classes()[3]
 
     def attributes(self) -> dict:
         labels, shortest = self.labels.tolist(), [1] * len(self.labels)
@@ -159,10 +160,13 @@ class SegmentTargets(NamedTuple):
         return segments_of(known, self.scheme, singles=self.scheme == "runs" and self.repeats)[0]
 
     def token_codes(self, labelling) -> np.ndarray:
-        tags = self.tags
-        if tags is None:
+        if self.scheme not in PREFIXES:
             return token_labels(labelling)
-        return tag_ids(tags_of_segments(labelling, self.scheme, self.outside), tags)
+        only, first, inner, last = self._tag_classes()[2][:, labelling.codes]
+        ids, lengths = np.repeat(inner, labelling.lengths), labelling.lengths
+        ids[labelling.stop - 1] = last
+        ids[labelling.start] = np.where(lengths == 1, only, first)
+        return ids
 
     def are_right(self, decoded, truth) -> np.ndarray:
         features = (token_features(segments, self.scheme, self.outside) for segments in (decoded, truth))
@@ -184,14 +188,21 @@ class SegmentTargets(NamedTuple):
 
 
 @lru_cache(maxsize=16)  # each prediction asks
-def _tag_classes(scheme, labels, longest, outside, bare_tags) -> tuple[np.ndarray, TagTable, list]:
-    """Return the possible tags of tokens, sorted, the prefix and label of each, and its positions in segments."""
+def _tag_classes(scheme, labels, longest, bare_tags) -> tuple[np.ndarray, TagTable, np.ndarray, list]:
+    """Return the possible tags of tokens, sorted, prefix and label of each, ids by place, and positions in segments.
+
+    The ids of tags by place, of shape (4, L), are those of the only, first, inner and last token of a label's segment.
+    """
+    outside = labels.index(OUTSIDE) if OUTSIDE in labels else -1
     tags = possible_tags(scheme, longest, outside)
     pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
     names = [join_tag(prefix, labels[label], bare_tags, scheme) for prefix, label in pairs]
     order = sorted(range(len(names)), key=names.__getitem__)
     tags = TagTable(tags.prefix[order], tags.label[order])
-    return sorted_labels(names, [0, len(names)], at_least=1), tags, tag_channels(tags, scheme)
+    at, codes = TAG_SCHEMES[scheme], np.tile(np.arange(len(labels)), (4, 1))
+    prefix = np.array([[at.only], [at.first], [at.inner], [at.last]], np.int8)
+    places = tag_ids(TagTable(np.where(codes == outside, np.int8(O), prefix), codes), tags)
+    return sorted_labels(names, [0, len(names)], at_least=1), tags, places, tag_channels(tags, scheme)
 
 
 def read_segment_targets(

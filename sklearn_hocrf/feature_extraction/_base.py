@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import freeze, freeze_all
 from .._data.batch import SequenceBatch, with_blocks
 from .._data.columns import TokenColumn
 from .._data.segment_features import RowBlock
@@ -137,9 +138,6 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
         return with_blocks(batch, self._all_blocks(batch, data), self._feature_names)
 
 
-FACTOR = np.uint64(0xD1342543DE82EF95)  # odd, so that no two numbers have the same product
-
-
 class TrainingStrings(NamedTuple):
     """The tokens of training sequences as texts of a field, and their segments.   N tokens."""
 
@@ -166,6 +164,7 @@ def token_numbers(column, field) -> np.ndarray:
     return numbers[column.codes]
 
 
+@lru_cache(maxsize=1 << 12)  # calls for one sequence ask
 def _number_of(text) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
 
@@ -183,26 +182,8 @@ def fingerprints(numbers, start, stop) -> np.ndarray:
 
     ``numbers`` are those of :func:`token_numbers`.
     """
-    first = int(start.min(initial=len(numbers)))
-    numbers, start, stop = numbers[first : stop.max(initial=first)], start - first, stop - first
-    lengths = (stop - start).astype(np.uint64)
-    level = np.frexp(lengths)[1] - 1  # of the largest blocks in a string
-    rows = [numbers.astype(np.uint64)]
-    for k in range(level.max(initial=0)):
-        rows.append(_mixed(rows[k][: -(2**k)], rows[k][2**k :]))  # of blocks of 2**(k + 1) tokens
-    blocks, of_level = np.concatenate(rows), offsets_of([*map(len, rows)])[level]
-    hashes = _mixed(blocks[of_level + start] + lengths, blocks[of_level + stop - (1 << level)])
-    found, is_missing = (hashes >> np.uint64(1)).astype(np.int64), numbers < 0
-    if is_missing.any():
-        n_missing = offsets_of(is_missing)
-        found[n_missing[stop] > n_missing[start]] = -1
+    from .._engine.kernels.lists import mix_strings  # loads numba, which few transformers need
+
+    found = np.empty(len(start), np.int64)
+    mix_strings(*freeze_all((numbers, start, stop), np.int64), found)
     return found
-
-
-def _mixed(left, right) -> np.ndarray:
-    """Return random numbers, of dtype uint64, that pairs of numbers determine."""
-    left = left ^ left >> np.uint64(32)
-    left *= FACTOR
-    left ^= left >> np.uint64(29)
-    left += right
-    return left

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.arrays import freeze
 from .._data.batch import SequenceBatch, with_blocks, without_dense
 from .._data.checks import short
 from .._data.columns import DenseColumns
@@ -366,11 +367,15 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         if not hasattr(self, "templates_"):
             check_is_fitted(self, "templates_")  # raises the error; for a few tokens it takes longer than all else
         if type(X) is list and len(X) == 1:
-            attributes = self.__token_ids__(X[0])  # one sequence at a time
-            if attributes is not None and attributes[1].max(initial=-1) >= 0:
-                names, ids, indptr, values, dense, columns = attributes
-                batch = known_batch(np.array([0, len(indptr) - 1]), indptr, ids, values, names)
-                batch.columns = {field: text_column(texts) for field, texts in without_arrays(columns).items()}
+            found = self.__token_ids__(X[0])  # one sequence at a time
+            if found is not None and (found[-1] is not None or found[3].max(initial=-1) >= 0):
+                names, n_attributes, columns, ids, indptr, values, dense = found
+                batch = known_batch(np.array([0, len(indptr) - 1]), indptr, ids, values, n_attributes, names)
+                kinds = self._space.kinds
+                batch.columns = {
+                    field: freeze(cells, np.float64) if kinds[field] == "numbers" else text_column(cells)
+                    for field, cells in without_arrays(columns).items()
+                }
                 batch.dense = dense and dense.checked(batch.n_tokens, batch.n_attributes, batch.indices)
                 return batch
         maker = self._maker
@@ -466,34 +471,28 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return self
 
     def __token_ids__(self, tokens) -> tuple | None:
-        """Return the names of all attributes, those of one sequence, as for ``token_entries``, and its columns.
+        """Return names and number of all attributes, a sequence's columns, and its attributes as for ``token_entries``.
 
-        None means that a batch must be used. This is for feature dicts, lists of names, texts and arrays of common
-        types, of which ``transform`` would not warn.
+        None means that a batch must be used. This is for feature dicts, lists of names, texts, numbers and arrays of
+        common types, of which ``transform`` would not warn.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
         known, attributes = self.__dict__.get("_vocabularies") if is_own else None, None
         columns: dict | None = {}
         if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
             attributes = known.vocabulary.ids_of(tokens)
-        elif isinstance(known, TemplateVocabularies) and self.n_features is None:
-            widths, fields = self._array_widths, self.fields_
-            are_known = len(self._space.text_fields) + len(widths) == len(fields)  # others may be errors
-            if are_known and self.padding in FieldTemplates.paddings:
-                columns = columns_of_one(tokens, self._space.form, fields, widths, self.fields is not None)
+        elif isinstance(known, TemplateVocabularies) and self.padding in FieldTemplates.paddings:
+            columns = columns_of_one(tokens, self._space, self._array_widths, self.fields is not None)
             if columns:
-                always, marks = None, self.padding == "mark"
-                if self.bias or not marks:
-                    maker: Any = self._maker  # FieldTemplates
-                    always = np.array(maker.always(Window(np.array([0, len(tokens)]))))
-                texts = without_arrays(columns) if widths else columns
-                attributes = known.ids_of_texts(texts, self.token_features_, marks, always)
+                maker: Any = self._maker  # FieldTemplates
+                cells = without_arrays(columns) if self._array_widths else columns
+                attributes = maker.ids_of_one(known, cells, len(tokens))
         if not attributes:
             return None
-        dense = None
+        names, dense = self._attribute_names if self.n_features is None else None, None
         if self._array_widths:
-            dense = self._dense(np.array([0, len(tokens)]), columns, len(self._attribute_names))
-        return self._attribute_names, *attributes, dense, columns
+            dense = self._dense(np.array([0, len(tokens)]), columns, self.n_features_out_)
+        return names, self.n_features_out_, columns, *attributes, dense
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -519,7 +518,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
             return GivenNames()
         if are_strings(self.templates):
             return self._strings()
-        templates = [pairs for pairs in getattr(self, "templates_", ()) if pairs[0][0] not in self._array_widths]
+        templates, widths = getattr(self, "templates_", []), self._array_widths
+        templates = [pairs for pairs in templates if pairs[0][0] not in widths] if widths else templates
         functions = getattr(self, "token_features_", {})
         return FieldTemplates(templates, functions, self.padding, self.bias, self.n_features)
 

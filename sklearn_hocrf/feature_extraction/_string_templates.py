@@ -110,7 +110,7 @@ class StringTemplates(GivenNames):
         known = np.fromiter(map(vocabularies.vocabulary.__getitem__, names), np.int32, len(names))
         if (known < 0).all():  # what reads the texts warns
             return super().rows(vocabularies, table)
-        batch = known_batch(table.offsets, indptr, known[ids], None, vocabularies.names())
+        batch = known_batch(table.offsets, indptr, known[ids], None, len(vocabularies), vocabularies.names())
         return batch.indptr, batch.indices, batch.values
 
     def _names(self, table) -> tuple[dict, np.ndarray, np.ndarray]:

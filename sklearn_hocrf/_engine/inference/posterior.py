@@ -411,7 +411,7 @@ class LanePosterior(Posterior):
         posterior = type(self)(model, self.batch, self.support, self.n_jobs, self.evidence)
         posterior.shift = self.shift
         marginals = posterior.column_marginals(model.layout.pairs.n_columns)
-        return np.clip(marginals[:, ids], 0.0, 1.0)
+        return np.minimum(np.maximum(marginals[:, ids], 0.0), 1.0)  # np.clip takes three times as long for few tokens
 
     def segment_marginals(self, threshold: float, tags: Any = None) -> tuple[Segments, np.ndarray]:
         likely: list = []
