@@ -740,32 +740,6 @@ def test_module_is_self_contained():
     assert modules - set(sys.stdlib_module_names) == {"numpy"}
 
 
-def test_copied_module(tmp_path):
-    """A copy in a folder of its own reads a file where no other library can be imported."""
-    (tmp_path / "own_tagger.py").write_bytes(MODULE.read_bytes())
-    code = f"""if True:
-        import json, sys
-        class Blocker:
-            def find_spec(self, name, path=None, target=None):
-                root = name.partition(".")[0]
-                if root not in ("numpy", "own_tagger") and root not in sys.stdlib_module_names:
-                    raise ImportError(name + " is blocked")
-        sys.meta_path.insert(0, Blocker())
-        sys.path.insert(0, {str(tmp_path)!r})
-        from own_tagger import Tagger
-        tagger = Tagger({str(GOLDEN / "tagger-names-1.hocrf")!r})
-        tokens = json.load(open({str(GOLDEN / "tagger-1.json")!r}))["names"]["X"][0]
-        segments, marginals = tagger.predict_segments(tokens), tagger.predict_marginals(tokens)
-        print(json.dumps([tagger.predict(tokens), segments, marginals.tolist()]))
-    """
-    run = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True)
-    labels, segments, marginals = json.loads(run.stdout)
-    known = json.loads((GOLDEN / "tagger-1.json").read_text(encoding="utf-8"))["names"]["answers"][0]
-    assert labels == known["labels"]
-    assert segments == [segment[:3] for segment in known["segments"]]
-    assert_allclose(marginals, known["marginals"], **CLOSE)
-
-
 # --- golden and broken files ------------------------------------------------------------------------------------------
 
 

@@ -8,8 +8,6 @@ import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from sklearn_hocrf.training import SGD
-
 # --- X and y --------------------------------------------------------------------------------------------------------
 
 TABLES = ("table of lists",)
@@ -99,8 +97,6 @@ def same(a, b):
         return alike and a.tobytes() == b.tobytes()
     if isinstance(a, BaseEstimator):
         return same(a.get_params(), b.get_params())
-    if isinstance(a, SGD):
-        return same(vars(a), vars(b))
     if isinstance(a, Mapping):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a.items(), b.items(), strict=True))
     if isinstance(a, (list, tuple)):

@@ -1,8 +1,6 @@
 """The best labellings, samples and entropies, against enumeration."""
 
 import math
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -218,34 +216,6 @@ def test_beside_lists_of_k():
         ]
         assert own_scores == pytest.approx([c.score for c in candidates], rel=1e-12)
         assert len(set(map(tuple, labellings))) == 25
-
-
-@pytest.mark.skipif(shutil.which("crf_test") is None, reason="CRF++ is not on PATH")
-def test_beside_crfpp(tmp_path):
-    """The best labellings are those of CRF++, trained on the same data with the same penalty."""
-    rng = np.random.default_rng(1)
-    X = [[f"w{i}" for i in rng.integers(0, 4, 6)] for _ in range(30)]
-    y = [[f"y{(int(word[1]) + int(rng.random() < 0.3)) % 3}" for word in words] for words in X]
-    text = "\n\n".join(
-        "\n".join(map(" ".join, zip(words, labels, strict=True))) for words, labels in zip(X, y, strict=True)
-    )
-    (tmp_path / "train").write_text(text + "\n\n", encoding="utf-8")
-    (tmp_path / "template").write_text("U00:%x[0,0]\n\nB\n", encoding="utf-8")
-    train = ["crf_learn", "-c", "1", "-e", "1e-9", "-p", "1", "template", "train", "model"]
-    subprocess.run(train, cwd=tmp_path, check=True, capture_output=True)
-    test = subprocess.run(
-        ["crf_test", "-n", "10", "-m", "model", "train"], cwd=tmp_path, check=True, capture_output=True, text=True
-    )
-    crf = HighOrderCRF(patterns="all", all_pairs=True, fit_intercept=False, sigma_reg=1.0, tol=1e-7)
-    crf.fit([[[word] for word in words] for words in X], y)
-    blocks = [block.splitlines() for block in test.stdout.strip().split("\n\n")]
-    candidates = crf.predict_nbest([[[word] for word in words] for words in X], 10)
-    assert len(blocks) == 10 * len(X)
-    for sequence, found in enumerate(candidates):
-        theirs = blocks[10 * sequence : 10 * sequence + 10]
-        probabilities = [float(lines[0].split()[2]) for lines in theirs]
-        assert [math.exp(c.log_probability) for c in found] == pytest.approx(probabilities, abs=2e-4)
-        assert found[0].labels == [line.split()[-1] for line in theirs[0][1:]]
 
 
 test_refusals = refusals(

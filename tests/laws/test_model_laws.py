@@ -232,7 +232,7 @@ def test_products_of_the_hessian_are_differences_of_gradients(name):
 def test_minibatches_and_parts_add_up(name):
     """Each sequence is in one minibatch, which reads no weight but those it names."""
     objective = objective_of(name, sample_weight=weights_of_sequences(name))
-    w = some_weights(objective)
+    w = some_weights(objective, KINDS[name].scale)
     value, gradient = objective.value_gradient(w)
     for batch_size in () if "minibatches" in KINDS[name].without else (1, 3, 100):
         total, sums = 0.0, np.zeros(len(w))

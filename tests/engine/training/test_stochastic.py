@@ -32,7 +32,6 @@ from scipy import sparse
 from segment_cases import (
     MIXED,
     random_segment_case,
-    segment_cases,
     to_segment_batch,
     to_segment_layout,
     to_segments,
@@ -74,57 +73,6 @@ def some_objective(kind, seed=0, lengths=(9, 1, 4, 17, 6, 3, 12, 2, 5, 8, 7, 30)
         rng, lengths, MIXED, ((0, 1),), longest=(5, 3, 1), scale=0.5, patterns=[(0, 1), (1, 0), (0, 1, 0), (2, 0)]
     )
     return segment_objective(case, **options)
-
-
-def in_full(minibatch, w):
-    """Return the value and the gradient by all weights."""
-    value, derivatives = minibatch.value_gradient(w)
-    gradient = np.zeros(len(w))
-    gradient[minibatch.weights] = derivatives
-    return value, gradient
-
-
-def assert_minibatches(objective, w, batch_size, seed=0):
-    rng = np.random.RandomState(seed)
-    value, gradient = objective.value_gradient(w)
-    total, sum_of_gradients, seen = 0.0, np.zeros(len(w)), []
-    for minibatch in objective.minibatches(batch_size, rng):
-        assert len(np.unique(minibatch.weights)) == len(minibatch.weights)
-        assert 0 < minibatch.n_sequences <= batch_size
-        alone = objective.part(minibatch.sequences)
-        found, expected = in_full(minibatch, w), alone.value_gradient(w)
-        scale = max(1.0, np.abs(expected[1]).max(initial=0.0), abs(expected[0]))
-        assert found[0] == pytest.approx(expected[0], rel=1e-9, abs=1e-11 * scale)
-        np.testing.assert_allclose(found[1], expected[1], rtol=1e-9, atol=1e-11 * scale)
-        total, sum_of_gradients = total + found[0], sum_of_gradients + found[1]
-        seen.extend(minibatch.sequences.tolist())
-    scale = max(1.0, np.abs(gradient).max(initial=0.0), abs(value))
-    assert sorted(seen) == list(range(objective.n_sequences))
-    assert total == pytest.approx(value, rel=1e-9, abs=1e-10 * scale)
-    np.testing.assert_allclose(sum_of_gradients, gradient, rtol=1e-9, atol=1e-10 * scale)
-
-
-@given(cases(min_length=1), st.integers(1, 3))
-def test_minibatches_of_chains(case, batch_size):
-    assert_minibatches(*chain_objective(case), batch_size)
-
-
-@given(segment_cases(), st.integers(1, 3))
-def test_minibatches_of_segments(case, batch_size):
-    objective, weights = segment_objective(case)
-    assert_minibatches(objective, np.random.default_rng(0).normal(size=len(weights)), batch_size)
-
-
-@pytest.mark.parametrize("kind", ["chain", "segments"])
-def test_sequences_on_wide_numbers(kind):
-    objective, w = some_objective(kind)
-    assert_minibatches(objective, 1e3 * w, 3)
-
-
-def test_tables_of_frequent_features_are_not_needed():
-    objective, w = some_objective("chain", lengths=(40, 30, 20))
-    assert objective.problem.layout.pairs.n_dense > 0
-    assert_minibatches(objective, w, 2)
 
 
 def wide_objective(n_untouched):

@@ -16,7 +16,18 @@ SOLVERS = {
     "sgd": {"solver": "sgd"},
     "lbfgs": {"solver": "lbfgs"},
     "owlqn": {"l1_reg": 1e-9},
+    "matching": {"objective": "local_feature_matching"},
 }
+
+
+SETTINGS = st.fixed_dictionaries(
+    {
+        "sigma_reg": st.sampled_from([0.1, 1.0, 30.0]),
+        "max_order": st.integers(0, 2),
+        "max_iter": st.sampled_from([60, 60, 3, 0]),
+        "tol": st.sampled_from([3e-3, 1e-8]),
+    }
+)
 
 
 def noisy(scale, seed=0, n=8):
@@ -44,14 +55,14 @@ def fit(X, y, estimator=HighOrderCRF, **parameters):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@given(exponent=st.floats(-3, 150), seed=st.integers(0, 99), sigma_reg=st.sampled_from([0.1, 1.0, 30.0]))
+@given(st.floats(-3, 150), st.integers(0, 99), SETTINGS, st.sampled_from([HighOrderCRF, HighOrderSemiCRF]))
 @pytest.mark.slow
-def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, sigma_reg):
+def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, settings, estimator):
     X, y = noisy(10.0**exponent, seed)
     if len(np.unique(np.concatenate(y))) < 2:
         return
     try:
-        crf, messages = fit(X, y, **SOLVERS[solver], sigma_reg=sigma_reg)
+        crf, messages = fit(X, y, estimator, **SOLVERS[solver], **settings)
     except ValueError as error:
         if "floating point numbers" not in str(error):
             raise
@@ -65,7 +76,7 @@ def test_training_gets_better_or_says_that_it_cannot(solver, exponent, seed, sig
     assert history[-1] <= history[0]
     # of values that differ by less than 1e-9 gradients are to tell the lower one, which round off, too
     assert history[-1] <= (1 + 1e-8) * history.min()
-    if gap > 10 * history[-1] or crf.n_iter_ and history[-1] == history[0]:
+    if solver != "matching" and (gap > 10 * history[-1] or crf.n_iter_ and history[-1] == history[0]):
         assert len(messages) == 1
 
 
