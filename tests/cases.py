@@ -11,7 +11,17 @@ from unittest import mock
 import numpy as np
 import segment_oracle as so
 from hypothesis import strategies as st
-from internals import ChainModel, LayoutBuilder, LayoutFrame, MarginalPass, PairRule, fitting, given_patterns, minimise
+from internals import (
+    ChainModel,
+    LayoutBuilder,
+    LayoutFrame,
+    MarginalPass,
+    PairRule,
+    Problem,
+    fitting,
+    given_patterns,
+    minimise,
+)
 from segment_cases import (
     MODERATE,
     VALUES,
@@ -121,6 +131,15 @@ def to_chain_model(case, **options):
     """Return the case as (ChainModel, SequenceBatch)."""
     layout, weights = to_layout(case, **options)
     return ChainModel(layout, weights), to_batch(case.rows, case.n_attributes)
+
+
+def to_problem(case, sequence_weight=None, schedule=None, **options):
+    """Return the training problem of a case's data, of the weights that these have."""
+    batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
+    patterns = given_patterns(case.model.patterns, case.model.n_labels)
+    options |= {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
+    layout = build_layout(batch, codes, patterns, **options)
+    return Problem(ChainModel, layout, batch, codes, sequence_weight=sequence_weight, schedule=schedule)
 
 
 def reschedule(model, **changes):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import segment_oracle as so
-from fuzz.definitions import length_value
+from feature_definitions import length_value
 from hypothesis import assume
 from hypothesis import strategies as st
 from internals import (

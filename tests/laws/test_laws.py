@@ -619,12 +619,17 @@ def check_against_recursion(case, atol=1e-8):
     assert gradient @ direction == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-5 * size)
 
 
-@pytest.mark.parametrize(("features", "scale"), [("plain", 0.3), ("all", 1.0), ("plain", 300.0)])
-def test_long_sequences(features, scale):
+LONG, UNEQUAL = (601, 1, 30, 0, 131), (1, 700, 2, 0, 3, 1, 90, 5, 4, 33, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("features", "scale", "lengths"),
+    [("plain", 0.3, LONG), ("all", 1.0, LONG), ("plain", 300.0, LONG), ("plain", 1.0, UNEQUAL), ("all", 1.0, UNEQUAL)],
+)
+def test_long_sequences(features, scale, lengths):
     rng = np.random.default_rng(17)
     blocks = FEATURES[features]
     patterns = [(a, b) for a in range(3) for b in range(3) if a != 2]
-    lengths = (601, 1, 30, 0, 131)
     case = random_segment_case(rng, lengths, blocks, [(0, 1)], longest=(8, 3, 1), patterns=patterns, scale=scale)
     check_against_recursion(case)
 
@@ -636,14 +641,6 @@ def test_long_segments_without_limit(scale):
     blocks = (token_block(BAG, [0]), token_block(INSIDE, [1]), LENGTHS[3])
     case = random_segment_case(
         rng, (120, 5, 60), blocks, longest=(INF, 40), repeats=False, patterns=[(0, 1), (1, 0)], scale=scale
-    )
-    check_against_recursion(case)
-
-
-@pytest.mark.parametrize("features", ["plain", "all"])
-def test_lanes_of_very_unequal_lengths(features):
-    case = mixed_case(
-        19, (1, 700, 2, 0, 3, 1, 90, 5, 4, 33, 0, 1), features, longest=(7, 3, 2), patterns=[(0, 1), (2, 0)]
     )
     check_against_recursion(case)
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import registry
 import skops.io
-from fuzz import definitions
 from internals import LocalFeatureMatching, NegativeLogLikelihood
 from registry import GROUPS, KINDS, NEW, STREAM, asked, fitted, labellings, problem_of
 from sklearn.base import clone
@@ -72,7 +71,11 @@ def assert_answers(crf, every, number):
         close([listed[one] for one in listed], [of_segments[one] for one in listed], 10 * slack)
         np.testing.assert_array_equal(crf.predict_segments(X, threshold=0.1)[0], table[table["probability"] >= 0.1])
         outside = () if crf.scheme in ("runs", "segments") else ("O",)
-        assert crf.predict_segments(X) == [[s for s in every.segments[best] if s[2] not in outside]]
+        predicted = [s for s in every.segments[best] if s[2] not in outside]
+        assert crf.predict_segments(X) == [predicted]
+        (table,) = crf.predict_segments(X, with_probability=True)
+        assert table[["start", "stop", "label"]].tolist() == predicted
+        close(table["probability"], [of_segments[one] for one in predicted], 10 * slack)
 
 
 @kinds("known")
@@ -291,7 +294,7 @@ def assert_optimum(kind, crf):
     assert crf.objective_history_[-1] == pytest.approx(value, rel=1e-9)
     assert len(crf.objective_history_) == crf.n_iter_ + 1
     assert crf.objective_history_[-1] <= crf.objective_history_[0]
-    shortest = definitions.shortest_subgradient(w, gradient + precision * w, strength)
+    shortest = shortest_subgradient(w, gradient + precision * w, strength)
     gap = 0.5 * shortest @ (shortest / precision)
     way = 2.0 * np.linalg.norm(shortest) * max(1.0, np.linalg.norm(w))
     assert gap <= 1.01e-10 * value or (strength.any() and way <= 1.01e-5 * value)
@@ -299,6 +302,12 @@ def assert_optimum(kind, crf):
     assert not has_gap or crf.optimality_gap_ == pytest.approx(gap, rel=0.1, abs=1e-14)
     assert np.count_nonzero(w) == np.count_nonzero(crf._state.weights)
     return w, has_gap, gap
+
+
+def shortest_subgradient(w, gradient, l1):
+    """Return the subgradient of least norm of f(w) + sum(l1 * abs(w)) for the gradient of f."""
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+    return np.where(w != 0, gradient + l1 * np.sign(w), at_zero)
 
 
 @kinds("weights")

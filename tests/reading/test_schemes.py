@@ -20,6 +20,7 @@ from internals import (
     token_labels,
 )
 from refusals import refusals
+from registry import tags_of
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.metrics import segment_f1_scorer, token_accuracy_score
@@ -52,18 +53,6 @@ def assert_same(ours, theirs):
     )
 
 
-def tags_in_plain_python(sequences, scheme):
-    """Write segmentations as tags, segment by segment."""
-    tags = []
-    for sequence in sequences:
-        tags.append([])
-        for length, label in sequence:
-            inside = "I" * length if scheme == "bio" else "I" * (length - 1) + "E"
-            prefixes = "O" if label == 0 else "S" if scheme == "bioes" and length == 1 else "B" + inside[1:]
-            tags[-1] += [p if p == "O" else f"{p}-{LABELS[label]}" for p in prefixes]
-    return tags
-
-
 def read(tags, scheme):
     """Return the segments of lists of tags."""
     parts = [schemes.split_tag(tag, scheme) for sequence in tags for tag in sequence]
@@ -78,13 +67,12 @@ def read(tags, scheme):
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou", "bmes", "iob1"])
 @given(SEGMENTATIONS)
 def test_tags_say_what_the_segments_are_and_back(scheme, sequences):
-    segments, _ = to_segments(sequences)
+    segments, offsets = to_segments(sequences)
     tags = schemes.tags_of_segments(segments, scheme, outside=0)
     pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
     names = [schemes.join_tag(p, LABELS[y], scheme=scheme) for p, y in pairs]
-    letters = {"bilou": str.maketrans("ES", "LU"), "bmes": str.maketrans("I", "M")}.get(scheme, {})
-    expected = tags_in_plain_python(sequences, "bio" if scheme == "iob1" else "bioes" if letters else scheme)
-    expected = [[tag[0].translate(letters) + tag[1:] for tag in sequence] for sequence in expected]
+    lists = schemes.segment_lists(segments, offsets, LABELS)
+    expected = [tags_of(of_one, "bio" if scheme == "iob1" else scheme) for of_one in lists]
     assert names == [tag for sequence in expected for tag in sequence]
     assert_same(read(expected, scheme), segments)
 

@@ -1,24 +1,13 @@
 """The training problem of chains: which weights exist, and what memory a gradient takes."""
 
 import numpy as np
-from cases import build_layout, cases, peak_of, random_case, to_batch, to_codes
+from cases import cases, peak_of, random_case, to_problem
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import ChainModel, NegativeLogLikelihood, Problem, given_patterns
+from internals import NegativeLogLikelihood
 from segment_cases import spread
 
 SEQUENCE_WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])  # exact in binary: counts can be compared with thresholds
-
-
-def prepare(case, sequence_weight=None, **options):
-    """Return the layout and the objective of a case's data."""
-    batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
-    patterns = given_patterns(case.model.patterns, case.model.n_labels)
-    layout = build_layout(
-        batch, codes, patterns, feature_orders=case.feature_orders, sequence_weight=sequence_weight, **options
-    )
-    problem = Problem(ChainModel, layout, batch, codes, sequence_weight=sequence_weight)
-    return layout, NegativeLogLikelihood().bind(problem)
 
 
 def naive_pairs(case, sequence_weight, all_pairs, min_count):
@@ -52,7 +41,7 @@ def training_data(draw):
 @given(training_data())
 def test_which_weights_there_are(drawn):
     case, weights, options = drawn
-    layout, _ = prepare(case, weights, **options)
+    layout = to_problem(case, weights, **options).layout
     pairs = naive_pairs(case, weights, options["all_pairs"], options["min_count"])
     biases = naive_biases(case, options["fit_intercept"])
     assert layout.n_weights == len(pairs) + len(biases)
@@ -68,7 +57,7 @@ def test_which_weights_there_are(drawn):
 @given(training_data())
 def test_weights_go_to_coefficients_and_back(drawn):
     case, weights, options = drawn
-    layout, _ = prepare(case, weights, **options)
+    layout = to_problem(case, weights, **options).layout
     w = np.random.default_rng(0).normal(size=layout.n_weights)
     np.testing.assert_array_equal(layout.weights(layout.pattern_coef(w), layout.coef(w)), w)
     # coefficients of pairs and patterns without a weight are dropped
@@ -81,8 +70,8 @@ def test_weights_go_to_coefficients_and_back(drawn):
 def test_memory_of_a_gradient_does_not_grow_with_the_data():
     def peaks(n_sequences):
         orders = [(0,), (0, 1), (2,)]
-        layout, objective = prepare(random_case(np.random.default_rng(0), 3, [20] * n_sequences, 2, 8, 1.0, orders))
-        w = np.zeros(layout.n_weights)
+        problem = to_problem(random_case(np.random.default_rng(0), 3, [20] * n_sequences, 2, 8, 1.0, orders))
+        objective, w = NegativeLogLikelihood().bind(problem), np.zeros(problem.n_weights)
         # tables of the first evaluation are kept for the next one
         return np.array([peak_of(lambda: objective.value_gradient(w)) for _ in range(2)])
 

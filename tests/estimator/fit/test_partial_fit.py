@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.utils.estimator_checks import check_estimator
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, datasets
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.training import LBFGS, SGD
 
 RNG = np.random.default_rng(0)
@@ -166,27 +166,6 @@ def test_growing_changes_nothing_for_the_other_weights():
     assert grown.feature_names_in_[-2:].tolist() == ["aaa", "zzz"]
 
 
-def test_numeric_features():
-    X, y = datasets.make_digit_words(40, random_state=0)
-    crf = HighOrderCRF(**SOLVER)
-    for _ in range(5):
-        crf.partial_fit(X[:20], y[:20], classes=np.arange(10)).partial_fit(X[20:], y[20:])
-    assert crf.score(X, y) > 0.8
-    with pytest.raises(ValueError, match="X has 63 features in sequence 0.*expecting 64"):
-        crf.partial_fit([x[:, 1:] for x in X], y)
-
-
-def test_features_of_segments():
-    """The features of the first call's transformer, among them lengths and texts of segments."""
-    extractor = SegmentFeatureExtractor(identity=True, length="indicator", max_length=9)
-    words = WORDS[:60]
-    batch = extractor.fit(words, Y[:60]).transform(words)
-    crf = HighOrderSemiCRF(**SOLVER, segment_length=9)
-    for start in range(0, 60, 20):
-        crf.partial_fit(batch[start : start + 20], Y[start : start + 20], classes=CLASSES)
-    assert crf.score(batch, Y[:60]) > 0.8
-
-
 # ------------------------------------------------------------------------------------------------- classes and patterns
 
 
@@ -289,14 +268,6 @@ def test_segments_that_become_longer():
 
 
 # ------------------------------------------------------------------------------------------------- beside other methods
-
-
-def test_fit_starts_anew(crf):
-    crf = crf.set_params(max_iter=2)
-    fitted = quietly(clone(crf), X, Y)
-    again = quietly(stream(clone(crf)), X, Y)
-    np.testing.assert_array_equal(fitted.coef_.toarray(), again.coef_.toarray())
-    assert fitted.feature_names_in_.tolist() == again.feature_names_in_.tolist()
 
 
 @pytest.mark.parametrize("l1_reg", [0.0, 0.1])
