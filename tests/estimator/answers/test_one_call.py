@@ -121,7 +121,7 @@ def outcome(ask, *asked):
 
 @pytest.mark.parametrize(("name", "reader"), CASES)
 @pytest.mark.filterwarnings("ignore")  # unknown attributes
-@settings(max_examples=5)  # of each case, and of each some twelve sequences
+@settings(max_examples=3)  # of each case, and of each some twelve sequences
 @given(seed=st.integers(0, 10**6))
 def test_a_call_with_one_sequence_has_the_answers_of_a_batch(name, reader, seed):
     model, X = drawn(name, seed, reader)
