@@ -6,6 +6,7 @@ import math
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -192,22 +193,16 @@ def golden_case(name):
     )
 
 
-class WidePasses:
-    """Counts the passes on wide numbers, and the sequences that they process."""
-
-    def __init__(self):
-        self.calls, self.n_sequences, self.method = 0, 0, MarginalPass._on_wide_numbers
-
-    def on_wide_numbers(self, scaled, task, factor):
-        self.calls, self.n_sequences = self.calls + 1, self.n_sequences + task.sequences.size
-        return self.method(scaled, task, factor)
-
-
 def count_wide_passes(monkeypatch):
-    """Return a counter of passes on wide numbers."""
-    counter = WidePasses()
-    monkeypatch.setattr(MarginalPass, "_on_wide_numbers", lambda *args: counter.on_wide_numbers(*args))
-    return counter
+    """Return a counter of passes on wide numbers, and of the sequences that they process."""
+    passes, on_wide_numbers = SimpleNamespace(calls=0, n_sequences=0), MarginalPass._on_wide_numbers
+
+    def counted(self, scaled, task, factor):
+        passes.calls, passes.n_sequences = passes.calls + 1, passes.n_sequences + task.sequences.size
+        return on_wide_numbers(self, scaled, task, factor)
+
+    monkeypatch.setattr(MarginalPass, "_on_wide_numbers", counted)
+    return passes
 
 
 def by_order(*values):

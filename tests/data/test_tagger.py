@@ -943,10 +943,10 @@ def test_the_reader_for_browsers(tmp_path):
     export_tagger(model.fit(X_NAMES, Y_NAMES), tmp_path / "names.hocrf", compress=False)
     text = (demo / "addresses.js").read_text(encoding="utf-8").split('"')[1]
     (tmp_path / "addresses.hocrf").write_bytes(gzip.decompress(base64.b64decode(text)))
-    for name, X in (
-        ("names", X_NAMES[:20]),
-        ("addresses", [["123", "N", "Main", "St", ",", "Springfield"], ["PO", "Box", "9"]]),
-    ):
+    words = ["123", "N", "Main", "St", ",", "Springfield", "IL", "PO", "Box", "9", "Apt", "new"]
+    rng = np.random.default_rng(0)
+    addresses = [rng.choice(words, length).tolist() for length in rng.integers(1, 12, 100)]
+    for name, X in ("names", X_NAMES[:20]), ("addresses", addresses):
         tagger = Tagger(tmp_path / f"{name}.hocrf")
         command = [node, tmp_path / "page.js", demo / "tagger.js", tmp_path / f"{name}.hocrf", json.dumps(X)]
         answers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

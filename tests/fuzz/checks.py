@@ -154,7 +154,7 @@ def spoil(case):
     labels = [registry.written(s, scheme) for s in spans]
     y = [s[0] for s in labels] if case.form in TABLES and scheme != "segments" else [list(s) for s in labels]
     options = {"max_iter": 5} | ({"scheme": scheme} if case.segments else {})
-    arguments, bad = {}, junk(case.junk)
+    arguments, bad = {}, junk()[case.junk]
     n, where = case.n % len(case.tokens), case.where
     t = case.t % len(case.tokens[n])
     named = False

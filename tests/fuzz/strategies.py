@@ -6,7 +6,9 @@ from typing import NamedTuple
 import registry
 from hypothesis import strategies as st
 
-from .builders import JUNK, TABLES
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+
+from .builders import TABLES, junk
 
 SCHEMES = ("runs", "bio", "bioes", "segments")
 
@@ -154,7 +156,7 @@ class SpoiltCase(NamedTuple):
     tokens: list
     labels: list
     where: str  # what is replaced: a key of checks.SPOILT
-    junk: str  # by what: a key of JUNK
+    junk: str  # by what: a key of junk()
     n: int  # sequence, modulo their number
     t: int  # position, modulo its length
     scheme: str
@@ -162,12 +164,7 @@ class SpoiltCase(NamedTuple):
 
 
 SPOILT = ("X", "sequence", "token", "value", "y", "labels", "label", "segment", "weight", "weights", "parameter")
-PARAMETERS = (
-    *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_count"),
-    *("fit_intercept", "all_pairs", "objective", "solver", "max_iter", "tol"),
-    *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "segment_length"),
-    *("constraints", "label_parts", "history"),
-)
+PARAMETERS = sorted({*HighOrderCRF().get_params(), *HighOrderSemiCRF().get_params()})
 
 
 @st.composite
@@ -185,7 +182,7 @@ def spoilt_cases(draw):
         draw(sequences_of(tokens_of(form, width), lengths)),
         draw(label_sequences(lengths)),
         where,
-        draw(st.sampled_from(JUNK)),
+        draw(st.sampled_from([*junk()])),
         draw(st.integers(0, 3)),
         draw(st.integers(0, 3)),
         draw(st.sampled_from(SCHEMES)),

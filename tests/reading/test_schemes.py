@@ -45,12 +45,7 @@ def to_segments(sequences):
 def assert_same(ours, theirs):
     for name, one, other in zip(Segments._fields, ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=name)
-    assert (ours.offsets.dtype, ours.start.dtype, ours.stop.dtype, ours.codes.dtype) == (
-        np.int64,
-        np.int64,
-        np.int64,
-        np.int32,
-    )
+    assert [column.dtype for column in ours] == [np.int64, np.int64, np.int64, np.int32]
 
 
 def read(tags, scheme):
@@ -160,20 +155,9 @@ def test_names_of_tags(tag, scheme, parts):
 
 
 def test_tags_of_the_nameless_label_are_written_with_or_without_it():
-    assert [schemes.join_tag(p, "_") for p in (schemes.B, schemes.I, schemes.O, schemes.E, schemes.S)] == [
-        "B",
-        "I",
-        "O",
-        "E",
-        "S",
-    ]
-    assert [schemes.join_tag(p, "_", bare=False) for p in (schemes.B, schemes.I, schemes.O, schemes.E, schemes.S)] == [
-        "B-_",
-        "I-_",
-        "O",
-        "E-_",
-        "S-_",
-    ]
+    prefixes = schemes.B, schemes.I, schemes.O, schemes.E, schemes.S
+    assert [schemes.join_tag(p, "_") for p in prefixes] == ["B", "I", "O", "E", "S"]
+    assert [schemes.join_tag(p, "_", bare=False) for p in prefixes] == ["B-_", "I-_", "O", "E-_", "S-_"]
     assert schemes.join_tag(schemes.B, "PER") == schemes.join_tag(schemes.B, "PER", bare=False) == "B-PER"
 
 

@@ -1,4 +1,4 @@
-"""Pruning: lattices of candidates and limits, and a parameter of the estimator; ``test_masks`` has all answers."""
+"""Pruning: lattices of candidates and limits, and a parameter; ``test_answers`` of the laws has all answers."""
 
 import itertools
 import math

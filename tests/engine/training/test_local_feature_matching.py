@@ -6,7 +6,7 @@ import segment_oracle as so
 from cases import cases, chain_case, random_case, to_batch, to_problem
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import ChainModel, LocalFeatureMatching, NegativeLogLikelihood, Problem, Schedule
+from internals import ChainModel, LocalFeatureMatching, Problem, Schedule
 from segment_cases import matching_by_definition
 from sklearn.exceptions import ConvergenceWarning
 
@@ -144,10 +144,3 @@ def test_nothing_is_said_about_the_distance_from_an_optimum(capsys):
     assert ["above the optimum" in line for line in lines] == [True, True, False, False, False]
     assert ["weights to start from" in line for line in lines] == [True, True, False, False, False]
     assert [warning.filename for warning in caught] == [__file__] * 2
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="needs solver='lbfgs': solver='sgd' takes a few"):
-        HighOrderCRF(objective="local_feature_matching", solver="sgd").fit(None, None)
-    assert LocalFeatureMatching().starting_objective().__class__ is NegativeLogLikelihood
-    assert NegativeLogLikelihood().starting_objective() is None

@@ -7,7 +7,8 @@ import pytest
 from cases import given_penalty
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import FitSteps, NegativeLogLikelihood, Penalty
+from internals import NegativeLogLikelihood, Penalty
+from registry import problem_of
 from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -135,17 +136,13 @@ def test_the_first_and_the_last_stage_warn():
 def test_a_negative_log_likelihood_is_never_below_0():
     X, y = separable()
     crf, _ = fit(X, y)
-    objective = NegativeLogLikelihood().bind(FitSteps(crf).problem(_data(crf, X, y)))
+    objective = NegativeLogLikelihood().bind(problem_of(crf, X, y))
     for factor in 1.0, 1e8, 1e16, 1e28:
         w = factor * crf._state.weights
         assert objective.value(w) >= 0
         assert objective.value_gradient(w)[0] >= 0
         for minibatch in objective.minibatches(4, np.random.RandomState(0)):
             assert minibatch.value_gradient(w)[0] >= 0
-
-
-def _data(crf, X, y):
-    return FitSteps(crf).read(X, y, None)
 
 
 def test_a_first_stage_that_stops_early_is_warned_about():
