@@ -197,9 +197,9 @@ def count_wide_passes(monkeypatch):
     """Return a counter of passes on wide numbers, and of the sequences that they process."""
     passes, on_wide_numbers = SimpleNamespace(calls=0, n_sequences=0), MarginalPass._on_wide_numbers
 
-    def counted(self, scaled, task, factor):
+    def counted(scaled, task, factor):
         passes.calls, passes.n_sequences = passes.calls + 1, passes.n_sequences + task.sequences.size
-        return on_wide_numbers(self, scaled, task, factor)
+        return on_wide_numbers(scaled, task, factor)
 
     monkeypatch.setattr(MarginalPass, "_on_wide_numbers", counted)
     return passes
