@@ -489,8 +489,6 @@ def test_own_functions(tmp_path):
     assert export_tagger(model, path, dtype="float64", X=X_NAMES).n_different_labels == 0
     with pytest.raises(ValueError, match="needs your function"):
         Tagger(path)
-    with pytest.raises(ValueError, match="does not need"):
-        Tagger(path, functions={"half": str.lower, "other": str.lower})
     assert_same(Tagger(path, functions={"half": functions["half"]}), model, X_NAMES[:20], Y_NAMES[:20])
     with pytest.raises(ValueError, match="the column 'half' held text in fit"):
         Tagger(path, functions={"half": len}).predict(["a"])
@@ -573,8 +571,6 @@ def test_questions_that_make_no_sense(tmp_path):
         found.log_likelihood(["Ann"], ["X"])
     with pytest.raises(ValueError, match="2 labels for 1 tokens"):
         found.log_likelihood(["Ann"], ["O", "O"])
-    with pytest.raises(ValueError, match="n must be"):
-        found.predict_nbest(["Ann"], 0)
     for threshold in -0.1, 2, math.nan, "0.5", True:
         with pytest.raises(ValueError, match="threshold must be a probability, a number in"):
             found.predict_segments(["Ann"], threshold=threshold)
@@ -993,10 +989,6 @@ test_refusals_of_files = refusals_of_files(
     (lambda tmp_path: export_tagger(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(
          [[{"w": "a", "v": np.ones(2)}], [{"w": "b", "v": np.zeros(2)}]], [["A"], ["B"]]), tmp_path / "m"),
      "no fields of arrays"),
-    (lambda tmp_path: export_tagger(sklearn_pipeline(
-         SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", 1)]), HighOrderCRF()).fit(
-         [["a"], ["b"]], [["A"], ["B"]]), tmp_path / "m"),
-     "one transformer"),
     (lambda tmp_path: export_tagger(
          HighOrderCRF().fit([[["a"]], [["b"]]], [["A"], ["B"]]), tmp_path / "m", dtype="float16"),
      "dtype"),

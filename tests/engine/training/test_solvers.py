@@ -351,14 +351,9 @@ def test_16_bits_find_the_minima_of_drawn_functions(seed):
 
 def test_few_weights_have_pairs_in_double_precision():
     edge = (1 << 27) // 1600
-    for n_weights, n_pairs, is_rounded in [
-        (0, 100, False),
-        (edge, 100, False),
-        (edge + 1, 300, True),
-        (1 << 25, 10, True),
-    ]:
+    for n_weights, expected in (0, (100, False)), (edge, (100, False)), (edge + 1, (300, True)), (1 << 25, (10, True)):
         memory = LBFGSMemory.of_size(n_weights)
-        assert (memory.n_pairs, memory.is_rounded) == (n_pairs, is_rounded)
+        assert (memory.n_pairs, memory.is_rounded) == expected
     many = LBFGSMemory.of_size(400_000)
     assert 4 * 400_000 * many.n_pairs <= 1 << 27 < 4 * 400_000 * (many.n_pairs + 1)
 
@@ -492,19 +487,10 @@ def test_frequent_features_take_few_passes(strength, monkeypatch):
     """Logistic regression on features of very different frequency, which overlap."""
     rng = np.random.default_rng(0)
     X = (rng.random((2000, 200)) < np.logspace(0, -3, 200)).astype(float)
-    y = np.where(X @ rng.standard_normal(200) + rng.logistic(size=2000) > 0, 1.0, -1.0)
-
-    class Logistic(Objective):
-        def value_gradient(self, w):
-            margin = y * (X @ w)
-            return np.logaddexp(0, -margin).sum(), -X.T @ (y / (1 + np.exp(margin)))
-
-    def reports():
-        return LBFGSMinimizer(1e-6, 2000).solve(Logistic(), Penalty(1.0, strength), np.zeros(200))
-
-    scaled = reports()
+    objective = Logistic(X, np.where(X @ rng.standard_normal(200) + rng.logistic(size=2000) > 0, 1.0, -1.0))
+    scaled = LBFGSMinimizer(1e-6, 2000).solve(objective, Penalty(1.0, strength), np.zeros(200))
     monkeypatch.setattr(LBFGSMemory, "expect_from", lambda *_: None)
-    plain = reports()
+    plain = LBFGSMinimizer(1e-6, 2000).solve(objective, Penalty(1.0, strength), np.zeros(200))
     assert scaled.converged
     assert plain.converged
     assert scaled.n_passes < plain.n_passes

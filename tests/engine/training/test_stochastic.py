@@ -7,7 +7,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 from cases import build_layout, cases, peak_of, random_case, to_batch, to_codes, to_layout
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from internals import (
     SGD,
@@ -204,21 +204,14 @@ def assert_same_steps(objective, start, penalty=(0.7, 0.0), batch_size=3):
     return set(left)
 
 
-@pytest.mark.parametrize("batch_size", [1, 5, 100])
-@pytest.mark.parametrize("strength", [0.0, 0.4, "each"])
-@pytest.mark.parametrize("precision", [0.7, "each"])
-def test_compiled_steps_are_those_of_python(precision, strength, batch_size):
-    objective, w = some_objective("chain")
+@given(st.none() | cases(), st.sampled_from([0.5, "each"]), st.sampled_from([0.0, 0.2, "each"]), st.integers(1, 4))
+@example(None, "each", "each", 100)
+def test_compiled_steps_are_those_of_python(case, precision, strength, batch_size):
+    objective, w = chain_objective(case) if case else some_objective("chain")
     rng = np.random.default_rng(0)
     each = [rng.uniform(0, 2, len(w)) * (rng.random(len(w)) < 0.7) for _ in range(2)]
     penalty = [part if given == "each" else given for part, given in zip(each, (precision, strength), strict=True)]
     assert assert_same_steps(objective, w, penalty, batch_size) == set()
-
-
-@given(cases(), st.integers(1, 4), st.sampled_from([0.0, 0.2]))
-def test_compiled_steps_of_chains(case, batch_size, strength):
-    objective, w = chain_objective(case)
-    assert assert_same_steps(objective, w, (0.5, strength), batch_size) == set()
 
 
 def test_what_kernels_cannot_represent_is_left_to_python():
@@ -354,6 +347,9 @@ def test_the_minimum_is_reached():
     assert report.history[-1] - best.history[-1] <= report.gap
     norm = np.linalg.norm(objective.value_gradient(report.w)[1] + 0.5 * report.w)
     assert report.gradient_norm == pytest.approx(norm)
+    from_optimum = sgd(random_state=0).solve(objective, penalty, best.w)
+    assert from_optimum.converged
+    assert from_optimum.history[-1] <= best.history[-1] * (1 + 1e-12)
 
 
 def test_steps_make_weights_zero_where_the_optimum_has_zeros():
@@ -413,14 +409,6 @@ def test_ends_are_near_the_optimum_or_warn(kind):
             assert value <= (1.01 if kind == "l1" else 1.00001) * best
             n_near += 1
     assert n_near > 4
-
-
-def test_an_optimal_start_has_converged():
-    objective, penalty = rows(), Penalty(0.5)
-    best = LBFGSMinimizer(tol=1e-10).solve(objective, penalty, np.zeros(25))
-    report = sgd(random_state=0).solve(objective, penalty, best.w)
-    assert report.converged
-    assert report.history[-1] <= best.history[-1] * (1 + 1e-12)
 
 
 def test_overflow_at_the_start_is_refused_as_by_others():
