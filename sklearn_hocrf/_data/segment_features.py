@@ -105,7 +105,7 @@ def _count_tokens(block, tokens, start, stop, sequence_stop):
     first, last = _positions(block.channel, start, stop, sequence_stop)
     indices, indptr = joined_ranges(first, last), offsets_of(last - first)
     chosen = sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(start), tokens.shape[0]))
-    return chosen @ tokens[:, block.attributes]
+    return chosen @ tokens[:, freeze_indices(block.attributes, tokens.shape[1], "attributes of a block")]
 
 
 def _positions(channel, start, stop, sequence_stop):
