@@ -47,7 +47,6 @@ from sklearn_hocrf._engine.structure.layout import LayoutBuilder, LayoutFrame, W
 from sklearn_hocrf._engine.structure.pairs import FeatureMap, LabelParts, PairRule
 from sklearn_hocrf._engine.structure.patterns import (
     PatternTable,
-    TagHistory,
     all_patterns,
     count_patterns,
     given_patterns,

@@ -278,19 +278,6 @@ KINDS = {
     ),
     "history of groups": Kind(crf(2, history="segments", sigma_reg=GROUPS)),
     "history of l1": Kind(crf(2, history="segments", l1_reg=0.3, feature_order=1, patterns="all"), "table"),
-    "history of tags": Kind(crf(3, history="segments", constraints="bio", feature_order=PAIRS), legal=follow_tags),
-    "history of few tags": Kind(
-        crf(2, history="segments", constraints="bio", label_parts=parts_of, sigma_reg=GROUPS),
-        partial=True,
-        legal=follow_tags,
-        without=("search", "hessp"),
-    ),
-    "history of tags by l1": Kind(
-        crf(2, history="segments", constraints="bio", l1_reg=0.3, feature_order=1, patterns="all"),
-        "table",
-        legal=follow_tags,
-    ),
-    "history of tags in log space": Kind(crf(2, history="segments", constraints="bio"), legal=follow_tags, scale=200.0),
     "history in log space": Kind(crf(2, history="segments", constraints=NO_STAY), legal=follow_segments, scale=200.0),
     "hashed": Kind(crf(), "hashed"),
     "mapped": Kind(crf(2), "mapped"),
@@ -386,11 +373,9 @@ def labels_of(estimator):
 
 def model_of(estimator):
     """Return the oracle's model with the weights of a fitted estimator, from its public attributes."""
-    labels, history = labels_of(estimator), history_of(estimator)
+    labels = labels_of(estimator)
     code = {label: i for i, label in enumerate(labels)}
-    if isinstance(history, dict):
-        history = {code[label]: label for label in labels}
-    rows = [codes_of(z, code, history) for z in estimator.patterns_]
+    rows = [tuple(code[label] for label in z) for z in estimator.patterns_]
     coef = estimator.coef_.toarray()
     parts = estimator.label_parts_.tolist()
     for label in labels if parts else ():
@@ -402,38 +387,17 @@ def model_of(estimator):
     longest, shortest = limits_of(estimator)
     repeats = getattr(estimator, "scheme", None) != "runs"
     patterns = dict(zip(rows, estimator.pattern_coef_.tolist(), strict=True))
-    return so.Model(len(labels), longest, repeats, patterns, features, shortest, history)
+    return so.Model(len(labels), longest, repeats, patterns, features, shortest, history_of(estimator))
 
 
 def history_of(estimator):
-    """Return what the oracle calls history, for labels."""
-    history = getattr(estimator, "history", "tokens")
-    is_of_tags = history == "segments" and isinstance(estimator.constraints, str)
-    return {tag: tag for tag in labels_of(estimator)} if is_of_tags else history
-
-
-def codes_of(pattern, code, history):
-    """Return a pattern in codes of labels; labels of segments that tags describe stay as they are."""
-    tags = [history[code[label]] for label in pattern if label in code] if isinstance(history, dict) else []
-    if isinstance(history, dict) and len(pattern) > 1 and not (len(tags) == len(pattern) == 2 and so.goes_on(*tags)):
-        return pattern
-    return tuple(code[label] for label in pattern)
+    """Return what the oracle calls history."""
+    return getattr(estimator, "history", "tokens")
 
 
 def some_patterns(estimator):
     """Return the last two patterns of a model, and others of three labels that can occur."""
-    history, names = history_of(estimator), labels_of(estimator)[:2]
-    if isinstance(history, dict):
-        names = sorted({"O" if tag == "O" else tag[2:] for tag in history})
-        firsts = {tag[2:] for tag in history if tag[0] in "BSU"}
-        lasts = {tag[2:] for tag in history if tag[0] in ("BI" if estimator.constraints in ("bio", "iob1") else "ELSU")}
-        longer = [
-            z
-            for z in itertools.product(names, repeat=3)
-            if all(a != b or a in firsts & lasts for a, b in itertools.pairwise(z))
-        ]
-    else:
-        longer = of_history([*itertools.product(names, repeat=3)], history)
+    longer = of_history([*itertools.product(labels_of(estimator)[:2], repeat=3)], history_of(estimator))
     return [*estimator.patterns_[-2:], *longer]
 
 

@@ -86,8 +86,8 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "structure.layout": "FeatureCounts LayoutBuilder LayoutFrame WeightLayout",
     "structure.pairs": "FeatureMap LabelParts PairRule SetSequences endings values_at",
     "structure.patterns": (
-        "PatternCounts PatternTable Role SEGMENTS TOKENS "
-        "TagHistory all_patterns contain_any count_patterns given_patterns has_equal_neighbours "
+        "PatternCounts PatternTable SEGMENTS TOKENS "
+        "all_patterns contain_any count_patterns given_patterns has_equal_neighbours "
         "without_equal_neighbours"
     ),
     "structure.segment_ages": "what_is_slow",

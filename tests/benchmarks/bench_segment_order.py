@@ -1,13 +1,12 @@
-"""Order over tokens and over segments, where segments are short: names, marks of punctuation, parts of addresses.
+"""Order over tokens and over segments, where segments are short: marks of punctuation, parts of addresses.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_segment_order.py [--data NAME ...] [--quick]
 
-names: conll2002, training part and testb, tags "bio" with constraints, template of the chunking benchmark; F1 of exact
-names. marks: the labels and features of bench_punctuation, where segments are runs; F1 of the marks. addresses: five of
-the ten folds of usaddress, the product's features, runs; addresses without an error. A penalty for all models of a
-data set, not chosen; tolerance 0.003 for names and marks, 0.03 for addresses, at most 500 iterations. Prints scores,
-processor seconds, iterations, states and arcs, and differences from the model of the same order over tokens, with their
-95 % intervals by bootstrap over sequences. Needs the data in SKLEARN_HOCRF_DATA or ../shared/data. --quick: an eighth.
+marks: the labels and features of bench_punctuation; F1 of the marks. addresses: five of the ten folds of usaddress, the
+product's features; addresses without an error. Segments are runs of equal labels. A penalty for all models of a data
+set, not chosen; tolerance 0.003 for marks, 0.03 for addresses, at most 500 iterations. Prints scores, processor
+seconds, iterations, states and arcs, and differences from the model of the same order over tokens, with their 95 %
+intervals by bootstrap over sequences. Needs the data in SKLEARN_HOCRF_DATA or ../shared/data. --quick: an eighth.
 """
 
 import json
@@ -15,8 +14,6 @@ import sys
 import time
 from pathlib import Path
 
-import bench_chunking
-import bench_ner
 import bench_punctuation
 import numpy as np
 from common import absent, fit_quietly, parse, print_table, skipped
@@ -27,24 +24,8 @@ import usaddress
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.text import convert_tags, extract_segments
 
 ORDERS = [("tokens", 1), ("tokens", 2), ("segments", 1), ("segments", 2), ("segments", 3)]
-
-
-def names(every):
-    """Return splits of (X, y, X_test, y_test), a function that makes a model, and the score."""
-    parts = bench_chunking.load_chunks(None, bench_ner.TRAIN, bench_ner.TEST, bench_ner.LONGEST)
-    X, y = parts.train[np.arange(0, len(parts.y_train), every)], convert_tags(parts.y_train[::every], "bio", "bio")
-
-    def model(history, order):
-        return HighOrderCRF(order, history=history, constraints="bio")
-
-    def counts(truth, found):
-        both = [list(map(set, extract_segments(y, scheme="bio"))) for y in (truth, found)]
-        return np.array([(len(true & own), len(true), len(own)) for true, own in zip(*both, strict=True)])
-
-    return [(X, y, parts.test, parts.y_test)], model, counts
 
 
 def marks(every):
@@ -90,7 +71,7 @@ def f1(counts):
     return 200 * counts[..., 0] / (counts[..., 1] + counts[..., 2])
 
 
-DATA = {"names": names, "marks": marks, "addresses": addresses}
+DATA = {"marks": marks, "addresses": addresses}
 
 
 def measure(what, every):
@@ -119,7 +100,7 @@ def measure(what, every):
 
 def main(arguments=None):
     options = parse(__doc__, arguments, data=[*DATA], quick=False)
-    files = bench_ner.TRAIN, bench_ner.TEST, bench_punctuation.TRAIN, bench_punctuation.TEST, usaddress.FILE
+    files = bench_punctuation.TRAIN, bench_punctuation.TEST, usaddress.FILE
     if skipped(absent(*files)):
         return
     rows = [row for what in options.data for row in measure(what, 8 if options.quick else 1)]

@@ -136,6 +136,8 @@ def model_cases(draw):
     by_name = {"attributes": [registry.PAIRS, {"w=": (0, 1)}], "segments": [{"begin:": 1, "length": (0, 1)}]}
     choose["feature_order"] = st.sampled_from([0, 1, 2, *by_name.get(reader, [])])
     parameters = draw(st.fixed_dictionaries(choose))
+    if parameters.get("history") == "segments":
+        parameters |= {"constraints": None}
     if parameters.get("pruning"):
         parameters |= {"feature_order": 0, "history": "tokens"}
     words = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)

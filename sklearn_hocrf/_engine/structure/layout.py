@@ -45,7 +45,7 @@ from .pairs import (
     link_parts,
     values_at,
 )
-from .patterns import PatternTable, Runs, TagHistory, given_patterns
+from .patterns import PatternTable, Runs, given_patterns
 from .weighted_arcs import (
     ArcLayout,
     CompiledPatterns,
@@ -603,8 +603,7 @@ class LayoutBuilder:
         if sets is None:
             arcs = arcs_of_labels(self.compiled.automaton, units.offsets, units.codes)
             return lambda order, first, last: endings(self.compiled, self.parts, arcs[first:last], order)
-        tags = TagHistory.for_labels(self.patterns.history, self.patterns.n_labels)
-        sequences = SetSequences(sets, units, tags, self.forbidden)
+        sequences = SetSequences(sets, units, self.patterns.n_labels, self.patterns.history, self.forbidden)
         at_units = cache(partial(sequences.endings, self.compiled, self.parts))
         return lambda order, first, last: at_units(order).part(first, last)
 

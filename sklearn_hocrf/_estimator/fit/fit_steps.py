@@ -19,7 +19,7 @@ from ..._engine.inference.chain import ChainModel
 from ..._engine.inference.posterior import Evidence
 from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from ..._engine.structure.pairs import PairRule, SetSequences
-from ..._engine.structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
+from ..._engine.structure.patterns import TOKENS, PatternTable, count_patterns
 from ..._engine.training.penalties import Penalty
 from ..._engine.training.problem import Problem
 from ..._engine.training.pruning import prune
@@ -38,7 +38,7 @@ from ..labels.constraints import (
     without_forbidden_patterns,
 )
 from ..labels.kinds import Kind
-from ..labels.patterns import ObservedPatterns, history_of_labels, select_patterns
+from ..labels.patterns import ObservedPatterns, select_patterns
 from .parameters import check_parameters, refuse
 from .penalties import Prior, resolve_feature_orders
 from .progress import FitTasks
@@ -147,7 +147,7 @@ class FitSteps:
         refuse_no_tokens(sequences.is_used)
         targets = self.kind.targets.read(self.reader, y, sequences, fixed)
         constraints = self.estimator.constraints
-        history, rules = self.rules(targets.labels)
+        rules = self.rules(targets.labels)
         parts = compile_label_parts(self.estimator.label_parts, targets.labels)
         data = with_targets(sequences, targets, rules, parts).with_labelled_runs()
         if data.has_missing_labels and self.kind.labels_segments:
@@ -159,7 +159,7 @@ class FitSteps:
             return data
         origin = np.repeat(data.batch.offsets[:-1], np.diff(units.offsets))
         runs = LabelRuns(units.codes, units.offsets, units.start - origin, sequences.sequence_ids)
-        refuse_breaches(rules, constraints, targets.labels, runs, history)
+        refuse_breaches(rules, constraints, targets.labels, runs, self.history)
         return data
 
     def check_missing_labels(self, data: TrainingData) -> None:
@@ -182,22 +182,22 @@ class FitSteps:
 
     # --- structure ----------------------------------------------------------------------------------------------------
 
-    def history(self, labels: np.ndarray) -> str | TagHistory:
-        """Return whether patterns consist of labels of tokens, of runs or of tags; semi-CRFs label segments already."""
-        return history_of_labels(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
+    @property
+    def history(self) -> str:
+        """Whether patterns consist of labels of tokens or of runs; semi-CRFs label segments already."""
+        return self.parameters.get("history", TOKENS)
 
-    def rules(self, labels: np.ndarray) -> tuple[str | TagHistory, Rules]:
-        """Return the same as :meth:`history`, and the constraints as rules over label codes."""
-        return compile_rules(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
+    def rules(self, labels: np.ndarray) -> Rules:
+        """Return the constraints as rules over label codes."""
+        return compile_rules(self.history, self.estimator.constraints, labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         units, sets = data.targets.units(data.batch), data.targets.sets
-        n_labels, weight = len(data.targets.labels), data.sequence_weight
-        history = self.history(data.targets.labels)
+        n_labels, weight, history = len(data.targets.labels), data.sequence_weight, self.history
         count: Any = partial(count_patterns, units.codes, units.offsets, n_labels)
         if sets is not None:
-            sequences = SetSequences(sets, units, TagHistory.for_labels(history, n_labels), data.rules.forbidden)
+            sequences = SetSequences(sets, units, n_labels, history, data.rules.forbidden)
             count = sequences.count_patterns
         return ObservedPatterns(len(units.codes), partial(count, sequence_weight=weight, history=history), history)
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._data.checks import is_integer, refuse_iterator, short
+from ..._engine.structure.patterns import TOKENS
 from ..._engine.training.lbfgs import LBFGS
 from ..._engine.training.objectives import OBJECTIVES
 from ..._engine.training.stochastic import SGD
@@ -70,7 +71,7 @@ def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
     for name, check in (("sigma_reg", _check_sigma_reg), ("l1_reg", _check_l1_reg)):
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
-    check_constraints(parameters["constraints"])
+    check_constraints(parameters["constraints"], parameters.get("history", TOKENS))
     check_label_parts(parameters["label_parts"])
     if isinstance(parameters["feature_order"], dict):
         _check_orders_of_prefixes(parameters["feature_order"])

@@ -265,7 +265,7 @@ def accuracy(crf, X, y):
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("options", [{}, {"history": "segments"}, {"solver": "sgd", "random_state": 0}])
+@pytest.mark.parametrize("options", [{}, {"solver": "sgd", "random_state": 0}])
 def test_types_without_borders_train_features(seed, options):
     """The default is as good as all pairs, for full tags, where a third of the sentences have borders."""
     X, y, sets = sentences_of_types(np.random.default_rng(seed), 60)
