@@ -249,11 +249,11 @@ def semi(*args, **params):
 
 GROUPS = {("features", 0): 2.0, "w=": 0.5, ("w=c", 1): 0.3, ("patterns", 1): 4.0, None: 1.0}
 BY_L1 = {"t=": 0.15, ("patterns", 2): 0.4, None: 0.05}
-FIELDS = {"P": ["field"], "Q": ["field", "Q"]}
 PAIRS = {"on": (0, 1), "w=": 1}
 UNLIMITED_PAIRS = {"begin:": 1, "inside:": (0, 1), "length": (0, 1)}
 # candidates depend on weights of sequences, and on what is known
-PRUNED = ("stream", "minibatches", "hessp", "weights", "known")
+PARTIAL = ("stream", "minibatches", "search", "hessp")
+PRUNED = ("stream", "minibatches", "hessp", "search", "weights", "known")
 KINDS = {
     "chain": Kind(crf(), "numbers"),
     "order 0": Kind(crf(0)),
@@ -267,14 +267,14 @@ KINDS = {
     "groups of l1": Kind(crf(2, l1_reg=BY_L1, sigma_reg=GROUPS, constraints="bio"), legal=follow_tags),
     "dense": Kind(crf(2, feature_order=1), "table"),
     "dense parts": Kind(crf(1, label_parts=parts_of, l1_reg=0.05), "table"),
-    "missing labels": Kind(crf(2, constraints="bio"), partial=True, legal=follow_tags, without=("search", "hessp")),
+    "missing labels": Kind(crf(2, constraints="bio"), partial=True, legal=follow_tags, without=PARTIAL),
     "log space": Kind(crf(2, feature_order=1), scale=200.0),
     "history": Kind(crf(3, history="segments", feature_order=PAIRS, all_pairs=True)),
     "history of parts": Kind(
         crf(2, history="segments", constraints=NO_STAY, label_parts=parts_of),
         partial=True,
         legal=follow_segments,
-        without=("search", "hessp"),
+        without=PARTIAL,
     ),
     "history of groups": Kind(crf(2, history="segments", sigma_reg=GROUPS)),
     "history of l1": Kind(crf(2, history="segments", l1_reg=0.3, feature_order=1, patterns="all"), "table"),
@@ -293,9 +293,9 @@ KINDS = {
     "unlimited": Kind(semi(1, scheme="runs", segment_length=np.inf)),
     "unlimited features": Kind(semi(2, segment_length=np.inf, feature_order=UNLIMITED_PAIRS), "segments"),
     "unlimited missing labels": Kind(
-        semi(2, scheme="bioes", segment_length={"P": np.inf, "Q": 5}, label_parts=FIELDS),
+        semi(2, scheme="bioes", segment_length={"P": np.inf, "Q": 5}),
         partial=True,
-        without=("search", "hessp"),
+        without=PARTIAL,
     ),
     "unlimited in log space": Kind(
         semi(2, scheme="runs", segment_length=np.inf, constraints=RULES), legal=follow_rules, scale=200.0
@@ -303,14 +303,11 @@ KINDS = {
     "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True)),
     "features": Kind(semi(2, feature_order={"begin:": 1, "length": (0, 1)}), "segments"),
     "segment rules": Kind(semi(2, scheme="runs", constraints=RULES), legal=follow_rules),
-    "segment parts": Kind(semi(1, label_parts=FIELDS)),
     "segment l1": Kind(semi(2, l1_reg=0.3, feature_order=1)),
     "segment groups": Kind(semi(2, sigma_reg=GROUPS)),
     "segment dense": Kind(semi(1), "table"),
-    "segment missing labels": Kind(semi(1, label_parts=FIELDS), partial=True, without=("search", "hessp")),
-    "missing labels in lists": Kind(
-        semi(1, scheme="segments", segment_length=4), partial=True, without=("search", "hessp")
-    ),
+    "segment missing labels": Kind(semi(1), partial=True, without=PARTIAL),
+    "missing labels in lists": Kind(semi(1, scheme="segments", segment_length=4), partial=True, without=PARTIAL),
     "segment log space": Kind(semi(2, feature_order=1), scale=200.0),
     "segment matching": Kind(
         semi(1, objective="local_feature_matching"), without=("search", "stream", "hessp", "likelihood", "parts")
@@ -348,7 +345,9 @@ def kept(estimator):
         rows = [row_of[z] for z in estimator.patterns_]
         pattern_coef, coef = np.zeros(len(row_of)), np.zeros((len(row_of), layout.n_features))
         pattern_coef[rows], coef[rows] = estimator.pattern_coef_, estimator.coef_.toarray()
-        return layout.weights(pattern_coef, coef, estimator.part_coef_, getattr(estimator, "token_intercept_", None))
+        return layout.weights(
+            pattern_coef, coef, *(getattr(estimator, name, None) for name in ("part_coef_", "token_intercept_"))
+        )
 
     return of
 
@@ -377,7 +376,7 @@ def model_of(estimator):
     code = {label: i for i, label in enumerate(labels)}
     rows = [tuple(code[label] for label in z) for z in estimator.patterns_]
     coef = estimator.coef_.toarray()
-    parts = estimator.label_parts_.tolist()
+    parts = list(getattr(estimator, "label_parts_", []))
     for label in labels if parts else ():
         own = estimator.label_parts(label) if callable(estimator.label_parts) else estimator.label_parts.get(label, ())
         for part in {*own} & {*parts}:

@@ -99,7 +99,7 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "training.objectives": "OBJECTIVES Objective",
     "training.penalties": "Penalty",
     "training.problem": "LARGE Problem",
-    "training.pruning": "prune prune_held_out",
+    "training.pruning": "prune",
     "training.solvers": (
         "Minimizer Progress ROUNDING STOPPED SearchEnd Solver SolverReport minimize_in_box one_blas_thread "
         "zero_of_slope"

@@ -198,6 +198,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
         "history": [StrOptions({"tokens", "segments"})],
+        "label_parts": [Mapping, callable, None],
         "pruning": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -268,11 +269,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
         Parameters
         ----------
-        model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
-            Preferably the path of a model file, written by any program: weights are read exactly, without any other
-            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. The path of an open ``Tagger`` is
-            unknown, so its weights are read from a text dump with 6 decimals, in which names must not contain line
-            breaks.
+        model : str, path-like or sklearn_crfsuite.CRF
+            The path of a model file, written by any program, which is read without any other package; or a fitted
+            ``sklearn_crfsuite.CRF``, which also contains its penalty.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
             writes the bytes that it has read.

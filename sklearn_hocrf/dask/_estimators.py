@@ -19,7 +19,6 @@ from .._estimator.answers.fitted import FittedModel
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.training import Training, TrainingStructure, last_weights, warn_not_converged
-from .._estimator.labels.constraints import compile_label_parts
 from .._estimator.labels.patterns import ObservedPatterns
 from .._reading.inputs import NO_TOKENS
 from .._reading.known import least_labels
@@ -160,7 +159,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         labels = sorted_labels(described.labels, [0, len(described.labels)], least_labels(steps.reader.scheme))
         features = described.features
         rules = steps.rules(labels)
-        parts = compile_label_parts(local.label_parts, labels)
+        parts = steps.parts(labels)
         partitions.add_step(_parts.prepare_part, remote, Kept(labels), Kept(features))
         surveyed: _parts.Survey = partitions.total(_parts.survey, _parts.Survey.merged, remote)
         data = TrainingStructure(surveyed.targets, features, rules, parts)

@@ -121,7 +121,6 @@ def model_cases(draw):
         "fit_intercept": st.booleans(),
         "all_pairs": st.booleans(),
         "patterns": st.sampled_from(["observed", "observed", "observed", "all"]),
-        "label_parts": st.sampled_from([None, None, registry.FIELDS if segments else TAG_PARTS]),
         "n_jobs": st.sampled_from([None, 2]),
     }
     if segments:
@@ -129,6 +128,7 @@ def model_cases(draw):
         choose["max_order"] = st.integers(0, 2)
     else:
         choose |= {"history": st.sampled_from(["tokens", "segments"]), "constraints": st.sampled_from([None, "bio"])}
+        choose["label_parts"] = st.sampled_from([None, None, TAG_PARTS])
         choose["pruning"] = st.sampled_from([None, None, None, 2, 3] if not partial else [None])
     reader = draw(st.sampled_from(["attributes", "attributes", "numbers", "table"] + ["segments"] * segments))
     has_names = reader == "attributes"

@@ -46,7 +46,6 @@ ONE_STAGE = {
     "lbfgs": ({}, Y),
     "owlqn": ({"l1_reg": 0.5}, Y),
     "sgd": ({"solver": "sgd", "random_state": 0}, Y),
-    "validated sgd": ({"solver": SGD(validation_fraction=0.2), "random_state": 0}, Y),
     "sgd and l1": ({"solver": SGD(), "random_state": 0, "l1_reg": 0.1}, Y),
 }
 STAGES = {
@@ -134,10 +133,7 @@ def test_every_solver_calls_once_an_iteration_and_nothing_changes(estimator, nam
     last = whole if name in ONE_STAGE else recorder.ends[-2]
     assert last.task_name == ("fit" if name in ONE_STAGE else "training")
     n_calls = sum(context.parent is last for context in recorder.ends)
-    if name == "validated sgd":  # the model is that of the best epoch
-        assert n_calls > plain.n_iter_
-    else:
-        assert n_calls == plain.n_iter_
+    assert n_calls == plain.n_iter_
     if n_calls:
         assert_same_model(recorder.models[-1], plain)
         np.testing.assert_array_equal(recorder.models[-1].objective_history_, plain.objective_history_)
@@ -271,10 +267,7 @@ def test_solvers_own_callbacks_stop_and_see_all_weights(name):
 
     stopped = fit_without_warnings(crf.set_params(solver=solver_with(crf, stop)), y)
     assert seen[-1].n_iter == 2
-    if name == "validated sgd":
-        assert stopped.n_iter_ <= 2
-    else:
-        assert stopped.n_iter_ == 2
+    assert stopped.n_iter_ == 2
 
 
 @new
@@ -379,8 +372,7 @@ def test_the_best_model_of_every_solver_is_restored(name):
     plain = fit(HighOrderCRF(**options), y)
     assert stopping.scores_ == [1, 2, 0, 1.5, 0]  # of the last stage
     assert_same_model(crf, recorder.models[1], *NUMBERS)
-    if name != "validated sgd":
-        np.testing.assert_array_equal(crf.objective_history_, plain.objective_history_[:3])
+    np.testing.assert_array_equal(crf.objective_history_, plain.objective_history_[:3])
 
 
 @new

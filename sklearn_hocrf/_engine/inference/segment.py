@@ -56,7 +56,7 @@ class SegmentPlan(Plan):
 
     def _read(self) -> None:
         layout = self.layout
-        index, self.scored_parts, entries = layout.length_tables(int(self.lengths.max(initial=0)))
+        index, entries = layout.length_tables(int(self.lengths.max(initial=0)))
         self.shortest = freeze(np.empty(0) if layout.shortest is None else layout.shortest, np.int64)
         self._size(index, entries, 3 * layout.automaton.n_states)
 
@@ -106,8 +106,6 @@ class _SegmentBasePass(BasePass):
         if len(candidates.length):  # a kernel that is not called need not be compiled
             of_segments = candidates, self.layout.pairs, self.index, tile, cells
             segment_scores.sum_candidates(*of_segments, *self.pair_weights, None, None)
-        if self.plan.scored_parts is not None:
-            segment_scores.add_to_segments(self.index, self.plan.scored_parts, tile, cells)
         self._shift_segments(tile, cells)
         if self.plan.mask is not None:
             segment_scores.forbid_segments(self.index, tile, *self.plan.mask, cells)
@@ -191,8 +189,6 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         scores, cells = self.scores(tile), self.cells(tile)
         lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
         lane_weight = np.ascontiguousarray(self._with_derivatives(weight)[:, : self._columns(tile)])
-        if self.plan.scored_parts is not None:
-            segment_scores.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
         return scores
 
@@ -339,7 +335,7 @@ class AgedPlan(SegmentPlan):
 
     def _take_tails(self, index: SegmentIndex, entries: LengthEntries) -> None:
         """Turn this plan into the plan of passes with tails."""
-        self.tailed, self.has_tails, self.scored_parts, self.shortest = None, True, None, freeze(np.empty(0), np.int64)
+        self.tailed, self.has_tails, self.shortest = None, True, freeze(np.empty(0), np.int64)
         self.length_weights = np.unique(entries.weight, return_inverse=True)
         self._size(index, entries, 4 * self.layout.automaton.n_states)
         self.schedule = replace(self.schedule, cut_size=math.inf)

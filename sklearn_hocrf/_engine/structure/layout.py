@@ -280,9 +280,9 @@ class WeightLayout(ArcLayout):
         coef[self.bias_pattern] = weights[self.first_bias :]
         return coef
 
-    def own_attributes(self, weights: np.ndarray) -> dict[str, np.ndarray]:
+    def own_attributes(self, weights: np.ndarray, part_names: Any) -> dict[str, Any]:
         """Return the attributes that only fitted estimators with such layouts have, by name."""
-        return {}
+        return {"label_parts_": part_names, "part_coef_": self.part_coef(weights)}
 
     def token_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the weight of each token of a segment, 0 for labels without one; shape (L,)."""

@@ -31,6 +31,7 @@ from ..._sklearn.names import check_declared
 from ..answers.fitted import FittedState
 from ..labels.constraints import (
     LabelRuns,
+    NamedParts,
     Rules,
     compile_label_parts,
     compile_rules,
@@ -148,7 +149,7 @@ class FitSteps:
         targets = self.kind.targets.read(self.reader, y, sequences, fixed)
         constraints = self.estimator.constraints
         rules = self.rules(targets.labels)
-        parts = compile_label_parts(self.estimator.label_parts, targets.labels)
+        parts = self.parts(targets.labels)
         data = with_targets(sequences, targets, rules, parts).with_labelled_runs()
         if data.has_missing_labels and self.kind.labels_segments:
             return data  # constraints concern neighbours, which segments with gaps between them are not
@@ -190,6 +191,10 @@ class FitSteps:
     def rules(self, labels: np.ndarray) -> Rules:
         """Return the constraints as rules over label codes."""
         return compile_rules(self.history, self.estimator.constraints, labels)
+
+    def parts(self, labels: np.ndarray) -> NamedParts:
+        """Return the parts of labels; labels of segments have none."""
+        return compile_label_parts(self.parameters.get("label_parts"), labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""

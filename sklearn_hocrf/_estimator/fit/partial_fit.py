@@ -172,7 +172,7 @@ def _read_next(
         changed = f"constraints={short(estimator.constraints)} differ from the first call: they are"
     elif steps.history != last.layout.patterns.history:
         changed = f"history={estimator.history!r} differs from the first call: it is"
-    elif not data.parts.equal(before.estimator.label_parts_, last.layout.parts):
+    elif not data.parts.equal(last.part_names, last.layout.parts):
         changed = f"label_parts={short(estimator.label_parts)} assigns different parts than in the first call: they are"
     if changed:
         raise ValueError(f"{changed} fixed from then on")

@@ -27,7 +27,7 @@ SETTINGS = {
     "order 3": {"max_order": 3},
     "all pairs": {"max_order": 2, "all_pairs": True},
     "tags": {"max_order": 2, "constraints": "bio"},
-    "history of segments": {"max_order": 2, "constraints": "bio", "history": "segments"},
+    "history of segments": {"max_order": 2, "history": "segments"},
     "forbidden triple": {"constraints": Constraints(forbid=[("O", "B-P", "O"), ("B-Q", "B-Q")])},
     "borders": {"max_order": 2, "constraints": Constraints(start=["O", "B-P"], end=["O", "B-Q"])},
     "no intercepts": {"max_order": 2, "fit_intercept": False},
