@@ -124,7 +124,7 @@ OWNERS = {
 }
 SKLEARN = TOOLS | ESTIMATORS | {"_sklearn", "_reading", "datasets", "inspection", "model_selection", "dask"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
-    "_engine.training": {"sklearn.utils.check_random_state"},
+    "_engine.training": {"sklearn.base.BaseEstimator", "sklearn.utils.check_random_state"},  # of settings of solvers
 }
 PRIVATE_SKLEARN = "_sklearn/names.py"  # the only file that may import what scikit-learn may change
 THIRD_PARTY = {"numpy", "scipy.sparse", "sklearn", *OWNERS}
