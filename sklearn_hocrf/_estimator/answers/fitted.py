@@ -79,7 +79,7 @@ class FittedState(NamedTuple):
     stream: TrainingState | None = None  # of partial_fit
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
-    part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
+    part_names: Any = None  # (S,)   of the parts of labels
     temperature: float = 1.0  # by which calibration divided the trained weights
     tables: CachedTables | None = None  # set by ``checked``
 
