@@ -311,10 +311,6 @@ class LabelParts(NamedTuple):
         shape = len(self.starts) - 1, self.n_parts
         return sparse.csr_array((np.ones(len(self.parts)), self.parts, self.starts), shape=shape)
 
-    def labels(self) -> np.ndarray:
-        """Return the label of each entry of ``parts``."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
 
 class PartLinks(NamedTuple):
     """The parts of labels by their ids in a table, for kernels.   L labels, M parts in the table."""
