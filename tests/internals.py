@@ -2,7 +2,7 @@
 
 # ruff: noqa: F401
 
-from sklearn_hocrf._data.arrays import BufferPool, freeze, mapped_file
+from sklearn_hocrf._data.arrays import freeze, mapped_file
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, with_blocks
 from sklearn_hocrf._data.checks import GUIDE
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn

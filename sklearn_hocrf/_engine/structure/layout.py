@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..._data.arrays import allocator, cached_property, empty_aligned, freeze, freeze_all, freeze_all_indices
+from ..._data.arrays import allocator, cached_property, freeze, freeze_all, freeze_all_indices, zeros_aligned
 from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
 from ..._data.segment_features import channel_tokens
 from ..._data.segments import BEGIN, Channel, Labelling, LabelSets, LengthBlock, Segments
@@ -259,8 +259,7 @@ class WeightLayout(ArcLayout):
 
     def dense_table(self, weights: np.ndarray | None = None) -> np.ndarray:
         """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
-        table = empty_aligned(self.pairs.n_dense, self._dense_width)
-        table.fill(0.0)
+        table = zeros_aligned(self.pairs.n_dense, self._dense_width)
         if weights is not None:
             dense_weights = weights[: len(self.dense_slots)]
             if self.slots_are_distinct:
