@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ..._data.arrays import PIECE, freeze, freeze_indices, offsets_of
+from ..._data.arrays import freeze, freeze_indices, offsets_of
 from ..._data.segments import cut_segments
 
 HISTORIES = TOKENS, SEGMENTS = "tokens", "segments"
@@ -191,12 +191,12 @@ def count_patterns(
     patterns = PatternCounts(codes, [], [])
     # id, among patterns of the same length, of the pattern that ends at each token; -1 for none
     ids = np.where(True if weight is None else weight > 0, codes, -1).astype(np.int32)
-    n_ids = n_labels
     for _ in range(max_order):
         ends = np.flatnonzero(~begins[1:] & (ids[:-1] >= 0)) + 1
         # prefix ids are lexicographic, so the keys of their extensions are too
         keys = ids[ends - 1] * np.int64(n_labels) + codes[ends]
-        key_id, counts, first = _count_keys(keys, n_ids * n_labels, None if weight is None else weight[ends])
+        _, first, key_id = np.unique(keys, return_index=True, return_inverse=True)
+        counts = np.bincount(key_id, None if weight is None else weight[ends], len(first)).astype(np.float64)
         kept = is_frequent(counts, min_count)
         if not kept.any():
             break
@@ -204,23 +204,7 @@ def count_patterns(
         patterns.counts.append(counts[kept])
         ids = np.full(len(codes), -1, dtype=np.int32)
         ids[ends] = np.where(kept, np.cumsum(kept) - 1, -1)[key_id]
-        n_ids = int(np.count_nonzero(kept))
     return patterns
-
-
-def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the id of each key among the distinct keys, in order; their counts; and one position of each."""
-    if n_keys > len(keys):
-        _, first, key_id = np.unique(keys, return_index=True, return_inverse=True)
-        return key_id, np.bincount(key_id, weights=weight, minlength=len(first)).astype(np.float64), first
-    is_key = np.bincount(keys, minlength=n_keys) > 0  # a table takes less time and memory than sorting
-    key_id = (np.cumsum(is_key, dtype=np.int32) - np.int32(1))[keys]
-    counts = np.bincount(keys, weights=weight, minlength=n_keys)[is_key].astype(np.float64)
-    position = np.empty(n_keys, dtype=np.int64)
-    for start in range(0, len(keys), PIECE):
-        part = keys[start : start + PIECE]
-        position[part] = np.arange(start, start + len(part))
-    return key_id, counts, position[is_key]
 
 
 def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> PatternTable:
