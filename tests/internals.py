@@ -104,7 +104,6 @@ from sklearn_hocrf._reading.inputs import (
 )
 from sklearn_hocrf._reading.labels import decode_labels, flatten_labels, position_name, sorted_labels
 from sklearn_hocrf._reading.targets import read_segment_targets, read_token_targets
-from sklearn_hocrf._shell.commands import _check_tags as check_tags
 from sklearn_hocrf._shell.commands import main, tell_progress
 from sklearn_hocrf._shell.warm_up import WarmUp, kernels
 from sklearn_hocrf._sklearn import names as _callbacks
@@ -116,8 +115,6 @@ from sklearn_hocrf.feature_extraction._names import names_of_blocks
 from sklearn_hocrf.feature_extraction._segment_extractor import PRESETS, tag_channel
 from sklearn_hocrf.feature_extraction._templates import TemplateVocabularies
 from sklearn_hocrf.inspection._display import COLORS, Table, color_map, number
-from sklearn_hocrf.inspection._explanation import _reasons as summed_reasons
-from sklearn_hocrf.inspection._weights import template_of
 from sklearn_hocrf.model_selection import _order_search, _penalty_search
 from sklearn_hocrf.model_selection._groups import WeightGroups, make_fold, split_data, training_data, used_parts
 from sklearn_hocrf.model_selection._order_search import Step, _refuse_infinite, best_index, has_risen_enough, settle

@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "_engine.inference": {"_data", "_engine.kernels", "_engine.structure"},
     "_engine.training": {"_data", "_engine.kernels", "_engine.structure", "_engine.inference"},
     "_reading": {"_data", "_sklearn", "_engine.kernels"},  # one kernel, which sorts attributes, imported at its call
-    "feature_extraction": BELOW,
+    "feature_extraction": BELOW | {"_engine.kernels"},  # likewise, which mixes the numbers of tokens
     "metrics": BELOW,
     "text": {"_data", "_reading"},
     "_estimator.labels": {"_data", "_reading", "_engine.structure", "_engine.inference", "_engine.kernels"},
@@ -81,10 +81,10 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "inference.segment": "SegmentModel",
     "kernels": "lists",
     "kernels._jit": "waiting",
-    "kernels.lists": "sort_ids",
+    "kernels.lists": "mix_strings sort_ids",
     "kernels.tag_segments": "Tags",
     "structure.layout": "FeatureCounts LayoutBuilder LayoutFrame WeightLayout",
-    "structure.pairs": "FeatureMap LabelParts PairRule SetSequences endings values_at",
+    "structure.pairs": "FeatureMap LabelParts PairRule SetSequences",
     "structure.patterns": (
         "PatternCounts PatternTable SEGMENTS TOKENS "
         "all_patterns contain_any count_patterns given_patterns has_equal_neighbours "

@@ -44,7 +44,7 @@ def test_options_are_read_by_their_defaults(load):
 def test_segmentations_run(load, capsys, task):
     load(f"bench_{task}").main(["--quick"])
     printed = capsys.readouterr().out
-    assert "randomisation tests of F1" in printed or printed.startswith("skipped")
+    assert "\nSC^3 " in printed or printed.startswith("skipped")
 
 
 def test_punctuation_is_encoded(load):
@@ -160,7 +160,7 @@ def test_no_task_ends_the_others(load, monkeypatch, capsys, tmp_path):
         ("addresses", "order 3, one by one"),
         ("handwriting", "gradient, order 2"),
         ("large", "training, above inputs"),
-        ("cluster", "fits that lose a worker, with the same bits | 1 of 1"),
+        ("cluster", "iteration, 100,000 attributes, on the wall"),
     ],
 )
 def test_comparison_runs(load, capsys, task, row):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import sklearn
 from cases import by_order
-from internals import segment_features, threads_for
+from internals import threads_for
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -27,7 +27,7 @@ from joblib import parallel_config  # noqa: E402
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF  # noqa: E402
 from sklearn_hocrf.dask import DaskExtractor, DaskSequenceLabeler, _partitions  # noqa: E402
-from sklearn_hocrf.feature_extraction import SegmentLogOddsEncoder, SequenceFeatureExtractor  # noqa: E402
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor  # noqa: E402
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
 from sklearn_hocrf.training import LBFGS, SGD, EarlyStopping  # noqa: E402
 
@@ -339,12 +339,12 @@ def test_missing_optimum_is_told(client):
 
 
 def test_extractors_learn_from_partitions(client):
-    """Vocabularies, minimum counts and log odds are those of all data; leave-one-out features those of training."""
+    """Vocabularies and minimum counts are those of all data."""
     words = [[token[0] for token in x] for x in X]
-    for extractor in SequenceFeatureExtractor(min_count=3), SegmentLogOddsEncoder(scheme="runs", max_length=3):
+    for extractor in SequenceFeatureExtractor(), SequenceFeatureExtractor(min_count=3):
         local, remote = clone(extractor), DaskExtractor(extractor, client=client)
         expected = local.fit_transform(words, y)
-        batches = remote.fit_transform(parts(words), parts(y))
+        batches = remote.fit_transform(parts(words))
         assert remote.extractor_.get_feature_names_out().tolist() == local.get_feature_names_out().tolist()
         got = [batch for batch in client.gather(client.compute(batches.to_delayed())) if len(batch)]
         assert sum(map(len, got)) == len(words)
@@ -356,13 +356,7 @@ def test_extractors_learn_from_partitions(client):
 
 
 def same_features(one, other):
-    """Tell whether two batches have the same token features, and the same features of their segments."""
-    if one.blocks is not None:
-        start = one.offsets[:-1][one.lengths > 0]
-        tables = [segment_features(batch, start, start + 1).toarray() for batch in (one, other)]
-    else:
-        tables = [batch.toarray() for batch in (one, other)]
-    return np.allclose(*tables)
+    return np.allclose(one.toarray(), other.toarray())
 
 
 # ------------------------------------------------------------------------------------------------------------- answers

@@ -15,8 +15,7 @@ import pytest
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
-PROGRAMS = ["usaddress", "anystyle"]
-OTHERS = ["conformal", "spans", "verse", "small_languages"]  # without --quick, or of several sets
+PROGRAMS = ["usaddress", "conformal", "spans", "verse", "small_languages"]
 
 
 @pytest.fixture
@@ -25,13 +24,13 @@ def load(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.syspath_prepend(str(BENCHMARKS / "products"))
     yield importlib.import_module
-    for name in ["common", "protocol", "orders", *PROGRAMS, *OTHERS]:
+    for name in ["common", "protocol", *PROGRAMS]:
         sys.modules.pop(name, None)
 
 
 def write(path, text):
     path.parent.mkdir(exist_ok=True)
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    path.write_bytes(gzip.compress(text.encode()))
 
 
 def invent_addresses(folder, rng):
@@ -47,21 +46,6 @@ def invent_addresses(folder, rng):
             before["next"] = {"word": after["word"]}
         lines.append(json.dumps({"text": "", "tokens": tokens, "labels": labels, "features": features}))
     write(folder / "usaddress" / "train.jsonl.gz", "\n".join(lines) + "\n")
-
-
-def invent_references(folder, rng):
-    blocks = []
-    for _ in range(400):
-        parts = [(rng.choice("ABCDEF") + ".", "author"), (str(rng.randrange(1900, 2000)), "date")]
-        parts += [
-            (rng.choice(["On", "Of"]), "title"),
-            (rng.choice(["words", "labels"]) + str(rng.randrange(99)), "title"),
-        ]
-        columns = ["none"] * 16
-        blocks.append("\n".join(" ".join([t, t.lower(), t[0], t[-1], *columns, label]) for t, label in parts))
-    for name, part in ("core", blocks[:200]), ("gold", blocks[190:]):
-        write(folder / "anystyle_references" / f"{name}.txt.gz", "\n\n".join(part) + "\n")
-    write(folder / "anystyle_references" / "patterns.txt", "*\n\nU:a=%x[ 0,0]\n*:b=%X[-1,1]\n")
 
 
 def invent_names(folder, rng):
@@ -99,7 +83,6 @@ ARGUMENTS = {"verse": ["--folds", "2", "--rows", *VERSE], "small_languages": ["-
     ("name", "invent", "printed"),
     [
         ("usaddress", invent_addresses, ["python-crfsuite, tuned", "together, more features"]),
-        ("anystyle", invent_references, ["Wapiti", "order 3", "chosen"]),
         ("conformal", invent_addresses, ["skipped: conll2002", "AddressNumber", "to 3 tokens", "strata are off"]),
         ("spans", invent_names, ["running fold", "exact, pairs fitted", "tokens, exact", "log loss"]),
         ("verse", invent_verses, [*VERSE, "long  short"]),
@@ -116,10 +99,9 @@ def test_programs_run(load, monkeypatch, tmp_path, capsys, name, invent, printed
     assert all(text in output for text in printed), output
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_say_what_is_absent(load, monkeypatch, tmp_path, capsys, name):
+def test_programs_say_what_is_absent(load, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("SKLEARN_HOCRF_DATA", str(tmp_path))
-    load(name).main(["--quick"])
+    load("usaddress").main(["--quick"])
     assert capsys.readouterr().out.startswith("skipped: ")
 
 
@@ -160,17 +142,13 @@ def test_pool_against_all_labellings(load, monkeypatch):
     }
     members = [("one", HighOrderCRF(max_order=2)), ("other", HighOrderSemiCRF(sigma_reg=3.0))]
     fitted = protocol.fit_all(members, X, y, np.arange(20))
-    labels, best, total = protocol.rank(fitted, X, np.arange(20, 30))
+    labels = protocol.rank(fitted, X, np.arange(20, 30))
     everything = [list(labels) for labels in itertools.product("ab", repeat=3)]
     for n in range(10):
         scores = [
             np.mean([model.log_likelihood([X[of][20 + n]], [other])[0] for of, model in fitted]) for other in everything
         ]
         assert labels[n] == everything[np.argmax(scores)]
-        assert best[n] == pytest.approx(max(scores))
-        assert total[n] == pytest.approx(np.logaddexp.reduce(scores))
-    answers = [others for others in everything if others != labels[0]]
-    assert protocol.rank(fitted, X, np.array([20]), accept=lambda other: list(other) != labels[0])[0][0] in answers
 
 
 def test_means_of_shuffles(load, capsys):
@@ -180,7 +158,7 @@ def test_means_of_shuffles(load, capsys):
     for right in (6, 4):
         results = {name: protocol.Results(y) for name in ("theirs", "ours")}
         for name, n in ("theirs", 2), ("ours", right):
-            results[name].add(np.arange(8), [["a" if i < n else "b"] for i in range(8)], np.ones(8), 1.0)
+            results[name].add(np.arange(8), [["a" if i < n else "b"] for i in range(8)], 1.0)
         shuffles.append(results)
     protocol.print_means(shuffles, "theirs")
     output = capsys.readouterr().out
@@ -189,64 +167,3 @@ def test_means_of_shuffles(load, capsys):
     low, high = (100 * np.argmax(chances >= share) / 16 for share in (0.025, 0.975))
     assert "ours: 62.50, standard deviation 17.68 of [75.0, 50.0]" in output
     assert f"gain over theirs: +37.50 (+{low:.2f} to +{high:.2f})" in output
-
-
-def test_accepted_by_the_threshold_of_other_folds(load):
-    y = [["a"]] * 400
-    results = load("protocol").Results(y)
-    for test in np.arange(200), np.arange(200, 400):
-        probability = np.linspace(0, 1, 200)
-        labels = [["a" if p >= 0.5 or p == 0 else "b"] for p in probability]
-        results.add(test, labels, probability, 1.0)
-    # 100 right above .5, and one wrong below it leaves 100 / 101 >= .99; two do not
-    share, precision = results.accepted()
-    assert share == pytest.approx(202 / 400)
-    assert precision == pytest.approx(200 / 202)
-
-
-def product_raises(labels):
-    """Return whether usaddress' own loop raises its RepeatedLabelError."""
-    seen, last, is_intersection = set(), None, False
-    for label in labels:
-        is_intersection |= label == "IntersectionSeparator"
-        if "StreetName" in label and is_intersection:
-            label = "Second" + label
-        if label != last and label in seen:
-            return True
-        seen.add(label)
-        last = label
-    return False
-
-
-def test_rule_is_that_of_the_product(load):
-    rule = load("usaddress").no_repeats
-    rng = random.Random(0)
-    names = ["IntersectionSeparator", "StreetName", "StreetNamePostType", "PlaceName"]
-    outcomes = set()
-    for _ in range(2000):
-        labels = [rng.choice(names) for _ in range(rng.randrange(6))]
-        assert rule(labels) is not product_raises(labels)
-        outcomes.add(rule(labels))
-    assert outcomes == {True, False}
-
-
-def test_calibration_by_the_other_folds(load, capsys):
-    protocol = load("protocol")
-    n, rng = 4000, np.random.default_rng(0)
-    results = protocol.Results([["a"]] * n)
-    log_odds = rng.normal(size=n)
-    right = rng.random(n) < 1 / (1 + np.exp(-0.5 * log_odds - 0.3))  # more certain than it should be
-    for test in np.arange(0, n, 2), np.arange(1, n, 2):
-        labels = [["a" if right[i] else "b"] for i in test]
-        results.add(test, labels, 1 / (1 + np.exp(-log_odds[test])), 1.0)
-    expected = 1 / (1 + np.exp(-0.5 * log_odds - 0.3))
-    assert results.calibrated() == pytest.approx(expected, abs=0.05)
-    before, after = (protocol.calibration_error(p, right) for p in (results.probability, results.calibrated()))
-    assert before == pytest.approx(abs(results.probability - expected).mean(), abs=0.02)
-    assert after < before / 2
-    certain = protocol.Results([["a"]] * 4)
-    certain.add(np.arange(2), [["a"]] * 2, np.ones(2), 1.0)
-    certain.add(np.arange(2, 4), [["a"]] * 2, np.zeros(2), 1.0)
-    assert certain.calibrated() == pytest.approx(1)  # nothing is wrong in the other fold
-    protocol.print_calibration({"ours": results})
-    assert f"{100 * before:.1f}" in capsys.readouterr().out

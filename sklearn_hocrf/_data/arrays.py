@@ -71,7 +71,7 @@ def ascends(array) -> bool:
 
 
 def reading_order(lengths, sequences=None) -> list[np.ndarray]:
-    """Return the order in which sequences are processed: in windows, and in each the longest ones first.
+    """Return the order in which sequences are processed: window by window, in each of them the longest first.
 
     Sequences of the same length are processed side by side. A window has about as many tokens as a piece, so that
     neighbouring sequences are read together, which matters for data in files.
@@ -120,8 +120,10 @@ def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
     array = np.asarray(array)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
         raise ValueError(f"{what} must be a 1-D array of integers, not of shape {array.shape} and {array.dtype}")
-    if len(array) and not start <= array.min() <= array.max() < stop:
-        raise ValueError(f"{what} must lie in [{start}, {stop}), but has {array.min()} and {array.max()}")
+    if len(array):
+        lowest, highest = np.minimum.reduce(array), np.maximum.reduce(array)
+        if not start <= lowest <= highest < stop:
+            raise ValueError(f"{what} must lie in [{start}, {stop}), but has {lowest} and {highest}")
     return freeze(array, dtype)
 
 

@@ -250,7 +250,7 @@ class SequenceBatch:
         in the meantime: they read the earlier or the new one. If several processes save at the same time, the batch of
         the last one remains. If a process is killed, the folder contains the earlier batch or the new one; the next
         process that saves here a day later or more removes the other files. A process that saves must therefore write
-        something every day.
+        at least once a day.
 
         Examples
         --------
@@ -446,10 +446,19 @@ class SequenceBatch:
 # ------------------------------------------------------------------------------------ batches for the package itself
 
 
+def batch_of_rows(cuts: tuple, indices: np.ndarray, values: Any, n_attributes: int, names: Any) -> SequenceBatch:
+    """Return a batch as the class does, of ``cuts``, offsets and indptr, that are known to be correct."""
+    batch = object.__new__(SequenceBatch)
+    batch.offsets, batch.indptr = freeze_all(cuts, np.int64)
+    batch.indices = freeze_indices(indices, n_attributes, "indices of a SequenceBatch")
+    batch.values = None if values is None else freeze(values, np.float64)
+    batch.n_attributes, batch.attribute_names, batch.columns = n_attributes, names, {}
+    batch.blocks = batch.block_names = batch.dense = None
+    return batch
+
+
 def with_blocks(batch: SequenceBatch, blocks: Any, block_names: Any = None) -> SequenceBatch:
-    """Return the batch with other blocks."""
-    for block in blocks or ():
-        freeze_indices(getattr(block, "attributes", ()), batch.n_attributes, "attributes of a block")
+    """Return the batch with other blocks; a layout checks their attributes."""
     changed = object.__new__(SequenceBatch)  # whose arrays are checked already
     for name in SequenceBatch.__slots__:
         setattr(changed, name, getattr(batch, name))
@@ -473,7 +482,7 @@ def as_sparse(batch: SequenceBatch) -> SequenceBatch:
 
 
 def with_dense(batch: SequenceBatch, attributes: np.ndarray | None) -> SequenceBatch:
-    """Return the batch with the given features as its dense columns; None: without any."""
+    """Return the batch with the given features as its dense columns; None means none."""
     if attributes is None:
         return as_sparse(batch)
     matrix = batch.tocsr()
@@ -486,12 +495,12 @@ def with_dense(batch: SequenceBatch, attributes: np.ndarray | None) -> SequenceB
 
 
 def ranges_of_tokens(batch: SequenceBatch) -> list[tuple[int, int]]:
-    """Yield first and last + 1 of ranges of tokens that are processed together, to save memory."""
+    """Yield start and stop of ranges of tokens that are processed together, to save memory."""
     return [(first, min(first + PIECE, batch.n_tokens)) for first in range(0, batch.n_tokens, PIECE)]
 
 
 def ranges_of_sequences(batch: SequenceBatch) -> list[tuple[int, int]]:
-    """Return first and last + 1 of consecutive sequences that have about as many tokens as a range of tokens."""
+    """Return start and stop of runs of sequences, each with about as many tokens as a range of tokens."""
     bounds = np.searchsorted(batch.offsets, np.arange(0, batch.n_tokens, PIECE))  # the first one is 0
     bounds = np.unique(np.append(bounds, len(batch)))
     return [(int(first), int(last)) for first, last in zip(bounds[:-1], bounds[1:], strict=True)]

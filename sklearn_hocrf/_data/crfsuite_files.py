@@ -206,7 +206,7 @@ def _database(keys: list[bytes]) -> bytes:
 
 
 def _hashed(hashes: np.ndarray, positions: np.ndarray, slots: np.ndarray) -> np.ndarray:
-    """Return the slots of all hash tables: each record is in the first empty slot from the position of its hash on."""
+    """Return the slots of all hash tables; a record takes the first empty slot at or after the position of its hash."""
     table = hashes % N_TABLES
     start, stop = slots[table], slots[table + 1]
     wanted = start + (hashes >> 8) % np.maximum(stop - start, 1)

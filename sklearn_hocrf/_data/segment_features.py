@@ -79,8 +79,8 @@ def segment_features(batch: SequenceBatch, start, stop, finish=sparse.csr_array)
     start, stop : ndarray of shape (M,), int64
         Segments ``[start, stop)`` as token indices of the batch.
     finish : callable
-        What is done with the values of tokens before they are added up, and with those of whole segments; with
-        :func:`ones`, the result is how often each feature occurs, with any value.
+        Applied to the values of tokens before they are added up, and to those of whole segments. With :func:`ones`, the
+        result counts the occurrences of each feature.
     """
     sequence_stop = _sequence_stops(batch, start)
     first, last = (int(start.min()), int(sequence_stop.max())) if len(start) else (0, 0)

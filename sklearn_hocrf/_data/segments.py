@@ -194,7 +194,7 @@ MOST = 8  # labels of a set that counts, and tokens of its segments if their bor
 def are_counted(sizes: np.ndarray, n_labels: int) -> np.ndarray:
     """Return which sets of labels count as sets, given their sizes; others count as missing labels.
 
-    Such sets contain at most 8 labels and at most half of the labels, or two of three.
+    Such sets contain at most 8 labels, and at most half of all labels or two of three.
     """
     most = min(MOST, max(2, n_labels // 2), max(1, n_labels - 1))
     return (sizes > 0) & (sizes <= most)

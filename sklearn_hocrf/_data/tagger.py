@@ -103,7 +103,7 @@ def lengths_by_first(phrases: Iterable[tuple[str, ...]]) -> dict[str, list[int]]
 
 
 def marks_of(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
-    """Return B, I, E or S for the words of phrases, else None: the longest phrase at each position, from the left."""
+    """Return B, I, E or S for words of phrases, found from the left, the longest first; None for other words."""
     words, stop = tuple(words), 0
     marks: list = [None] * len(words)
     for start, word in enumerate(words):
@@ -201,7 +201,7 @@ def _are_sizes(sizes, n):
 
 
 def _type_and_size(name, entry, kind):
-    """Return the type of an array, and its size in bytes; ``entry`` are type and shape, ``kind`` what they may be."""
+    """Return an array's type and size in bytes, from ``entry``; ``kind`` gives the allowed types and shapes."""
     good = isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and entry[0] in TYPES
     _require(good and TYPES[entry[0]][1] == kind[0] and _are_sizes(entry[1], kind[1]), f"array {name}: {entry!r:.60}")
     return np.dtype(TYPES[entry[0]]), math.prod(entry[1]) * int(TYPES[entry[0]][2])
@@ -429,7 +429,7 @@ class _Pass:
         return np.array(terms)
 
     def centre(self):
-        """Subtract from the scores of all labels of a token about its score in the best labelling.
+        """Subtract from the scores of all labels of a token its approximate score in the best labelling.
 
         Probabilities do not change, and later differences are those of small numbers.
         """
@@ -572,7 +572,7 @@ class _Weights:
         self.n_columns, self.n_attributes = n_columns, len(arrays["n_weights"])
 
     def sums(self, ids, indptr, amounts):
-        """Return the sums of the weights of tokens' attributes, ids of -1 left out; (T, C)."""
+        """Return the sums of the weights of tokens' attributes, without ids of -1; (T, C)."""
         known = (ids >= 0).nonzero()[0]
         attribute, row = ids[known], np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))[known]
         first = self.starts[attribute]
@@ -623,7 +623,7 @@ ARE_AMOUNTS = Made(lambda kind: issubclass(kind, (Real, np.bool_, Decimal)) and 
 
 
 class AttributeIds:
-    """Ids of the attributes of tokens; of feature dicts by key and then by value, so that few names are joined.
+    """Ids of the attributes of tokens; for feature dicts, first by key and then by value, so that few names are joined.
 
     Any number of threads may use one of these.
     """
@@ -1284,7 +1284,7 @@ class Tagger:
         Returns
         -------
         sequence : ReadSequence
-            Only for this tagger. Later changes of the list have no effect on it.
+            Only for this tagger. If you change the list later, the result stays the same.
 
         Raises
         ------
@@ -1391,8 +1391,8 @@ class Tagger:
             always included.
         threshold : float or None, default=None
             None returns the segments that the labels describe. A number in [0, 1] returns all segments that are at
-            least as probable, with their probabilities. Up to 0.5, they may overlap: with a low threshold, the result
-            contains more of the true segments than the labels describe.
+            least as probable, with their probabilities. They may overlap if the threshold is at most 0.5. A low
+            threshold finds more of the true segments than the labels describe.
 
         Returns
         -------

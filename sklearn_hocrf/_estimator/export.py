@@ -32,7 +32,7 @@ n_moved, moved
 borders
     (2, L) whether a label may begin and end a sequence (0 or 1).
 always
-    (3, C) scores of each token, of the first and of the last one.
+    (3, C) scores that are added at each token, at the first and at the last one.
 n_weights, column, weight
     (V,) the number of weights of each attribute; the column and the value of all weights, attribute by attribute.
 text, n_text

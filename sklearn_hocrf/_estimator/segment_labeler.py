@@ -53,8 +53,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         How y and the output of :meth:`predict` represent segments:
 
         * "auto": the scheme that all labels fit, or else "runs"; "segments" if y has lists of them. ``scheme_`` is the
-          result, and a warning says if another scheme is possible. Name the scheme if tags come in parts, by
-          :meth:`partial_fit` with ``classes`` or from Dask.
+          result, and a warning says if another scheme is possible. If tags arrive in parts, by :meth:`partial_fit` with
+          ``classes`` or from Dask, name the scheme.
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
           the same label. At least two labels are needed.
         * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I; plain "B" and
@@ -71,8 +71,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     segment_length : int, inf, (least, most), dict or None, default=None
         The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
-        label. None, also in place of the longest or in a dict, means the longest training segment of the label, as does
-        a label that a dict lacks. A training segment beyond the limits is an error;
+        label. None, also in a pair or in a dict, means the longest training segment of the label; so does the absence
+        of a label from a dict. A training segment beyond the limits is an error;
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html shows how to leave out or cut such
         segments. Training time is proportional to the longest length, but does not depend on it with inf, see Notes. If
         the longest length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
@@ -395,9 +395,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             As in :meth:`predict`.
         threshold : float or None, default=None
             None returns the segments of the most probable segmentation. A number in [0, 1] returns all segments that
-            are at least as probable, with their probabilities. Up to 0.5, they may overlap: with a low threshold, the
-            result contains more of the true segments than the best segmentation does. 0 returns every possible segment;
-            those with probabilities below 1e-250 may be missing.
+            are at least as probable, with their probabilities. They may overlap if the threshold is at most 0.5. A low
+            threshold finds more of the true segments than the best segmentation contains. 0 returns every possible
+            segment; those with probabilities below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             Probabilities are conditional on the segmentation agreeing with it.

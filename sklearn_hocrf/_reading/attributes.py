@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import cached_property, freeze_all, offsets_of
-from .._data.batch import SequenceBatch
+from .._data.batch import SequenceBatch, batch_of_rows
 from .._data.checks import short
 from .._data.messages import warn_user
 from .._data.tagger import ARE_AMOUNTS, HAS_AMOUNT, AttributeIds, ids_and_amounts
@@ -73,7 +73,7 @@ class Vocabulary(dict):
         if attributes is None or attributes[0].max(initial=-1) < 0:
             return None
         ids, indptr, values = attributes
-        return _canonical(np.array([0, len(indptr) - 1]), indptr, ids, values, len(self), None)
+        return known_batch(np.array([0, len(indptr) - 1]), indptr, ids, values, len(self), None)
 
     def __getstate__(self) -> dict:
         """Return the state for files, without the tables, which are made on demand."""
@@ -145,7 +145,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
         vocabulary.update(names)
         vocabulary.complete = tuple(sorted(_decoded(complete or ())))
         return SequenceBatch(offsets_of(lengths), offsets_of(widths), ids, values, len(vocabulary))
-    return _canonical(offsets_of(lengths), offsets_of(widths), ids, values, len(vocabulary), None)
+    return known_batch(offsets_of(lengths), offsets_of(widths), ids, values, len(vocabulary), None)
 
 
 class _Growing(defaultdict):
@@ -407,8 +407,11 @@ def _finite(value, key, n, t):
     return amount
 
 
-def _canonical(offsets, indptr, ids, values, n_features, names):
-    """Return the batch without entries of id -1; features sorted within a token, repeated ones added up."""
+def known_batch(offsets, indptr, ids, values, n_features, names) -> SequenceBatch:
+    """Return the batch without entries of id -1; features sorted within a token, repeated ones added up.
+
+    ``values`` are None if all are 1.
+    """
     from .._engine.kernels.lists import sort_ids  # loads numba, which other forms of X do not need
 
     arrays = freeze_all((indptr, ids, () if values is None else values), np.int64, np.int32, np.float64)
@@ -417,7 +420,8 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     if n_found >= 0:
         amounts = amounts[:n_found]
         are_one = values is None or (amounts == 1).all()
-        return SequenceBatch(offsets, ends, feature_ids[:n_found], None if are_one else amounts, n_features, names)
+        entries = feature_ids[:n_found], None if are_one else amounts
+        return batch_of_rows((offsets, ends), *entries, n_features, names)
     is_known = ids >= 0
     indptr = offsets_of(is_known)[indptr]
     data = np.ones(indptr[-1]) if values is None else values[is_known]
@@ -425,11 +429,6 @@ def _canonical(offsets, indptr, ids, values, n_features, names):
     batch = SequenceBatch.from_csr(matrix, offsets, names)  # adds up repeated features of a token
     refuse_infinite_values(batch)
     return batch
-
-
-def known_batch(offsets, indptr, ids, values, names) -> SequenceBatch:
-    """Return the batch of attributes without those of id -1; ``values`` are None if all are 1."""
-    return _canonical(offsets, indptr, ids, values, len(names), names)
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
@@ -443,7 +442,7 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
     rank = np.full(len(vocabulary), -1, dtype=np.int32)
     rank[[vocabulary[name] for name in names]] = np.arange(len(names))
     ranks = rank[batch.indices]
-    batch = _canonical(batch.offsets, batch.indptr, ranks, batch.values, len(names), np.array(names, dtype=object))
+    batch = known_batch(batch.offsets, batch.indptr, ranks, batch.values, len(names), np.array(names, dtype=object))
     return batch, vocabulary.like(zip(names, range(len(names)), strict=True))
 
 
@@ -469,4 +468,4 @@ def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[Sequen
     extended.update((names[i], int(new_ids[i])) for i in fresh)
     all_names = np.concatenate([earlier_names, batch.attribute_names[fresh]])
     ids = new_ids[batch.indices]
-    return _canonical(batch.offsets, batch.indptr, ids, batch.values, len(extended), all_names), extended
+    return known_batch(batch.offsets, batch.indptr, ids, batch.values, len(extended), all_names), extended

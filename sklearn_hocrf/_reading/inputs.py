@@ -29,7 +29,7 @@ NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least
 
 
 class Reader(NamedTuple):
-    """The settings of an estimator that reading its data requires."""
+    """The settings of an estimator that are needed to read its data."""
 
     name: str  # of its class, for messages
     scheme: str = "tokens"  # how y gives labels: one for each token, or segments in a scheme
@@ -92,7 +92,8 @@ class TrainingSequences(NamedTuple):
         """Warn if the rows of a plain 2-D X seem to be one sequence: by their index, or by the labels of neighbours.
 
         It warns if neighbours have the same label far more often than by chance, by six standard deviations and half of
-        the changes, and if labels recur, unlike those of sorted rows. Chance means pairs of labels drawn at random.
+        the changes, and if labels recur, unlike those of sorted rows. The comparison is with pairs of labels drawn at
+        random.
         """
         n_changes, n_pairs = int(np.count_nonzero(codes[1:] != codes[:-1])), len(codes) - 1
         if self.form != "table" or n_pairs < 1:

@@ -83,7 +83,7 @@ class Known(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Labels, tags or segments as in y, before labels have codes: each distinct entry once.   D distinct entries."""
+    """Labels, tags or segments as in y, each distinct entry once, before they get codes.   D distinct entries."""
 
     distinct: list  # (D,)   a label, a frozenset of labels, or None for anything
     parts: list  # (D,)   prefix, which is None without tags, and label of each member of an entry; None for anything

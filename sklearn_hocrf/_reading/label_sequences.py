@@ -128,8 +128,8 @@ def read_segmentations(
 ) -> list[Segmentation]:
     """Read segmentations of the same sequences, those of the tokens in ``texts`` if it is given.
 
-    Each has its own form: labels of tokens, which are all in one scheme, or segments, which are read as such in any
-    scheme. Sequences that are all empty are lists of no segments. The label "O" of segments means the same as the tag.
+    Each may be in its own form: labels of tokens, all of them in one scheme, or segments, for any scheme. If all
+    sequences are empty, they count as lists of segments. The label "O" of segments means the same as the tag.
 
     Raises
     ------

@@ -145,7 +145,7 @@ def tag_table(tags, scheme, name, where, may_be_outside=False) -> tuple[TagTable
 
 
 def mixed_tags(labels) -> str:
-    """Return the fault, for a message, if only some labels look like tags; "" if there is none."""
+    """Describe the fault, for a message, if only some labels look like tags; return an empty text if all or none do."""
     tags = [label for label in labels if split_tag(label, "bio") and label.startswith("B-")]
     if not tags or guessed_scheme(labels) != "runs":
         return ""

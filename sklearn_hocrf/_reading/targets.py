@@ -30,6 +30,8 @@ from .schemes import (
     OUTSIDE,
     PREFIXES,
     SCHEMES,
+    TAG_SCHEMES,
+    O,
     TagTable,
     guessed_scheme,
     join_tag,
@@ -39,7 +41,6 @@ from .schemes import (
     segment_lists,
     tag_channels,
     tag_ids,
-    tags_of_segments,
     token_features,
 )
 
@@ -136,12 +137,12 @@ class SegmentTargets(NamedTuple):
     def tags(self) -> TagTable | None:
         return None if self.scheme not in PREFIXES else self._tag_classes()[1]
 
-    def _tag_classes(self) -> tuple[np.ndarray, TagTable, list]:
+    def _tag_classes(self) -> tuple[np.ndarray, TagTable, np.ndarray, list]:
         labels, longest = tuple(self.labels.tolist()), tuple(self.longest.tolist())
-        return _tag_classes(self.scheme, labels, longest, self.outside, self.bare_tags)
+        return _tag_classes(self.scheme, labels, longest, self.bare_tags)
 
     def tag_channels(self):
-        return None if self.scheme not in PREFIXES else self._tag_classes()[2]
+        return None if self.scheme not in PREFIXES else self._tag_classes()[3]
 
     def attributes(self) -> dict:
         labels, shortest = self.labels.tolist(), [1] * len(self.labels)
@@ -159,10 +160,13 @@ class SegmentTargets(NamedTuple):
         return segments_of(known, self.scheme, singles=self.scheme == "runs" and self.repeats)[0]
 
     def token_codes(self, labelling) -> np.ndarray:
-        tags = self.tags
-        if tags is None:
+        if self.scheme not in PREFIXES:
             return token_labels(labelling)
-        return tag_ids(tags_of_segments(labelling, self.scheme, self.outside), tags)
+        only, first, inner, last = self._tag_classes()[2][:, labelling.codes]
+        ids, lengths = np.repeat(inner, labelling.lengths), labelling.lengths
+        ids[labelling.stop - 1] = last
+        ids[labelling.start] = np.where(lengths == 1, only, first)
+        return ids
 
     def are_right(self, decoded, truth) -> np.ndarray:
         features = (token_features(segments, self.scheme, self.outside) for segments in (decoded, truth))
@@ -184,14 +188,21 @@ class SegmentTargets(NamedTuple):
 
 
 @lru_cache(maxsize=16)  # each prediction asks
-def _tag_classes(scheme, labels, longest, outside, bare_tags) -> tuple[np.ndarray, TagTable, list]:
-    """Return the possible tags of tokens, sorted, the prefix and label of each, and its positions in segments."""
+def _tag_classes(scheme, labels, longest, bare_tags) -> tuple[np.ndarray, TagTable, np.ndarray, list]:
+    """Return the possible tags of tokens, sorted, prefix and label of each, ids by place, and positions in segments.
+
+    The ids of tags by place, of shape (4, L), are those of the only, first, inner and last token of a label's segment.
+    """
+    outside = labels.index(OUTSIDE) if OUTSIDE in labels else -1
     tags = possible_tags(scheme, longest, outside)
     pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
     names = [join_tag(prefix, labels[label], bare_tags, scheme) for prefix, label in pairs]
     order = sorted(range(len(names)), key=names.__getitem__)
     tags = TagTable(tags.prefix[order], tags.label[order])
-    return sorted_labels(names, [0, len(names)], at_least=1), tags, tag_channels(tags, scheme)
+    at, codes = TAG_SCHEMES[scheme], np.tile(np.arange(len(labels)), (4, 1))
+    prefix = np.array([[at.only], [at.first], [at.inner], [at.last]], np.int8)
+    places = tag_ids(TagTable(np.where(codes == outside, np.int8(O), prefix), codes), tags)
+    return sorted_labels(names, [0, len(names)], at_least=1), tags, places, tag_channels(tags, scheme)
 
 
 def read_segment_targets(
@@ -204,7 +215,6 @@ def read_segment_targets(
     scheme,
     segment_length=None,
     fixed=None,
-    in_parts=False,
     takes_missing_labels=False,
 ) -> SegmentTargets:
     """Return the training segmentations.
@@ -219,17 +229,15 @@ def read_segment_targets(
         maximum, for all labels or by label. None, also as the maximum, means the longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
-    in_parts : bool
-        Whether y is a part of the training data, which may have a single label.
     """
     earlier = fixed if isinstance(fixed, SegmentTargets) else None
     labels = fixed if earlier is None else earlier.labels
     if earlier is not None:
         scheme = earlier.scheme
     elif scheme == "auto":
-        scheme = _scheme_of(y, lengths, form, name, in_parts or labels is not None)
+        scheme = _scheme_of(y, lengths, form, name, labels is not None)
     entries = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
-    labels = distinct_labels(entries, 1 if in_parts else None) if labels is None else labels
+    labels = distinct_labels(entries) if labels is None else labels
     known = known_of(entries, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
     segments, *pieces = segments_of(known, scheme)
     if scheme == "segments" and not entries.is_complete:
@@ -308,17 +316,6 @@ def _refuse_tags_of_parts(labels) -> str:
             f'and these data come in parts: pass scheme="{scheme}"'
         )
     return scheme
-
-
-def read_partition_targets(y, lengths, name, *, scheme) -> SegmentTargets:
-    """Return the segmentations of a part of the training sequences, which may have a single label.
-
-    Parameters
-    ----------
-    y, lengths, name, scheme
-        As in :func:`read_segment_targets`.
-    """
-    return read_segment_targets(y, lengths, "sequences", name, scheme=scheme, in_parts=True)
 
 
 # --- lengths ----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,13 @@ from zipfile import BadZipFile
 import sklearn_hocrf as hocrf
 
 LONGEST_LINE = 2**20  # characters
-OPTIONS = {"max_order": "--order", "sigma_reg": "--sigma", "l1_reg": "--l1", "max_iter": "--max-iter"}
+OPTIONS = {
+    "max_order": "--order",
+    "sigma_reg": "--sigma",
+    "l1_reg": "--l1",
+    "max_iter": "--max-iter",
+    "constraints": "--constraints",
+}
 
 
 class InputLine(NamedTuple):
@@ -119,7 +125,6 @@ def _fit(options) -> None:
     output_file(options.output, "/dev/stdin" if options.file == "-" else options.file, options.templates)
 
     X, y = _load(source)
-    _check_tags(options.file, y, options.constraints)
     features, order = hocrf.feature_extraction.SequenceFeatureExtractor(), 2
     feature_order: Any = 0
     if options.templates is not None:
@@ -287,28 +292,6 @@ def _with_options(message: Any) -> str:
 def _check_scheme(option: str, scheme: str | None, schemes: Iterable[str]) -> None:
     if scheme is not None and scheme not in schemes:
         raise ValueError(f"{option} must be {', '.join(schemes)}, got {scheme:.60} (IOBES is bioes)")
-
-
-def _check_tags(path: str, y: list[list[str]], scheme: str | None) -> None:
-    """Raise an error if labels are not valid tags of a scheme, and name the schemes that they fit."""
-    from .._data.tagger import PREFIXES
-
-    def fault(name: str) -> str:
-        try:
-            repaired = hocrf.text.convert_tags(y, name, name)
-        except ValueError as error:  # a label is not a tag of the scheme
-            return f"--constraints {name}: {error}"
-        for n, (labels, valid) in enumerate(zip(y, repaired, strict=True)):
-            for t, (label, right) in enumerate(zip(labels, valid, strict=True)):
-                if label != right:
-                    where = f"sequence {n}, position {t}"
-                    return f"{label!r:.60} ({where}) is forbidden by --constraints {name}; valid there: {right!r:.60}"
-        return ""
-
-    if scheme is not None and (problem := fault(scheme)):
-        fit = " and ".join(f"--constraints {name}" for name in PREFIXES if not fault(name))
-        remedy = f"the labels fit {fit}" if fit else "correct the labels, or train without --constraints"
-        raise ValueError(f"{path}: {problem}; {remedy}")
 
 
 def _tell_size(what: str, n_bytes: int) -> None:

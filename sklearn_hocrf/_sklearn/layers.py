@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length, get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
@@ -151,7 +151,7 @@ def name_of_weight(estimator: BaseEstimator) -> str | None:
     if isinstance(estimator, Pipeline):
         step, last = estimator.steps[-1]
         name = name_of_weight(last)
-        return name and f"{step}__{name}"
+        return name if name is None or get_config()["enable_metadata_routing"] else f"{step}__{name}"
     if "sample_weight" in signature(estimator.fit).parameters:
         return "sample_weight"
     return name_of_weight(estimator.estimator) if hasattr(estimator, "estimator") else None
@@ -178,7 +178,8 @@ def layers(estimator: BaseEstimator, fitted: bool = False) -> Iterator[tuple[Any
     estimator : estimator
         A model, a pipeline, a search or a meta-estimator, nested in any way. A pipeline without steps has None inside.
     fitted : bool
-        Whether a search without a best estimator raises an AttributeError; if not, the estimator to be fitted is next.
+        Whether a search without a best estimator raises an AttributeError; otherwise, the estimator to be fitted
+        follows.
     """
     while True:
         steps: list = []
@@ -341,20 +342,6 @@ class MethodsOfModel:
         tags.estimator_type, tags.classifier_tags = inner.estimator_type, inner.classifier_tags
         tags.target_tags, tags.input_tags = inner.target_tags, inner.input_tags
         return tags
-
-
-ASKED = ("fit", "predict", "predict_proba", "score")  # methods that pass metadata on to the estimator that answers
-
-
-def router_of(owner: Any, cv: Any, **callees: tuple[Any, tuple[str, ...]]) -> MetadataRouter:
-    """Return the metadata router of an estimator that fits folds; callees are estimators and methods."""
-    router = MetadataRouter(owner=owner)
-    for name, (estimator, methods) in callees.items():
-        mapping = MethodMapping()
-        for method in methods:
-            mapping.add(caller=method, callee=method)
-        router.add(**{name: estimator}, method_mapping=mapping)
-    return router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
 
 
 def check_fits(estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict) -> None:

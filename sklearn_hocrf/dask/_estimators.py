@@ -203,7 +203,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         TypeError, ValueError
             When the bag is computed, for invalid sequences; the message names partition, sequence and position.
         """
-        return _mapped(_ask_part, self._model(), "predict", _parts.sources(X=X))
+        return _mapped(self._model(), "predict", _parts.sources(X=X))
 
     def predict_marginals(self, X: Sized) -> bag.Bag:
         """Return the probability of each label at each token.
@@ -223,7 +223,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         NotFittedError, TypeError, ValueError
             As :meth:`predict`.
         """
-        return _mapped(_ask_part, self._model(), "predict_marginals", _parts.sources(X=X))
+        return _mapped(self._model(), "predict_marginals", _parts.sources(X=X))
 
     def score(self, X: Sized, y: Sized, sample_weight: Any = None) -> float:
         """Return the share of tokens with the correct label.
@@ -258,22 +258,22 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         return float(right / total)
 
 
-def _mapped(function, of, method, parts) -> bag.Bag:
-    """Return the results of a method of an object, one for each partition: lazily, by a function of workers."""
-    of, function = delayed(of), delayed(function, pure=False)
-    return bag.from_delayed([function(of, method, index, *part) for index, part in enumerate(parts)])
+def _mapped(of, method, parts) -> bag.Bag:
+    """Return the results of a method of an object, one for each partition: lazily, by workers."""
+    of, ask = delayed(of), delayed(_ask_part, pure=False)
+    return bag.from_delayed([ask(of, method, index, *part) for index, part in enumerate(parts)])
 
 
 # ----------------------------------------------------------------------------------------------------------- on workers
 
 
-def _ask_part(model, question, index, part) -> list:
-    """Return the results of a method of a model for the sequences of a partition."""
-    part = _parts.collected(part)
-    if not _parts.count_sequences(part):
+def _ask_part(of, method, index, *part) -> Any:
+    """Return the result of a method of a model or an extractor for a partition; nothing without sequences."""
+    X, *more = map(_parts.collected, part)
+    if not _parts.count_sequences(X):
         return []
     with naming(index):
-        return list(getattr(model, question)(part))
+        return getattr(of, method)(X, *more)
 
 
 def _count_right(model, index, X, y, sample_weight=None) -> tuple[float, float]:
@@ -358,8 +358,8 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
     Parameters
     ----------
     extractor : transformer
-        A transformer with ``fit_partition``, ``merge``, ``finish`` and ``transform_partition``. It is cloned; the
-        original is not fitted.
+        A transformer with ``fit_partition``, ``merge`` and ``finish``, such as a
+        :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor`. It is cloned; the original is not fitted.
     client : distributed.Client, default=None
         As in :class:`DaskSequenceLabeler`.
 
@@ -404,8 +404,8 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
         ----------
         X : dask.bag.Bag, or list of Delayed or Future
             Each partition is an X that the transformer accepts. It may be empty.
-        y : dask.bag.Bag, or list of Delayed or Future, default=None
-            Labels, partitioned like X, for transformers that learn from them.
+        y : object, default=None
+            Not used.
 
         Returns
         -------
@@ -424,7 +424,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
                 f"{type(extractor).__name__} does not learn from partitions: fit it on one machine, and map its "
                 "transform over the partitions"
             )
-        partitions = Partitions(_parts.find_client(self.client), _parts.sources(X=X, y=y))
+        partitions = Partitions(_parts.find_client(self.client), _parts.sources(X=X))
         try:
             partitions.add_step(_count_part, Kept(extractor))
             counts = partitions.total(_itself, extractor.merge)
@@ -453,43 +453,13 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
         TypeError, ValueError
             When the bag is computed, for invalid sequences; the message names partition, sequence and position.
         """
-        return self._map("transform", _parts.sources(X=X))
-
-    def fit_transform(self, X: Sized, y: Sized | None = None) -> bag.Bag:  # type: ignore[override]
-        """Learn the features of sequences, and return the same features as ``fit_transform`` on one machine.
-
-        Parameters
-        ----------
-        X : dask.bag.Bag, or list of Delayed or Future
-            As in :meth:`fit`.
-        y : dask.bag.Bag, or list of Delayed or Future, default=None
-            As in :meth:`fit`.
-
-        Returns
-        -------
-        batches : dask.bag.Bag
-            As in :meth:`transform`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As :meth:`fit` and :meth:`transform`.
-        """
-        return self.fit(X, y)._map("transform_partition", _parts.sources(X=X, y=y))
-
-    def _map(self, method, parts):
         check_is_fitted(self)
-        return _mapped(_apply, copy.copy(self.extractor_), method, parts)
+        return _mapped(copy.copy(self.extractor_), "transform", _parts.sources(X=X))
 
 
-def _count_part(extractor, *data):
-    return extractor.fit_partition(*map(_parts.collected, data))
+def _count_part(extractor, part):
+    return extractor.fit_partition(_parts.collected(part))
 
 
 def _itself(counts):
     return counts
-
-
-def _apply(extractor, method, index, *data):
-    with naming(index):
-        return getattr(extractor, method)(*map(_parts.collected, data))

@@ -3,7 +3,7 @@
 Generators (``make_*``) need only a random state; ``make_name_sentences`` and ``make_references`` generate text. Their
 observations are lists of sequences: lists of strings if tokens are text, arrays of shape (T, n_features) if they are
 numbers; labels are lists of lists of strings, or lists of integer arrays of shape (T,). ``load_conll`` and
-``dump_conll`` read and write your own files, plain or gzipped. For data frames and for doccano's files see the recipes
+``dump_conll`` read and write your own files, plain or gzipped. For data frames and for doccano's files, see the recipes
 of the user guide.
 
 Examples

@@ -10,7 +10,6 @@ tokens     one noisy observation for each label
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from numbers import Integral, Real
 from typing import NamedTuple
 
@@ -340,34 +339,23 @@ def make_markov_sequences(
 
 
 def make_digit_words(
-    n_words: int = 500,
-    *,
-    n_successors: Sequence[int] = (5, 3, 2),
-    min_length: int = 5,
-    max_length: int = 12,
-    noise: float = 0.5,
-    random_state: RandomState = None,
+    n_words: int = 500, *, noise: float = 0.5, random_state: RandomState = None
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Generate words of noisy handwritten digits; the digits follow a Markov chain, of order 3 by default.
+    """Generate words of noisy handwritten digits; the digits follow a Markov chain of order 3.
 
-    A word is a sequence of images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only a few digits may
-    follow each digit; the previous digit restricts the choice, and the digit before it restricts it further. With each
-    higher order, up to the order of the chain, label patterns therefore correct more errors that noise causes.
+    A word is a sequence of 5 to 12 images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only five digits
+    may follow each digit; the digit before restricts the choice to three, and the one before that to two. With each
+    higher order, up to 3, label patterns therefore correct more errors that noise causes. At the beginning of a word,
+    where the context is shorter, all successors are equally likely; afterwards their probabilities are uniform on
+    [0, 1] and normalised.
 
-    The chain depends on ``n_successors`` alone: generate words for training with one seed, and words for testing with
-    another one. An image may occur in several words, each time with fresh noise.
+    The chain is always the same: generate words for training with one seed, and words for testing with another one. An
+    image may occur in several words, each time with fresh noise.
 
     Parameters
     ----------
     n_words : int, default=500
         Number of words.
-    n_successors : sequence of int, default=(5, 3, 2)
-        Number of digits that may follow a digit, a pair of digits, a triple ...: at most 10, in non-increasing order.
-        The successors of a triple are among the successors of its last two digits, and so on. The chain's order is the
-        number of entries. At the beginning of a word, where the context is shorter than the order, all successors are
-        equally likely; afterwards their probabilities are uniform on [0, 1] and normalised.
-    min_length, max_length : int, default=5 and 12
-        Word lengths are uniform between these two numbers, both included.
     noise : float, default=0.5
         Standard deviation of the Gaussian noise on pixels that range from 0 (paper) to 1 (ink).
     random_state : int, RandomState instance or None, default=None
@@ -383,7 +371,7 @@ def make_digit_words(
     Raises
     ------
     ValueError
-        If a parameter is out of range, or if the chain would have more than a million contexts.
+        If a parameter is out of range.
 
     Examples
     --------
@@ -394,16 +382,11 @@ def make_digit_words(
     (20, 10, True)
     """
     check_scalar(n_words, "n_words", Integral, min_val=1)
-    check_scalar(min_length, "min_length", Integral, min_val=1)
-    check_scalar(max_length, "max_length", Integral, min_val=min_length)
     check_scalar(noise, "noise", Real, min_val=0)
-    n_successors = [10, *n_successors]
-    for wider, narrower in pairwise(n_successors):
-        check_scalar(narrower, "n_successors", Integral, min_val=1, max_val=wider)
-    chain = random_chain(10, n_successors, np.random.RandomState(1))  # the same one for all seeds
+    chain = random_chain(10, [10, 5, 3, 2], np.random.RandomState(1))
     rng = check_random_state(random_state)
-    lengths = rng.randint(min_length, max_length + 1, size=n_words)
-    labels = sample_chain(chain, n_words, max_length, rng)
+    lengths = rng.randint(5, 13, size=n_words)
+    labels = sample_chain(chain, n_words, 12, rng)
     y = [word[:length] for word, length in zip(labels, lengths, strict=True)]
     tokens = np.concatenate(y)
     images, digits = load_digits(return_X_y=True)

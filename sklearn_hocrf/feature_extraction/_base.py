@@ -18,21 +18,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from copy import copy
+from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._data.arrays import freeze, offsets_of
+from .._data.arrays import freeze, freeze_all
 from .._data.batch import SequenceBatch, with_blocks
 from .._data.columns import TokenColumn
 from .._data.segment_features import RowBlock
-from .._reading.labels import sorted_labels
-from .._reading.targets import read_partition_targets, read_segment_targets
 from .._sklearn.names import CallbacksMixin, fit_context, fit_task
 from .._sklearn.versions import VersionMixin
 from ._columns import apply_function, is_text, text_column, texts_of
@@ -40,109 +38,8 @@ from ._input_space import kept_blocks, raw_table
 from ._names import names_of_blocks
 
 
-class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Base class of the transformers, which learn by counting and can be fitted part by part; they return batches."""
-
-    @abstractmethod
-    def _count_partition(self, X, y) -> Any:
-        """Return the counts of a part of the training sequences."""
-
-    @abstractmethod
-    def _finish(self, counts) -> None:
-        """Set the fitted attributes."""
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit_partition(self, X: Any, y: Any = None) -> Any:
-        """Count a part of the training sequences.
-
-        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html shows an example.
-
-        Parameters
-        ----------
-        X : list of sequences, or other form of n sequences
-            As for `fit`.
-        y : list of label sequences, default=None
-            As for `fit`.
-
-        Returns
-        -------
-        counts : object
-            Input of `merge` and `finish`. The transformer itself is not changed.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for `fit`.
-        """
-        return self._count_partition(X, y)
-
-    def merge(self, left: Any, right: Any) -> Any:
-        """Add up the counts of two parts of the training sequences, the earlier part first.
-
-        Parameters
-        ----------
-        left, right : object
-            Results of `fit_partition` or `merge`.
-
-        Returns
-        -------
-        counts : object
-            The counts of both. The transformer itself is not changed.
-
-        Raises
-        ------
-        ValueError
-            If the parts are incompatible: their tokens differ in form or fields.
-        """
-        if left.space is None or right.space is None:  # no tokens
-            return right if left.space is None else left
-        return left.merged(right)
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def finish(self, counts: Any) -> Self:
-        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
-
-        Parameters
-        ----------
-        counts : object
-            Result of `fit_partition` or `merge`.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            If no part had tokens, or if a field or key that a parameter names does not occur.
-        """
-        if counts.space is None:
-            raise ValueError("X has no tokens to learn features from")
-        fresh = copy(self)
-        fresh._finish(counts)
-        self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
-        return self
-
-    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Return the features of a part of the training sequences, as `fit_transform` returns those of the whole.
-
-        Parameters
-        ----------
-        X : list of sequences, or other form of n sequences
-            The same sequences as for `fit_partition`.
-        y : list of label sequences, default=None
-            Their labels, as for `fit_partition`.
-
-        Returns
-        -------
-        batch : SequenceBatch of shape (n_sequences, n_features_out_)
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for `transform`.
-        """
-        return self.transform(X)
+class BatchTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Base class of the transformers that return batches."""
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features.
@@ -169,38 +66,23 @@ class CountingTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEs
 
 
 class SegmentCounts(NamedTuple):
-    """The counts of training sequences for features of segments; ``space`` is None without tokens."""
+    """The counts of training sequences for features of segments."""
 
     space: Any  # an InputSpace
-    batch: SequenceBatch | None = None  # without sequences, with the features that X already has
+    batch: SequenceBatch  # without sequences, with the features that X already has
     token_blocks: Any = ()  # list of TokenBlock
     scheme: str | None = None  # in which y gives the segments; None where y is not needed
-    labels: Any = ()  # of segments, sorted
     longest: int = 0  # length of the longest segment
     strings: TrainingStrings | None = None
     of_functions: Counter | None = None  # number of segments with each named value; None without functions
 
-    def merged(self, other) -> SegmentCounts:
-        """Return the sums of the counts of both, which have tokens."""
-        space = self.space.merged(other.space)
-        merged = self._replace(space=space)
-        if self.scheme is not None:
-            labels = sorted_labels([*self.labels, *other.labels], [0], at_least=1).tolist()
-            merged = merged._replace(labels=labels, longest=max(self.longest, other.longest))
-        if self.strings is not None:
-            merged = merged._replace(strings=self.strings.merged(other.strings))
-        if self.of_functions is not None:
-            space.check_fields(self.space, other.space)
-            merged = merged._replace(of_functions=self.of_functions + other.of_functions)
-        return merged
 
-
-class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Base class of the transformers that make features of segments."""
 
     @abstractmethod
-    def _count(self, X, table, y, read) -> tuple[SegmentCounts, SequenceBatch]:
-        """Return the counts of sequences, and their batch; ``table`` contains their tokens, and ``read`` reads y."""
+    def _count(self, X, table, y) -> tuple[SegmentCounts, SequenceBatch]:
+        """Return the counts of sequences, and their batch; ``table`` contains their tokens."""
 
     @abstractmethod
     def _set_features(self, counts) -> None:
@@ -229,32 +111,19 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
             check_is_fitted(self, "n_features_out_")  # raises the error
         return self._to_batch(self._space.read(X, self._fields))
 
-    def _count_partition(self, X, y) -> SegmentCounts:
-        table = raw_table(X)
-        return self._count(X, table, y, read_partition_targets)[0] if table.offsets[-1] else SegmentCounts(None)
-
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
     def _learn(self, X, y) -> tuple[SegmentCounts, SequenceBatch]:
         """Set the fitted attributes; return the counts, and X as a batch."""
 
-        def read(y, lengths, name, *, scheme):
-            return read_segment_targets(y, lengths, "sequences", name, scheme=scheme)
-
-        counts, batch = self._count(X, raw_table(X), y, read)
-        self._finish(counts)
-        return counts, batch
-
-    def _finish(self, counts):
-        """Set the fitted attributes."""
-        if counts.scheme == "runs":
-            sorted_labels(counts.labels, [0])  # raises if there is only one
+        counts, batch = self._count(X, raw_table(X), y)
         self._space, self._scheme = counts.space, counts.scheme
         self._string_fields = [] if counts.strings is None else [counts.strings.field]
         self._set_features(counts)
         blocks = self._all_blocks(counts.batch, {})
         self._feature_names = names_of_blocks(blocks, self._space.features.attribute_names)
         self.n_features_out_ = len(self._feature_names)
+        return counts, batch
 
     def _all_blocks(self, batch, data) -> tuple:
         """Return the blocks of features, those that X already has first."""
@@ -269,9 +138,6 @@ class SegmentTransformer(CountingTransformer, auto_wrap_output_keys=None):  # ty
         return with_blocks(batch, self._all_blocks(batch, data), self._feature_names)
 
 
-FACTOR = np.uint64(0xD1342543DE82EF95)  # odd, so that no two numbers have the same product
-
-
 class TrainingStrings(NamedTuple):
     """The tokens of training sequences as texts of a field, and their segments.   N tokens."""
 
@@ -284,24 +150,9 @@ class TrainingStrings(NamedTuple):
     def from_batch(cls, batch, field, segments) -> TrainingStrings:
         """Return the tokens of a batch, and their segments."""
         column = text_column(texts_of(_as_text(batch.columns[field], field)))
-        return cls(field, column, batch.offsets, lengths_at(segments, batch.n_tokens))
-
-    def merged(self, other) -> TrainingStrings:
-        """Return the tokens of both, as if all had been read at once."""
-        if self.field != other.field:
-            raise ValueError(
-                f"the text of segments is read from the fields {self.field!r} and {other.field!r}: choose one"
-            )
-        column = text_column([*texts_of(self.column), *texts_of(other.column)])
-        offsets = np.append(self.offsets, self.offsets[-1] + other.offsets[1:])
-        return TrainingStrings(self.field, column, offsets, np.append(self.lengths, other.lengths))
-
-
-def lengths_at(segments, n_tokens) -> np.ndarray:
-    """Return the length of the segment that begins at each token, 0 if no segment does; int32."""
-    lengths = np.zeros(n_tokens, dtype=np.int32)
-    lengths[segments.start] = segments.lengths
-    return lengths
+        lengths = np.zeros(batch.n_tokens, dtype=np.int32)
+        lengths[segments.start] = segments.lengths
+        return cls(field, column, batch.offsets, lengths)
 
 
 def token_numbers(column, field) -> np.ndarray:
@@ -313,6 +164,7 @@ def token_numbers(column, field) -> np.ndarray:
     return numbers[column.codes]
 
 
+@lru_cache(maxsize=1 << 12)  # calls for one sequence ask
 def _number_of(text) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
 
@@ -330,26 +182,8 @@ def fingerprints(numbers, start, stop) -> np.ndarray:
 
     ``numbers`` are those of :func:`token_numbers`.
     """
-    first = int(start.min(initial=len(numbers)))
-    numbers, start, stop = numbers[first : stop.max(initial=first)], start - first, stop - first
-    lengths = (stop - start).astype(np.uint64)
-    level = np.frexp(lengths)[1] - 1  # of the largest blocks in a string
-    rows = [numbers.astype(np.uint64)]
-    for k in range(level.max(initial=0)):
-        rows.append(_mixed(rows[k][: -(2**k)], rows[k][2**k :]))  # of blocks of 2**(k + 1) tokens
-    blocks, of_level = np.concatenate(rows), offsets_of([*map(len, rows)])[level]
-    hashes = _mixed(blocks[of_level + start] + lengths, blocks[of_level + stop - (1 << level)])
-    found, is_missing = (hashes >> np.uint64(1)).astype(np.int64), numbers < 0
-    if is_missing.any():
-        n_missing = offsets_of(is_missing)
-        found[n_missing[stop] > n_missing[start]] = -1
+    from .._engine.kernels.lists import mix_strings  # loads numba, which few transformers need
+
+    found = np.empty(len(start), np.int64)
+    mix_strings(*freeze_all((numbers, start, stop), np.int64), found)
     return found
-
-
-def _mixed(left, right) -> np.ndarray:
-    """Return random numbers, of dtype uint64, that pairs of numbers determine."""
-    left = left ^ left >> np.uint64(32)
-    left *= FACTOR
-    left ^= left >> np.uint64(29)
-    left += right
-    return left

@@ -11,6 +11,7 @@ Fields that contain an array for each token, such as embeddings, become dense co
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
@@ -181,28 +182,48 @@ def _check_sequence(sequence, n):
     return sequence.tolist()  # None for masked entries
 
 
-def columns_of_one(tokens, kind, fields, widths, may_have_more) -> dict | None:
-    """Return the columns of one sequence of tokens of a kind: lists of texts, and arrays of fields with a width.
+def columns_of_one(tokens, space, widths, may_have_more) -> dict | None:
+    """Return the columns of one sequence of tokens: lists of texts and floats, and arrays of fields with a width.
 
-    None unless all cells are texts or common arrays. ``may_have_more`` tells whether dicts may have further keys, which
-    a batch does not read.
+    None unless all cells are texts, numbers or arrays of common types, as in the :class:`InputSpace`.
+    ``may_have_more`` tells whether dicts may have further keys, which a batch does not read.
     """
+    kind, kinds = space.form, space.kinds
+    tokens = tokens.tolist() if type(tokens) is np.ndarray and tokens.ndim in (1, 2) else tokens
     types = set(map(type, tokens)) if type(tokens) is list else set()
     if kind == "text" and types == {str}:
-        return {fields[0]: tokens}
-    if kind == "tuple" and types == {tuple} and set(map(len, tokens)) == {len(fields)}:
+        return dict.fromkeys(kinds, tokens)
+    if kind == "tuple" and types in ({tuple}, {list}) and set(map(len, tokens)) == {len(kinds)}:
         columns = [list(column) for column in zip(*tokens, strict=True)]
-    elif kind == "dict" and types == {dict} and (may_have_more or set(map(len, tokens)) == {len(fields)}):
-        columns = [[token.get(field) for token in tokens] for field in fields]
+    elif kind == "dict" and types == {dict} and (may_have_more or set(map(len, tokens)) == {len(kinds)}):
+        columns = [[token.get(field) for token in tokens] for field in kinds]
+    elif kind == "number" and types <= _NUMBERS:
+        columns = [tokens]
     else:
         return None
-    found = dict(zip(fields, columns, strict=True))
-    for field, width in widths.items():
-        found[field] = _common_arrays(found[field], width)
-    are_known = all(
-        found[field] is not None if field in widths else set(map(type, found[field])) == {str} for field in found
-    )
-    return found if are_known else None
+    found: dict = {}
+    for field, cells in zip(kinds, columns, strict=True):
+        if field in widths:
+            found[field] = _common_arrays(cells, widths[field])
+        elif kinds[field] == "numbers":
+            found[field] = _common_numbers(cells)
+        else:
+            found[field] = cells if set(map(type, cells)) == {str} else None
+        if found[field] is None:
+            return None
+    return found
+
+
+_NUMBERS = {float, int, bool, np.float64}
+
+
+def _common_numbers(cells) -> list | None:
+    """Return finite numbers as floats; None where :func:`column_of` must see them."""
+    try:
+        numbers = [*map(float, cells)] if set(map(type, cells)) <= _NUMBERS else [math.nan]
+    except OverflowError:
+        return None
+    return numbers if all(map(math.isfinite, numbers)) else None
 
 
 def _common_arrays(cells, width) -> ArrayColumn | None:

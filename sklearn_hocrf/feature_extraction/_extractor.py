@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from .._data.arrays import freeze
 from .._data.batch import SequenceBatch, with_blocks, without_dense
 from .._data.checks import short
 from .._data.columns import DenseColumns
@@ -23,11 +24,11 @@ from .._reading.attributes import known_batch
 from .._reading.rows import refuse_infinite_values
 from .._sklearn.names import Interval, StrOptions, fit_context, fit_task
 from ._attributes import FittedExtractor, GivenNames, NamedAttributes
-from ._base import CountingTransformer
+from ._base import BatchTransformer
 from ._columns import MISSING, ArrayTemplates, TokenTable, columns_of_one, text_column, without_arrays
 from ._input_space import InputSpace, TokenCounts, lacks_counts, without_tokens
 from ._names import ConstantNames, FeatureNames, HashedNames
-from ._string_templates import STYLES, StringTemplates, are_strings, read_template_lines
+from ._string_templates import StringTemplates, are_strings, read_template_lines
 from ._template_rows import FieldTemplates
 from ._templates import TemplateVocabularies, Window, check_templates
 from ._token_functions import named_functions
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from .._sklearn.layers import TaggerFeatures
 
 
-class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
     A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
@@ -83,12 +84,11 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         not occur in training then become features, too, and memory does not grow with the data. See Notes.
     bias : bool, default=False
         Whether every token has the attribute ``bias``.
-    padding : {"mark", "drop", "crf++", "wapiti"}, default="mark"
+    padding : {"mark", "drop"}, default="mark"
         Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
         that extend outside make no attribute; the first token has the attribute ``__BOS__``, and the last ``__EOS__``,
-        as in CRFsuite. With templates of CRF++ and Wapiti: "crf++" for ``_B-1``, ``_B+1`` and so on, "wapiti" for
-        ``_x-1``, ``_x+1``; "mark" is the same as "wapiti" if some template begins with ``*``, ``u`` or ``b``, and as
-        "crf++" otherwise.
+        as in CRFsuite. With templates of CRF++ and Wapiti, "mark" is their own: ``_x-1``, ``_x+1`` and so on, as in
+        Wapiti, if some template begins with ``*``, ``u`` or ``b``, and otherwise ``_B-1``, ``_B+1``, as in CRF++.
 
     Attributes
     ----------
@@ -126,9 +126,9 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
 
     Fields of one-dimensional numpy arrays, all of one length d, make features ``vector[0]`` .. ``vector[d - 1]``, or
     ``vector[-1][0]`` .. at the offset -1, after all others. The batch stores their values as float32 in one array of
-    shape (n_tokens, d), which takes a fraction of the memory and time of sparse features. Outside the sequence, and
-    where a token has None for an array, they are 0. Such a field must be the only one in its template, cannot have
-    token features, and is not among the raw token columns of the batch.
+    shape (n_tokens, d), which takes a fraction of the memory and time of sparse features. They are 0 outside the
+    sequence, and where a token contains None instead of an array. Such a field must be the only one in its template,
+    cannot have token features, and is not among the raw token columns of the batch.
 
     Names are unique. If a template joins several values, the extractor writes a backslash before each "|" and each
     backslash within a value. If the given batch already has a feature of the same name, the new name ends with a
@@ -195,7 +195,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         "affixes": [Interval(Integral, 0, None, closed="left"), None],
         "n_features": [Interval(Integral, 1, 2**31 - 1, closed="both"), None],
         "bias": ["boolean"],
-        "padding": [StrOptions({"mark", "drop", *STYLES})],
+        "padding": [StrOptions({"mark", "drop"})],
     }
 
     def __init__(
@@ -220,9 +220,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         self.padding = padding
 
     @classmethod
-    def from_file(
-        cls, path: str | PathLike[str], *, fields: Sequence[str] | None = None, min_count: int = 1, style: str = "auto"
-    ) -> Self:
+    def from_file(cls, path: str | PathLike[str], *, fields: Sequence[str] | None = None, min_count: int = 1) -> Self:
         """Return an extractor with the templates of a file of CRF++ or Wapiti.
 
         A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
@@ -243,9 +241,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             or the one column of plain texts.
         min_count : int, default=1
             Features that occur in fewer training tokens are left out.
-        style : {"auto", "crf++", "wapiti"}, default="auto"
-            What stands for positions outside the sequence: ``_B-1``, ``_B+1`` and so on in CRF++, ``_x-1``, ``_x+1`` in
-            Wapiti. "auto" is Wapiti's style if some template begins with ``*``, ``u`` or ``b``.
 
         Returns
         -------
@@ -279,9 +274,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         >>> make_pipeline(features, crf).fit(X, y)[0].get_feature_names_out().tolist()
         ['U00:He', 'U00:runs', 'U01:He/VBZ', 'U01:_B-1/PRP']
         """
-        padding = "mark" if style == "auto" else style
-        lines = read_template_lines(path, style)
-        return cls(lines, fields=fields, min_count=min_count, padding=padding)
+        return cls(read_template_lines(path), fields=fields, min_count=min_count)
 
     @property
     def max_order(self) -> int:
@@ -292,7 +285,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
     def feature_order(self) -> int | dict[str, Any]:
         """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
 
-        The value of `feature_order` of the estimators, by the first letter of the features' names.
+        The value for `feature_order` of the estimators: orders by the first letter of the features' names.
         """
         return self._strings().feature_order
 
@@ -374,46 +367,132 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         if not hasattr(self, "templates_"):
             check_is_fitted(self, "templates_")  # raises the error; for a few tokens it takes longer than all else
         if type(X) is list and len(X) == 1:
-            attributes = self.__token_ids__(X[0])  # one sequence at a time
-            if attributes is not None and attributes[1].max(initial=-1) >= 0:
-                names, ids, indptr, values, dense, columns = attributes
-                batch = known_batch(np.array([0, len(indptr) - 1]), indptr, ids, values, names)
-                batch.columns = {field: text_column(texts) for field, texts in without_arrays(columns).items()}
+            found = self.__token_ids__(X[0])  # one sequence at a time
+            if found is not None and (found[-1] is not None or found[3].max(initial=-1) >= 0):
+                names, n_attributes, columns, ids, indptr, values, dense = found
+                batch = known_batch(np.array([0, len(indptr) - 1]), indptr, ids, values, n_attributes, names)
+                kinds = self._space.kinds
+                batch.columns = {
+                    field: freeze(cells, np.float64) if kinds[field] == "numbers" else text_column(cells)
+                    for field, cells in without_arrays(columns).items()
+                }
                 batch.dense = dense and dense.checked(batch.n_tokens, batch.n_attributes, batch.indices)
                 return batch
         maker = self._maker
         table = self._space.like_fitted(X, self._read(X), self.complete_fields_)
         return self._to_batch(X, table, maker.rows(self._vocabularies, table))
 
-    def __token_ids__(self, tokens) -> tuple | None:
-        """Return the names of all attributes, those of one sequence, as for ``token_entries``, and its columns.
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit_partition(self, X: Any, y: Any = None) -> TokenCounts:
+        """Count a part of the training sequences.
 
-        None means that a batch must be used. This is for feature dicts, lists of names, texts and arrays of common
-        types, of which ``transform`` would not warn.
+        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html shows an example.
+
+        Parameters
+        ----------
+        X : list of sequences, or other form of n sequences
+            As for `fit`.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        counts : object
+            Input of `merge` and `finish`. The transformer itself is not changed.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `fit`.
+        """
+        self._check_parameters()
+        table = self._read(X)
+        if table.kind == "empty":
+            return TokenCounts(None)
+        form = InputSpace.from_input(X, table), without_tokens(table.columns)
+        if table.kind == "dict" and self._maker.unused is None:  # tokens of other parts may have these keys
+            table = table._replace(columns={**table.columns, **self._missing(table.columns, table.offsets)})
+        counting = copy(self)
+        counting._set_plan(table.columns, of_all=True)
+        functions = {name: field for name, (field, _) in counting.token_features_.items()}
+        return TokenCounts(*form, functions, counting._maker.counts(table))
+
+    def merge(self, left: Any, right: Any) -> Any:
+        """Add up the counts of two parts of the training sequences, the earlier part first.
+
+        Parameters
+        ----------
+        left, right : object
+            Results of `fit_partition` or `merge`.
+
+        Returns
+        -------
+        counts : object
+            The counts of both. The transformer itself is not changed.
+
+        Raises
+        ------
+        ValueError
+            If the parts are incompatible: their tokens differ in form or fields.
+        """
+        if left.space is None or right.space is None:  # no tokens
+            return right if left.space is None else left
+        return left.merged(right)
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def finish(self, counts: Any) -> Self:
+        """Set the fitted attributes from the counts of all training sequences, as `fit` does.
+
+        Parameters
+        ----------
+        counts : object
+            Result of `fit_partition` or `merge`.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If no part had tokens, or if a field or key that a parameter names does not occur.
+        """
+        if counts.space is None:
+            raise ValueError("X has no tokens to learn features from")
+        fresh = copy(self)
+        fresh._check_parameters()
+        fresh._read_form(counts.space, counts.columns)
+        for name, (field, _) in fresh.token_features_.items():
+            if counts.functions.get(name) != field:
+                raise lacks_counts(f"the token feature {name!r} of {field!r}", fresh.fields_)
+        fresh._vocabularies = fresh._maker.finish(counts.counted, self.min_count, fresh.fields_)
+        fresh._name_features()
+        self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
+        return self
+
+    def __token_ids__(self, tokens) -> tuple | None:
+        """Return names and number of all attributes, a sequence's columns, and its attributes as for ``token_entries``.
+
+        None means that a batch must be used. This is for feature dicts, lists of names, texts, numbers and arrays of
+        common types, of which ``transform`` would not warn.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
         known, attributes = self.__dict__.get("_vocabularies") if is_own else None, None
         columns: dict | None = {}
         if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
             attributes = known.vocabulary.ids_of(tokens)
-        elif isinstance(known, TemplateVocabularies) and self.n_features is None:
-            widths, fields = self._array_widths, self.fields_
-            are_known = len(self._space.text_fields) + len(widths) == len(fields)  # others may be errors
-            if are_known and self.padding in FieldTemplates.paddings:
-                columns = columns_of_one(tokens, self._space.form, fields, widths, self.fields is not None)
+        elif isinstance(known, TemplateVocabularies) and self.padding in FieldTemplates.paddings:
+            columns = columns_of_one(tokens, self._space, self._array_widths, self.fields is not None)
             if columns:
-                always, marks = None, self.padding == "mark"
-                if self.bias or not marks:
-                    maker: Any = self._maker  # FieldTemplates
-                    always = np.array(maker.always(Window(np.array([0, len(tokens)]))))
-                texts = without_arrays(columns) if widths else columns
-                attributes = known.ids_of_texts(texts, self.token_features_, marks, always)
+                maker: Any = self._maker  # FieldTemplates
+                cells = without_arrays(columns) if self._array_widths else columns
+                attributes = maker.ids_of_one(known, cells, len(tokens))
         if not attributes:
             return None
-        dense = None
+        names, dense = self._attribute_names if self.n_features is None else None, None
         if self._array_widths:
-            dense = self._dense(np.array([0, len(tokens)]), columns, len(self._attribute_names))
-        return self._attribute_names, *attributes, dense, columns
+            dense = self._dense(np.array([0, len(tokens)]), columns, self.n_features_out_)
+        return names, self.n_features_out_, columns, *attributes, dense
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -439,7 +518,8 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
             return GivenNames()
         if are_strings(self.templates):
             return self._strings()
-        templates = [pairs for pairs in getattr(self, "templates_", ()) if pairs[0][0] not in self._array_widths]
+        templates, widths = getattr(self, "templates_", []), self._array_widths
+        templates = [pairs for pairs in templates if pairs[0][0] not in widths] if widths else templates
         functions = getattr(self, "token_features_", {})
         return FieldTemplates(templates, functions, self.padding, self.bias, self.n_features)
 
@@ -447,7 +527,7 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         """Return the templates of CRF++ or Wapiti, compiled."""
         if not are_strings(self.templates):
             raise AttributeError("only templates of CRF++ and Wapiti say with which pairs of labels they go")
-        return StringTemplates(self.templates, self.padding)
+        return StringTemplates(self.templates)
 
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
@@ -462,20 +542,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         self.__dict__.update(fresh.__dict__)  # at the end, so that an error changes nothing
         return table, rows
 
-    def _count_partition(self, X, y) -> TokenCounts:
-        """Return the counts of sequences."""
-        self._check_parameters()
-        table = self._read(X)
-        if table.kind == "empty":
-            return TokenCounts(None)
-        form = InputSpace.from_input(X, table), without_tokens(table.columns)
-        if table.kind == "dict" and self._maker.unused is None:  # tokens of other parts may have these keys
-            table = table._replace(columns={**table.columns, **self._missing(table.columns, table.offsets)})
-        counting = copy(self)
-        counting._set_plan(table.columns, of_all=True)
-        functions = {name: field for name, (field, _) in counting.token_features_.items()}
-        return TokenCounts(*form, functions, counting._maker.counts(table))
-
     def _missing(self, columns, offsets) -> dict:
         """Return empty columns for the fields that parameters name but ``columns`` lack."""
         features, first = self.token_features, next(iter(columns), None)
@@ -484,16 +550,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
         pairs = chain(functions.values(), *templates)
         missing = text_column([None] * int(offsets[-1]))
         return {field: missing for field, _ in pairs if field not in functions and field not in columns}
-
-    def _finish(self, counts):
-        """Set the fitted attributes."""
-        self._check_parameters()
-        self._read_form(counts.space, counts.columns)
-        for name, (field, _) in self.token_features_.items():
-            if counts.functions.get(name) != field:
-                raise lacks_counts(f"the token feature {name!r} of {field!r}", self.fields_)
-        self._vocabularies = self._maker.finish(counts.counted, self.min_count, self.fields_)
-        self._name_features()
 
     def _check_parameters(self):
         """Raise an error if parameters exclude each other."""
@@ -507,8 +563,6 @@ class SequenceFeatureExtractor(CountingTransformer, auto_wrap_output_keys=None):
                 f"{short(self.templates)}"
             )
         maker = self._maker
-        if self.padding in STYLES and self.padding not in maker.paddings:
-            raise ValueError(f"padding={self.padding!r} is for templates of CRF++ and Wapiti")
         settings = {
             "token_features": self.token_features is not None and self.token_features != "auto",
             "affixes": self.affixes,

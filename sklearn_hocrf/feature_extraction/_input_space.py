@@ -78,15 +78,6 @@ class InputSpace(NamedTuple):
         complete = [field for field in self.complete if field in other.complete]
         return InputSpace(self.features, self.form, kinds, complete)
 
-    def check_fields(self, *parts) -> None:
-        """Raise an error unless each of the parts merged into this form contains values of all fields."""
-        for part in parts:
-            if list(part.kinds.items()) != list(self.kinds.items()):
-                raise ValueError(
-                    f"functions of segments get the fields {short(part.fields)} in one partition, but the whole has "
-                    f"{short(self.fields)}; each partition must have values of all fields"
-                )
-
     def like_fitted(self, X, table, used) -> TokenTable:
         """Return the table of a later X with exactly the fields of fit; raise an error if it lacks a field in ``used``.
 
@@ -200,7 +191,7 @@ def merge_columns(left, right) -> dict:
 
 
 def lacks_counts(what, fields) -> ValueError:
-    """Return the error that only some partitions have counted something."""
+    """Return the error for partitions of which only some have counted something."""
     return ValueError(
         f"{what} was not counted in every partition, because some have no values of a field: give templates and "
         f"token_features with their fields; the tokens have {short(fields)}"

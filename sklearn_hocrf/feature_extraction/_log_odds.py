@@ -10,14 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.batch import SequenceBatch
 from .._reading.schemes import SCHEMES
-from .._reading.targets import read_partition_targets
+from .._reading.targets import read_segment_targets
 from .._sklearn.names import Interval, StrOptions
-from ._base import SegmentCounts, SegmentTransformer, TrainingStrings, fingerprints, lengths_at, token_numbers
+from ._base import SegmentCounts, SegmentTransformer, TrainingStrings, fingerprints, token_numbers
 from ._input_space import InputSpace, batch_of, text_field
 from ._names import FeatureNames
 from ._templates import find_keys
@@ -161,47 +160,12 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         tags.target_tags.required = True
         return tags
 
-    def transform_partition(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Return the **leave-one-out** features of a part of the training sequences, as `fit_transform` of the whole.
-
-        Parameters
-        ----------
-        X : SequenceBatch or list of sequences
-            The same sequences as for `fit_partition`.
-        y : list of label sequences
-            Their labels, as for `fit_partition`.
-
-        Returns
-        -------
-        batch : SequenceBatch of shape (n_sequences, n_features_out_)
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for `transform` and `fit`.
-        """
-        check_is_fitted(self, "n_features_out_")
-        batch = self._space.read(X, self._fields)
-        if not batch.n_tokens:
-            return self._to_batch(batch)
-        targets = read_partition_targets(y, batch.lengths, type(self).__name__, scheme=self.scheme)
-        return self._to_batch(batch, length=lengths_at(targets.segments, batch.n_tokens))
-
-    def _count_partition(self, X, y) -> SegmentCounts:
-        if self.max_length is None:
-            raise ValueError(
-                "SegmentLogOddsEncoder requires max_length when it is fitted by partitions: a partition does not know "
-                "the longest segment of the others, and therefore not which of its strings to count"
-            )
-        return super()._count_partition(X, y)
-
-    def _count(self, X, table, y, read) -> tuple[SegmentCounts, SequenceBatch]:
+    def _count(self, X, table, y) -> tuple[SegmentCounts, SequenceBatch]:
         space, batch = InputSpace.from_input(X, table), batch_of(X, table)
         field = text_field(space, self.field, "field")
-        targets = read(y, batch.lengths, type(self).__name__, scheme=self.scheme)
-        segments, labels = targets.segments, targets.labels.tolist()
-        strings = TrainingStrings.from_batch(batch, field, segments)
-        of_y = targets.scheme, labels, int(segments.lengths.max())
+        targets = read_segment_targets(y, batch.lengths, "sequences", type(self).__name__, scheme=self.scheme)
+        strings = TrainingStrings.from_batch(batch, field, targets.segments)
+        of_y = targets.scheme, int(targets.segments.lengths.max())
         return SegmentCounts(space, batch[:0], (), *of_y, strings), batch
 
     def _set_features(self, counts):

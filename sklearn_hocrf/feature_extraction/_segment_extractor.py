@@ -34,6 +34,7 @@ from .._data.segments import (
 )
 from .._reading.rows import TOKEN_FEATURES_FIRST
 from .._reading.schemes import SCHEMES
+from .._reading.targets import read_segment_targets
 from .._sklearn.names import Interval, StrOptions
 from ._base import SegmentCounts, SegmentTransformer, TrainingStrings
 from ._input_space import InputSpace, batch_of, text_field, token_form
@@ -64,10 +65,10 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         ``SequenceFeatureExtractor(bias=True)``.
     tags : None, "unigrams", "bigrams" or dict, default=None
         ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
-        segment ("B", "I", "BI", "II", "BII" ...). The first token of a segment has the tag B, the others have I. "B|"
-        and "I|" are the bigrams across a boundary: they combine the last tag of a segment with the token features of
-        the first token after it. The names of features begin with the n-gram and a colon, as in ``"BI:"``. "unigrams"
-        means all tags with all token features, "bigrams" all n-grams of one and two tags.
+        segment ("B", "I", "BI", "II", "BII" ...). The tag of the first token of a segment is B, and that of the others
+        is I. "B|" and "I|" are the bigrams across a boundary: they combine the last tag of a segment with the token
+        features of the first token after it. The names of features begin with the n-gram and a colon, as in ``"BI:"``.
+        "unigrams" means all tags with all token features, "bigrams" all n-grams of one and two tags.
     length : None, "indicator", "capped", "gamma" or tuple of them, default=None
         Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
         indicator. "capped" is the same, except that the last indicator, with a plus sign, also applies to longer
@@ -230,7 +231,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         """
         return self._to_batch(self._learn(X, y)[1])
 
-    def _count(self, X, table, y, read) -> tuple[SegmentCounts, SequenceBatch]:
+    def _count(self, X, table, y) -> tuple[SegmentCounts, SequenceBatch]:
         functions = check_functions(self.functions)
         if self.max_length is not None and not _check_lengths(self.length):
             raise ValueError(
@@ -245,9 +246,9 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         counts = SegmentCounts(space, batch[:0], self._token_blocks(space.features, tags))
         if has_identity or functions or (self._has_indicators() and self.max_length is None):
             name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
-            targets = read(y, batch.lengths, name, scheme=self.scheme)
-            segments, labels = targets.segments, targets.labels.tolist()
-            counts = counts._replace(scheme=targets.scheme, labels=labels, longest=int(segments.lengths.max()))
+            targets = read_segment_targets(y, batch.lengths, "sequences", name, scheme=self.scheme)
+            segments = targets.segments
+            counts = counts._replace(scheme=targets.scheme, longest=int(segments.lengths.max()))
             if has_identity:
                 counts = counts._replace(strings=TrainingStrings.from_batch(batch, field, segments))
             if functions:

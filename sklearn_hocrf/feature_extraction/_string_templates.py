@@ -29,7 +29,6 @@ from ._templates import Window, distinct_rows
 if TYPE_CHECKING:
     from .._sklearn.layers import TaggerFeatures
 
-STYLES = ("crf++", "wapiti")
 _MACRO = re.compile(r"%([A-Za-z])(?:\[\s*(@?)\s*([-+]?\d+)\s*,\s*(\d+)\s*((?:,[^\]]*)?)\])?")
 
 
@@ -48,8 +47,6 @@ class StringTemplates(GivenNames):
     Parameters
     ----------
     templates : sequence of str
-    style : {"mark", "crf++", "wapiti"}
-        What stands for positions outside; "mark" guesses it.
 
     Raises
     ------
@@ -57,15 +54,12 @@ class StringTemplates(GivenNames):
         If a template is not valid.
     """
 
-    paddings = ("mark", *STYLES)
     unused = "templates of CRF++ and Wapiti have"
     read = staticmethod(read_tokens)
 
-    def __init__(self, templates, style):
+    def __init__(self, templates):
         self.lines = list(map(_parsed_line, templates))
-        self.style = style
-        if style == "mark":
-            self.style = "wapiti" if any(line.text[0] in "*ub" for line in self.lines) else "crf++"
+        self.style = "wapiti" if any(line.text[0] in "*ub" for line in self.lines) else "crf++"
         self.making = [line for line in self.lines if len(line.text) > 1]  # the others are pairs of labels alone
         self.n_columns = 1 + max((column for line in self.making for _, column, _ in line.macros), default=0)
 
@@ -116,7 +110,7 @@ class StringTemplates(GivenNames):
         known = np.fromiter(map(vocabularies.vocabulary.__getitem__, names), np.int32, len(names))
         if (known < 0).all():  # what reads the texts warns
             return super().rows(vocabularies, table)
-        batch = known_batch(table.offsets, indptr, known[ids], None, vocabularies.names())
+        batch = known_batch(table.offsets, indptr, known[ids], None, len(vocabularies), vocabularies.names())
         return batch.indptr, batch.indices, batch.values
 
     def _names(self, table) -> tuple[dict, np.ndarray, np.ndarray]:
@@ -160,10 +154,8 @@ class StringTemplates(GivenNames):
         return [_text_column(table, field) for field in fields]
 
 
-def read_template_lines(path: str | PathLike[str], style: str) -> list[str]:
+def read_template_lines(path: str | PathLike[str]) -> list[str]:
     """Return the templates of a file; raise a ValueError that names the line of one that is not valid."""
-    if style not in ("auto", *STYLES):
-        raise ValueError(f"style must be 'auto', 'crf++' or 'wapiti', got {short(style)}")
     lines = {}
     for lineno, line in enumerate(_template_text(path).split("\n"), start=1):
         template = line.strip(" \t\r")  # no more: a space of another kind belongs to the text

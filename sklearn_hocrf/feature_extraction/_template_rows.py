@@ -52,7 +52,11 @@ class FieldTemplates(GivenNames):
 
     def learn(self, table, min_count) -> tuple[TemplateVocabularies, tuple]:
         vocabularies, ids, values = self._of_many(table, min_count=min_count)
-        return vocabularies, self._rows(vocabularies, table, ids, values)
+        rows = self._rows(vocabularies, table, ids, values)
+        if self.n_features is not None:  # which fields are numbers remains
+            nothing = {vocabulary.template: np.zeros(len(vocabulary), bool) for vocabulary in vocabularies.all}
+            vocabularies = vocabularies.chosen(self.templates, nothing)
+        return vocabularies, rows
 
     def rows(self, vocabularies, table) -> tuple:
         attributes = self._of_few(vocabularies, table) if table.offsets[-1] <= FEW_TOKENS else None
@@ -110,6 +114,18 @@ class FieldTemplates(GivenNames):
         are_one = all(amounts is None for _, amounts in attributes)
         return np.concatenate([ids for ids, _ in attributes], axis=1), () if are_one else np.concatenate(values, axis=1)
 
+    def ids_of_one(self, vocabularies, columns, n_tokens) -> tuple | None:
+        """Return the attributes of a sequence as ``Vocabulary.ids_of`` does, given its columns as lists."""
+        n_hashed = self.n_features
+        if len(vocabularies.all) != len(self.templates) or (n_hashed is not None and len(vocabularies)):
+            return None  # of another fit, or of an earlier version
+        always, marks = np.empty((0, n_tokens), np.intp), self.padding == "mark"
+        if self.bias or not marks:
+            names = self.names_of_always()
+            ids = len(vocabularies) + np.arange(len(names)) if n_hashed is None else hash_names(names, n_hashed)
+            always = np.where(self.always(Window(np.array([0, n_tokens]))), ids[:, None], -1)
+        return vocabularies.ids_of_texts(columns, self.functions, marks, always, n_hashed)
+
     def _of_many(self, table, vocabularies=None, min_count=1) -> tuple[TemplateVocabularies, list, list]:
         """Return the vocabularies and, for each template, the ids and values of the tokens.
 
@@ -145,7 +161,7 @@ class FieldTemplates(GivenNames):
             values.append(product)
             if self.n_features is not None:
                 ids[-1] = np.append(hash_names(vocabulary.names(), self.n_features), np.int32(-1))[ids[-1]]
-        return NO_ATTRIBUTES if self.n_features is not None else vocabularies, ids, values
+        return vocabularies, ids, values
 
     def _rows(self, vocabularies, table, ids, values) -> tuple:
         """Return the attributes of all tokens as CSR arrays, from those of the templates."""

@@ -22,10 +22,11 @@ from .._data.checks import is_integer, short
 from .._data.messages import pack_texts, unpack_texts
 from .._data.tagger import AFTER, BEFORE, Made, TemplateIds
 from ._columns import MISSING, is_text, kind_of_column
-from ._names import escape
+from ._names import escape, hash_names
 from ._token_functions import Phrases, as_function
 
 BOS, EOS = "__BOS__", "__EOS__"
+FEW_HASHES = 1 << 12  # of a template, that are kept for calls with one sequence
 TABLE_FACTOR = 4  # keys are looked up in a table, not by bisection, if the table has at most so many cells a token
 
 
@@ -147,7 +148,7 @@ class TemplateVocabulary:
         return len(self.codes[0])
 
     def learn(self, columns, min_count=1) -> np.ndarray:
-        """Collect the rows of codes that occur ``min_count`` times; return what :meth:`lookup` returns for all.
+        """Collect the rows of codes that occur at least ``min_count`` times; return what :meth:`lookup` returns.
 
         ``columns`` has an int32 array of shape (N,) for each pair, -1 where a value is missing.
         """
@@ -175,9 +176,23 @@ class TemplateVocabulary:
         ]
         return dict(zip(values[0] if len(values) == 1 else zip(*values, strict=True), range(len(self)), strict=True))
 
+    @cached_property
+    def head(self) -> str:
+        """The beginning of the attributes' names."""
+        return "|".join(f"{escape(str(field), '|=')}[{offset}]" for field, offset in self.template)
+
+    def hash_of(self, n_features, value) -> int:
+        """Return the hash of the name of a value's attribute; values are those of ``ids_by_value``, None is missing."""
+        values, is_joined = value if len(self.template) > 1 else (value,), len(self.template) > 1
+        if None in values:
+            return -1
+        marks = {BEFORE: BOS, AFTER: EOS}
+        texts = [marks[one] if one in marks else value_text(one, is_joined) for one in values if one is not True]
+        return int(hash_names([f"{self.head}={'|'.join(texts)}" if texts else self.head], n_features)[0])
+
     def names(self) -> np.ndarray:
         """Return the names of the attributes, of dtype object."""
-        head = "|".join(f"{escape(str(field), '|=')}[{offset}]" for field, offset in self.template)
+        head = self.head
         texts = [table.texts(len(self.tables) > 1) for table in self.tables]
         cells = (values[code].tolist() for values, code in zip(texts, self.codes, strict=True))
         rows = ([text for text in row if text is not None] for row in zip(*cells, strict=True))
@@ -228,6 +243,13 @@ def _made_of(function, is_text, text):
     return made if is_text or made is None else float(made)
 
 
+class _Hashes(Made):
+    """Hashes of attributes by their values."""
+
+    def get(self, value, default=-1):
+        return self[value]
+
+
 class TemplateVocabularies:
     """The vocabularies of several templates, which share the tables of the fields.   A part of ``FeatureNames``.
 
@@ -247,14 +269,15 @@ class TemplateVocabularies:
             raise ValueError("a template has a field without a table of values")
         self.all = [TemplateVocabulary(template, [tables[field] for field, _ in template]) for template in templates]
         self._state: dict | None = None
-        self._by_value: TemplateIds | None = None
+        self._by_value: dict[int | None, TemplateIds] = {}
 
-    def by_value(self, functions) -> TemplateIds:
+    def by_value(self, functions, n_hashed=None) -> TemplateIds:
         """Return the object that finds the attributes of a few tokens; it is made once.
 
-        ``functions`` are the token features: by name, a field and the function of its texts, or its name.
+        ``functions`` are the token features: by name, a field and the function of its texts, or its name. If ids are
+        hashes, ``n_hashed`` is their number.
         """
-        if self._by_value is None:
+        if n_hashed not in self._by_value:
             made: tuple[dict, dict] = {}, {}  # of texts, of numbers
             for name, table in self.tables.items():
                 is_number = table.labels is None
@@ -262,24 +285,25 @@ class TemplateVocabularies:
                 if isinstance(function, Phrases):  # they depend on neighbours, and are a column already
                     field, function = name, str
                 made[is_number][name] = field, Made(partial(_made_of, as_function(function), not is_number))
-            ids = [vocabulary.ids_by_value() for vocabulary in self.all]
+            hashes = (_Hashes(partial(vocabulary.hash_of, n_hashed), FEW_HASHES) for vocabulary in self.all)
+            ids = [vocabulary.ids_by_value() for vocabulary in self.all] if n_hashed is None else list(hashes)
             # other threads may do it, too
-            self._by_value = TemplateIds([vocabulary.template for vocabulary in self.all], ids, *made)
-        return self._by_value
+            self._by_value[n_hashed] = TemplateIds([vocabulary.template for vocabulary in self.all], ids, *made)
+        return self._by_value[n_hashed]
 
     @cached_property
     def _firsts(self) -> np.ndarray:
         """The first id of each template, and the number of ids, for a few tokens at a time."""
         return offsets_of([*map(len, self.all)])
 
-    def find(self, columns, functions, marks) -> tuple[np.ndarray, np.ndarray | None] | None:
+    def find(self, columns, functions, marks, n_hashed=None) -> tuple[np.ndarray, np.ndarray | None] | None:
         """Return the ids of the attributes of a sequence, (n_templates, T), -1 for none, and values unless all are 1.
 
         ``columns`` are lists of texts by field; with ``marks``, places outside the sequence are marked. The result is
         None if a field is missing, or if a function returns neither a text nor a number, as it did in fit.
         """
         try:
-            template_ids = self.by_value(functions)
+            template_ids = self.by_value(functions, n_hashed)
             ids = template_ids.find(columns, marks)
             values = template_ids.amounts(columns, ids.shape[1])
         except Exception:  # functions of users may raise any error; the general code names the token
@@ -289,21 +313,21 @@ class TemplateVocabularies:
         return (np.where(values == 0, -1, ids), values) if np.isfinite(values).all() else None
 
     def ids_of_texts(
-        self, columns, functions, marks, always=None
+        self, columns, functions, marks, always, n_hashed=None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
         """Return the attributes of a sequence as ``Vocabulary.ids_of`` does; see ``find``.
 
-        ``always``, bool of shape (n_always, T), tells which tokens have each attribute outside the templates.
+        ``always`` are the ids of attributes outside the templates at all tokens, (n_always, T), -1 for none.
         """
-        attributes = self.find(columns, functions, marks) if self.all else None
+        attributes = self.find(columns, functions, marks, n_hashed) if self.all else (always[:0], None)
         if attributes is None:
             return None
-        (ids, values), firsts = attributes, self._firsts[:-1]
-        if always is not None:
-            ids = np.concatenate([ids, np.where(always, 0, -1)])
-            firsts = np.concatenate([firsts, len(self) + np.arange(len(always))])
+        ids, values = attributes
+        ids = np.where(ids < 0, -1, ids + self._firsts[:-1, None])
+        if len(always):
+            ids = np.concatenate([ids, always])
             values = None if values is None else np.concatenate([values, np.ones(always.shape)])
-        table = np.where(ids < 0, -1, ids + firsts[:, None]).T
+        table = ids.T
         values = None if values is None else values.T.ravel()
         return table.ravel().astype(np.int32), np.arange(len(table) + 1) * table.shape[1], values
 

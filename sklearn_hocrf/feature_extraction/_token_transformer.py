@@ -94,8 +94,8 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
             Sequences of rows: arrays, sparse matrices or data frames of shape (T, n_columns), or lists of tokens that
             the transformer takes as rows.
         y : list of label sequences, default=None
-            One label per token, for transformers that learn from labels, such as `SelectKBest`. Segments are not passed
-            on, nor labels of which some are unknown or have parts or alternatives.
+            One label per token, for transformers that learn from labels, such as `SelectKBest`. Such transformers
+            accept neither segments nor labels that are unknown, sets or tuples.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, for all of its tokens.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, Self
 
@@ -11,7 +10,6 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags, check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._data.checks import check_choice
 from .._reading.inputs import refuse_other_names
 from .._reading.token_rows import TokenRows
 from .._sklearn.names import Interval, fit_context
@@ -26,7 +24,8 @@ class WindowFeatures(  # type: ignore[call-arg]
     """Add means, deviations and slopes over a window around each token, which never crosses into another sequence.
 
     A row of a recording describes one moment. With these columns, a linear model can also use the level, spread and
-    trend of neighbouring moments.
+    trend of neighbouring moments: for each column the mean, the standard deviation, and the slope per token of the
+    least-squares line.
 
     Parameters
     ----------
@@ -34,8 +33,6 @@ class WindowFeatures(  # type: ignore[call-arg]
         Number of tokens before each token in its window.
     after : int, default=5
         Number of tokens after it; 0 for predictions that cannot wait for later tokens.
-    functions : sequence of {"mean", "std", "slope"}, default=("mean", "std", "slope")
-        What to compute for each column: mean, standard deviation, and slope per token of the least-squares line.
 
     Attributes
     ----------
@@ -57,13 +54,16 @@ class WindowFeatures(  # type: ignore[call-arg]
     --------
     >>> import numpy as np
     >>> from sklearn_hocrf.feature_extraction import WindowFeatures
-    >>> windows = WindowFeatures(before=1, after=1, functions=["mean", "slope"])
-    >>> windows.fit_transform([np.array([[1.0], [2.0], [6.0]]), np.array([[5.0]])])
-    [array([[1.        , 1.33333333, 0.5       ],
-           [2.        , 3.        , 2.5       ],
-           [6.        , 4.66666667, 2.        ]]), array([[5., 5., 0.]])]
-    >>> windows.get_feature_names_out(["acceleration"]).tolist()
-    ['acceleration', 'acceleration_mean', 'acceleration_slope']
+    >>> windows = WindowFeatures(before=1, after=1)
+    >>> rows, one = windows.fit_transform(
+    ...     [np.array([[1.0], [2.0], [6.0]]), np.array([[5.0]])]
+    ... )
+    >>> rows.round(2)
+    array([[1.  , 1.33, 0.47, 0.5 ],
+           [2.  , 3.  , 2.16, 2.5 ],
+           [6.  , 4.67, 1.89, 2.  ]])
+    >>> one, windows.get_feature_names_out(["speed"]).tolist()
+    (array([[5., 5., 0., 0.]]), ['speed', 'speed_mean', 'speed_std', 'speed_slope'])
     """
 
     __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
@@ -71,13 +71,11 @@ class WindowFeatures(  # type: ignore[call-arg]
     _parameter_constraints = {
         "before": [Interval(Integral, 0, None, closed="left")],
         "after": [Interval(Integral, 0, None, closed="left")],
-        "functions": ["array-like"],
     }
 
-    def __init__(self, before: int = 5, after: int = 5, functions: Sequence[str] = FUNCTIONS) -> None:
+    def __init__(self, before: int = 5, after: int = 5) -> None:
         self.before = before
         self.after = after
-        self.functions = functions
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -101,11 +99,6 @@ class WindowFeatures(  # type: ignore[call-arg]
             For wrong parameters; if there are no tokens, if sequences differ in type or columns, or if values are not
             finite numbers.
         """
-        for function in self.functions:
-            check_choice("functions", function, FUNCTIONS)
-        repeated = [function for function in FUNCTIONS if list(self.functions).count(function) > 1]
-        if repeated:  # two columns would have the same name
-            raise ValueError(f"functions must be distinct, but {repeated[0]!r} occurs twice")
         self._names = self._read(X, reset=True)[0].names
         return self
 
@@ -130,7 +123,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         check_is_fitted(self)
         tokens, rows = self._read(X, reset=False)
         refuse_other_names(tokens.names, self._names, type(self).__name__)
-        table = None if rows is None else np.hstack([rows, *_windows(rows, tokens.offsets, self)])
+        table = None if rows is None else np.hstack([rows, *_windows(rows, tokens.offsets, self.before, self.after)])
         return tokens.split(table, self.get_feature_names_out(), type(self).__name__)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -146,7 +139,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         names : ndarray of str objects
         """
         names = super().get_feature_names_out(self._names if input_features is None else input_features)
-        return np.array([*names, *(f"{name}_{suffix}" for suffix in self.functions for name in names)], dtype=object)
+        return np.array([*names, *(f"{name}_{suffix}" for suffix in FUNCTIONS for name in names)], dtype=object)
 
     def _read(self, X, reset):
         """Return the tokens of X, and their rows as an array of float64; None without tokens."""
@@ -163,11 +156,11 @@ class WindowFeatures(  # type: ignore[call-arg]
         return tags
 
 
-def _windows(rows, offsets, windows):
-    """Yield the columns of each function, by a loop over places in the window that processes all tokens at once."""
+def _windows(rows, offsets, before, after) -> list[np.ndarray]:
+    """Return the columns of each function, by a loop over places in the window that processes all tokens at once."""
     lengths = np.diff(offsets)
     first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
-    lags = np.arange(-windows.before, windows.after + 1)
+    lags = np.arange(-before, after + 1)
 
     def summed(function):
         """Return the sum of a function of each place in the window and of the difference of the rows there and here.
@@ -180,10 +173,5 @@ def _windows(rows, offsets, windows):
     mean = summed(lambda _, difference: difference) / len(lags)
     slopes = lags - lags.mean()
     slopes /= (slopes**2).sum() or 1.0  # 0 for windows of one token
-    functions = {
-        "mean": lambda: rows + mean,
-        "std": lambda: np.sqrt(summed(lambda _, difference: (difference - mean) ** 2) / len(lags)),
-        "slope": lambda: summed(lambda lag, difference: slopes[lag + windows.before] * difference),
-    }
-    for name in windows.functions:
-        yield functions[name]()
+    deviation = np.sqrt(summed(lambda _, difference: (difference - mean) ** 2) / len(lags))
+    return [rows + mean, deviation, summed(lambda lag, difference: slopes[lag + before] * difference)]

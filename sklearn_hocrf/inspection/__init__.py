@@ -9,7 +9,7 @@
 ========================  ==============================================================================================
 
 Notebooks show displays, explanations and tables as HTML without scripts, on light and dark backgrounds; in terminals
-they are plain text. The method ``to_html`` of each returns a complete page. Pictures need matplotlib.
+they are plain text. Pictures need matplotlib.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.inspection import weights_table
@@ -18,9 +18,9 @@ they are plain text. The method ``to_html`` of each returns a complete page. Pic
 ...     [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]],
 ... )
 >>> weights_table(HighOrderCRF().fit(X, y), label="DET", top=2)
-pattern  order  feature  template  weight
-DET          0  the      the        0.743
-DET          0                      0.106
+pattern  order  feature  weight
+DET          0  the       0.743
+DET          0            0.106
 
 User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/answers.html.
 """

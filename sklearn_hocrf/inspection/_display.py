@@ -7,10 +7,8 @@ the notebook's colour, and text on a coloured background is black.
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,14 +50,6 @@ def chip(text: str, caption: str, color: str, edge: str = "") -> str:
     return f'<span style="{style}"><span style="unicode-bidi:plaintext">{escaped(text)}</span>{after}</span>'
 
 
-def bar(value: float, largest: float) -> str:
-    """Return a bar as HTML, to the right or to the left of the middle; ``largest`` is the largest absolute value."""
-    share = 50 * min(abs(value) / largest, 1.0) if largest > 0 else 0.0
-    color, first, last = (COLORS[0], 50, 50 + share) if value >= 0 else (COLORS[1], 50 - share, 50)
-    steps = f"transparent {first:.1f}%,{color} {first:.1f}%,{color} {last:.1f}%,transparent {last:.1f}%"
-    return f'<div style="height:.7em;min-width:3em;background:linear-gradient(to right,{steps})"></div>'
-
-
 def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: Iterable[str]) -> str:
     """Return a table as HTML; the cells are HTML, their alignments "start", "right" or "center"."""
     styles = [f"padding:.15em .6em;text-align:{alignment};vertical-align:top" for alignment in alignments]
@@ -71,54 +61,10 @@ def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: I
     return f'<table style="border-collapse:collapse"><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>'
 
 
-class HtmlPage:
-    """Base class of objects that notebooks show as HTML, and that can be written to a file."""
-
-    def to_html(self, path: str | os.PathLike | None = None, *, title: str | None = None) -> str:
-        """Return the HTML shown by notebooks as a complete page, and optionally write it to a file.
-
-        Parameters
-        ----------
-        path : str, path-like or None, default=None
-            The file, which is replaced if it exists; None writes no file.
-        title : str or None, default=None
-            Title of the page; None means the name of the class.
-
-        Returns
-        -------
-        html : str
-            The page, light or dark depending on the browser's settings. It has no scripts and needs no other files.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf.inspection import SegmentsDisplay
-        >>> display = SegmentsDisplay([["Ann", "met"]], [[(0, 1, "PER")]])
-        >>> page = display.to_html(title="Names")  # or to_html("names.html")
-        >>> page.splitlines()[0], "<title>Names</title>" in page
-        ('<!DOCTYPE html>', True)
-        """
-        head = (
-            '<meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-            f"<title>{escaped(type(self).__name__ if title is None else title)}</title>"
-        )
-        style = "color-scheme:light dark;font-family:sans-serif;margin:1.5em"
-        body = self._repr_html_()  # type: ignore[attr-defined]
-        page = f'<!DOCTYPE html>\n<html>\n<head>{head}</head>\n<body style="{style}">\n{body}\n</body>\n</html>\n'
-        if path is not None:
-            # lone surrogates cannot be encoded
-            Path(path).write_text(page, encoding="utf-8", errors="xmlcharrefreplace")
-        return page
-
-
-class Table(HtmlPage, list):
+class Table(list):
     """A list of named tuples that is shown as a table.
 
-    It is an ordinary list; :meth:`to_frame` converts it to a data frame.
+    It is an ordinary list, which ``pandas.DataFrame`` converts to a data frame.
 
     Parameters
     ----------
@@ -155,33 +101,6 @@ class Table(HtmlPage, list):
     @property
     def columns(self) -> tuple[str, ...]:
         return self.row_type._fields
-
-    def to_frame(self) -> Any:
-        """Convert the table to a data frame.
-
-        Returns
-        -------
-        frame : pandas.DataFrame
-            A data frame with the rows and columns of the table, even if it has no rows.
-
-        Raises
-        ------
-        ImportError
-            If pandas is absent.
-
-        Examples
-        --------
-        >>> from sklearn_hocrf.inspection import error_table
-        >>> errors = error_table([["Ann", "met"]], [["PER", "O"]], [["LOC", "O"]])
-        >>> errors.to_frame()[["error", "true_text"]]  # pip install pandas
-           error true_text
-        0  label       Ann
-        """
-        try:
-            import pandas
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: pip install pandas") from error
-        return pandas.DataFrame(list(self), columns=list(self.columns))
 
     def __getitem__(self, key: Any) -> Any:
         rows = super().__getitem__(key)
@@ -235,31 +154,20 @@ def _cell(value: Any) -> str:
     return "" if value is None else visible(value)
 
 
-def _text_of(token: Any, field: Any, sequence: int, position: int) -> str:
-    """Return the text of a token: a field, or the first that is a text, or else the position; or raise an error.
-
-    Tokens are texts, mappings of fields, lists of attributes, or numbers.
-    """
-    if field is None and isinstance(token, bytes):
-        return token.decode("utf-8", "replace")
-    if field is None:
-        has_fields = isinstance(token, (list, tuple))
-        values = token.values() if isinstance(token, Mapping) else token if has_fields else [token]
-        return next((value for value in values if isinstance(value, str)), str(position))
-    where = f"sequence {sequence}, position {position}"
-    if not isinstance(token, (Mapping, list, tuple, np.ndarray)):
-        raise ValueError(f"field={short(field)}, but the token {short(token)} ({where}) has no fields")
-    try:
-        return str(token[field])
-    except (LookupError, TypeError):
-        raise ValueError(f"the token {short(token)} ({where}) has no field {short(field)}") from None
-
-
-def texts_of(X: Iterable, field: Any = None) -> list[list[str]]:
-    """Return the texts of the tokens of each sequence; ``field`` as in ``SegmentsDisplay.from_estimator``."""
+def texts_of(X: Iterable) -> list[list[str]]:
+    """Return the texts of the tokens of each sequence."""
     if isinstance(X, SequenceBatch):
-        return _texts_of_batch(X, field)
-    return [[_text_of(token, field, n, t) for t, token in enumerate(_tokens_of(x))] for n, x in enumerate(X)]
+        return _texts_of_batch(X)
+    return [[_text_of(token, t) for t, token in enumerate(_tokens_of(x))] for x in X]
+
+
+def _text_of(token: Any, position: int) -> str:
+    """Return the text of a token: a text, or its first field or attribute that is a text, or else the position."""
+    if isinstance(token, bytes):
+        return token.decode("utf-8", "replace")
+    has_fields = isinstance(token, (list, tuple))
+    values = token.values() if isinstance(token, Mapping) else token if has_fields else [token]
+    return next((value for value in values if isinstance(value, str)), str(position))
 
 
 def _tokens_of(sequence: Any) -> Iterable:
@@ -274,13 +182,8 @@ def listed(X: Sized) -> Any:
     return list(X) if isinstance(X, Iterator) else X
 
 
-def _texts_of_batch(batch: SequenceBatch, field: Any) -> list[list[str]]:
+def _texts_of_batch(batch: SequenceBatch) -> list[list[str]]:
     texts = [str(t) for length in batch.lengths.tolist() for t in range(length)]
-    texts_columns = [name for name, column in batch.columns.items() if isinstance(column, TokenColumn)]
-    if field is not None and field not in batch.columns:
-        raise ValueError(f"field={short(field)} is not one of the batch's columns, {short(list(batch.columns))}")
-    if field is not None or texts_columns:
-        column = batch.columns[texts_columns[0] if field is None else field]
-        values = column.values[column.codes] if isinstance(column, TokenColumn) else column
-        texts = [str(value) for value in values]
+    for column in [column for column in batch.columns.values() if isinstance(column, TokenColumn)][:1]:
+        texts = [str(value) for value in column.values[column.codes]]
     return [texts[first:stop] for first, stop in itertools.pairwise(batch.offsets.tolist())]

@@ -45,7 +45,6 @@ def error_table(
     y_pred: LabelSequences,
     *,
     scheme: str = "auto",
-    field: Any = None,
     separator: str = " ",
 ) -> Table:
     """Return all errors of predicted segments, with their texts: the most confident ones first, if there are
@@ -58,7 +57,7 @@ def error_table(
     Parameters
     ----------
     X : list of sequences
-        The tokens, as texts or with a text field, see ``field``.
+        The tokens, as texts, or with fields or attributes of which the first text is shown.
     y_true, y_pred : list of sequences
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as the
         result of ``predict_segments(X, with_probability=True)``. The two may have different forms; if one has tags,
@@ -66,8 +65,6 @@ def error_table(
     scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "tokens": each token is a
         separate segment.
-    field : object, default=None
-        The field that contains the text of a token that is a mapping, list or tuple; None means the first text field.
     separator : str, default=" "
         Separator between the texts of tokens.
 
@@ -75,8 +72,7 @@ def error_table(
     -------
     errors : Table
         A list of named tuples (sequence, error, true, predicted, true_text, predicted_text, probability). Notebooks
-        show it as a table; ``columns`` are the names, ``to_frame()`` is a data frame, and ``to_html(path)`` writes a
-        page.
+        show it as a table, and ``pandas.DataFrame`` converts it to a data frame.
 
     Raises
     ------
@@ -95,7 +91,7 @@ def error_table(
            0  other boundary  0 2 PER  0 1 PER    Ann Lee    Ann                   0.600
            0  missing         5 6 LOC             Oslo
     """
-    texts, schemes = texts_of(listed(X), field), ("auto", "tokens", *SCHEMES)
+    texts, schemes = texts_of(listed(X)), ("auto", "tokens", *SCHEMES)
     true, predicted = read_segmentations({"y_true": y_true, "y_pred": y_pred}, scheme, schemes=schemes, X=texts)
     known = {row: p for row, p in zip(predicted.rows, predicted.probability, strict=True) if p is not None}
     rows = []

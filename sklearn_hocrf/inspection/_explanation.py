@@ -6,38 +6,30 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from .._data.messages import escaped, visible
-from .._data.segment_features import segment_features
-from .._data.segments import Segments
-from .._engine.structure.pairs import endings, values_at
-from .._engine.structure.weighted_arcs import arcs_of_labels
 from .._estimator.answers.fitted import FittedModel
 from .._sklearn.names import safe_indexing
-from ._display import HtmlPage, Table, bar, html_table, listed, number, texts_of
+from ._display import Table, listed, remaining, texts_of
 from ._paths import Contest, read_position
 from ._segments_display import SegmentsDisplay
-from ._weights import EACH_TOKEN, feature_names, row_names
+from ._weights import features_of_weights, row_names
 
-_MOST_REASONS = 15  # shown in HTML
-_SHORT = 16  # characters of the beginning, and of the end, of long texts
+_MOST_ROWS = 20  # shown of the table
 _ROUNDING = 1e-12  # relative: rounding errors of sums of features that cancel
 
 
 class Contribution(NamedTuple):
-    """The contribution of one weight at one token: a row of the ``table`` of an explanation.
+    """The contribution of one weight: a row of the ``table`` of an explanation.
 
     See the examples of :func:`explain`.
 
     Attributes
     ----------
-    position : int
-        The token.
     pattern : tuple of labels
-        The label pattern that ends with the token, in one of the labellings; for a weight that labels share
-        (``label_parts``), a tuple that contains the part.
+        The label pattern, in one of the labellings; for a weight that labels share (``label_parts``), a tuple that
+        contains the part.
     feature : str, int or None
         The feature; None for the weight of the pattern itself, "(each token)" for the weight of each token of a
         segment.
@@ -48,29 +40,6 @@ class Contribution(NamedTuple):
         Their product.
     """
 
-    position: int
-    pattern: tuple
-    feature: Any
-    value: float
-    weight: float
-    contribution: float
-
-
-class SegmentContribution(NamedTuple):
-    """The contribution of one weight between two borders that both segmentations share.
-
-    It is a row of the ``table`` of an explanation of a segment model. See :func:`explain`.
-
-    Attributes
-    ----------
-    start, stop : int
-        The tokens between the borders.
-    pattern, feature, value, weight, contribution
-        As in :class:`Contribution`; the last segment of the pattern lies between the borders.
-    """
-
-    start: int
-    stop: int
     pattern: tuple
     feature: Any
     value: float
@@ -79,7 +48,7 @@ class SegmentContribution(NamedTuple):
 
 
 @dataclass(repr=False, eq=False)
-class Explanation(HtmlPage):
+class Explanation:
     """Why a model prefers one labelling to another; :func:`explain` returns it and describes its attributes."""
 
     sequence: int
@@ -104,26 +73,18 @@ class Explanation(HtmlPage):
         )
 
     def __repr__(self) -> str:
-        rest = len(self.table) - 20
-        return f"{self.title}\n{self.table[:20]!r}" + (f"\n... {rest} more" if rest > 0 else "")
+        return "\n".join([self.title, repr(self.table[:_MOST_ROWS]), *self._rest()])
 
     def _repr_html_(self) -> str:
         """Return both labellings, and the largest contributions."""
-        reasons, rows = _reasons(self), []
-        largest = abs(reasons[0].contribution) if reasons else 1.0
-        for reason in reasons[:_MOST_REASONS]:
-            feature = "" if reason.feature is None else reason.feature
-            numbers = map(number, (reason.value, reason.weight, reason.contribution))
-            cells = map(escaped, (reason.tokens, " ".join(map(visible, reason.pattern)), feature))
-            rows.append([*cells, *numbers, bar(reason.contribution, largest)])
-        if others := reasons[_MOST_REASONS:]:
-            rest = sum(reason.contribution for reason in others)
-            rows.append(["", f"{len(others)} others", "", "", "", number(rest), bar(rest, largest)])
-        rows.append(["", "sum", "", "", "", number(self.log_odds_paths), '<div style="width:10em"></div>'])
-        table = html_table([*_Reason._fields, ""], rows, ["start"] * 3 + ["right"] * 3 + ["start"])
         both = SegmentsDisplay.from_predictions([self.tokens] * 2, [self.labels, self.labels_against])
         both.names = ["best:", "against:"]
-        return f'<div style="font-weight:600">{escaped(self.title)}</div>{both._repr_html_()}{table}'
+        rest = "".join(f"<div>{text}</div>" for text in self._rest())
+        title = f'<div style="font-weight:600">{escaped(self.title)}</div>'
+        return f"{title}{both._repr_html_()}{self.table[:_MOST_ROWS]._repr_html_()}{rest}"
+
+    def _rest(self) -> list[str]:
+        return remaining(len(self.table) - _MOST_ROWS, "row")
 
 
 def explain(
@@ -133,13 +94,13 @@ def explain(
     position: int | None = None,
     *,
     against: Any = None,
-    field: Any = None,
 ) -> Explanation:
     """Return why a model prefers its best labelling of a sequence to another: exact log-odds, weight by weight.
 
     Let y be the most probable labelling and y' the most probable one that labels a token differently. In log P(y) - log
-    P(y') all weights cancel except those in which the two differ. Each of these is one row of the table: not only
-    weights of features at the token, but also of label patterns, and of neighbours whose labels change with it.
+    P(y') all weights cancel except those that apply more often in one of the two. Each of these is one row of the
+    table: not only weights of features at the token, but also of label patterns, and of neighbours whose labels change
+    with it.
 
     Parameters
     ----------
@@ -154,19 +115,16 @@ def explain(
     against : object, default=None
         The content of y'.
 
-        * With a position: a label, one of ``classes_``, that the token has in y'. For
-          :class:`~sklearn_hocrf.HighOrderSemiCRF` also a segment (start, stop, label) that contains the token. None
-          means any other label or, for segment models, any other segment.
+        * With a position: a label, one of ``classes_``, that the token has in y'. None means any other label or, for
+          segment models, any other segment.
         * Without a position: labels or segments of the sequence, such as the true ones, in the form of y in ``fit``;
-          some may be missing, as ``known`` in ``predict``. None means the second best labelling.
-
-    field : object, default=None
-        As in :meth:`SegmentsDisplay.from_estimator`; for the texts that are shown.
+          some may be missing, as ``known`` in ``predict``, so that a single segment can be given. None means the
+          second best labelling.
 
     Returns
     -------
     explanation : Explanation
-        Notebooks show it as HTML; ``to_html(path)`` writes a page. Its attributes:
+        Notebooks show it as HTML. Its attributes:
 
         sequence : int
             The index of the sequence in X.
@@ -179,11 +137,11 @@ def explain(
         log_odds_paths : float
             log P(labels) - log P(labels_against), which is the difference of their scores.
         log_odds_marginal : float or None
-            log P(label) - log P(against), of the token or of the segments, for any labelling of the rest of the
-            sequence; None without a position.
+            log P(label) - log P(against) of the token, or of the segments, whatever the labels of the other tokens;
+            None without a position.
         table : Table
-            Columns ``position`` (for segment models ``start`` and ``stop``), ``pattern``, ``feature``, ``value``,
-            ``weight`` and ``contribution``, the largest contributions first. They add up to ``log_odds_paths``.
+            Columns ``pattern``, ``feature``, ``value``, ``weight`` and ``contribution``, the largest contributions
+            first. They add up to ``log_odds_paths``.
         tokens : list of str
             The texts of the tokens.
 
@@ -196,8 +154,6 @@ def explain(
     Notes
     -----
     Two passes of Viterbi's algorithm find y and y'; for a segment of n tokens without ``against``, up to n + 2 passes.
-    For segment models, the segments of both segmentations between two common boundaries are compared as a whole: a word
-    that both sides contain cancels.
 
     Examples
     --------
@@ -208,12 +164,12 @@ def explain(
     >>> crf = HighOrderCRF().fit(X, y)
     >>> explain(crf, X, 1, 1, against="ADJ")
     man: NOUN rather than ADJ: log-odds 0.99
-    position  pattern   feature   value  weight  contribution
-           1  NOUN      man       1.000   0.743         0.743
-           1  DET ADJ            -1.000   0.432        -0.432
-           1  DET NOUN            1.000   0.365         0.365
-           1  ADJ                -1.000  -0.212         0.212
-           1  NOUN                1.000   0.106         0.106
+    pattern   feature   value  weight  contribution
+    NOUN      man       1.000   0.743         0.743
+    DET ADJ            -1.000   0.432        -0.432
+    DET NOUN            1.000   0.365         0.365
+    ADJ                -1.000  -0.212         0.212
+    NOUN                1.000   0.106         0.106
     >>> explanation = explain(crf, X, 1, 1)
     >>> explanation.against, round(explanation.log_odds_marginal, 2)
     ('ADJ', 1.1)
@@ -246,7 +202,7 @@ def explain(
         log_odds_paths=contest.score(contest.best) - contest.score(other),
         log_odds_marginal=odds,
         table=_contributions_table(contest, other),
-        tokens=[str(index)] if is_table else texts_of(one, field)[0],
+        tokens=[str(index)] if is_table else texts_of(one)[0],
     )
 
 
@@ -256,114 +212,16 @@ def _said(what: Any) -> str:
     return visible(what)
 
 
-# --- the weights that differ ------------------------------------------------------------------------------------------
-
-
 def _contributions_table(contest: Contest, other: Any) -> Table:
     """Return the weights in which the best labelling differs from another one."""
-    fitted, layout = contest.fitted, contest.fitted.state.layout
-    units = [contest.units(labelling) for labelling in (contest.best, other)]
-    borders = np.intersect1d(units[0].start, units[1].start)
-    best, competing = (_counts(contest, one, borders) for one in units)
-    block, pattern, feature, value = map(np.concatenate, zip(best, (*competing[:3], -competing[3]), strict=True))
-    n_features = layout.n_features + 2
-    keys, rank = np.unique((block * layout.n_rows + pattern) * n_features + feature, return_inverse=True)
-    size = np.bincount(rank, np.abs(value), len(keys))
-    value = np.bincount(rank, value, len(keys))
-    kept = np.abs(value) > _ROUNDING * size
-    rest, feature = np.divmod(keys[kept], n_features)
-    block, pattern = np.divmod(rest, layout.n_rows)
-    weight = _weights_of(layout, fitted.state.weights, pattern, feature)
-    stops = np.append(borders[1:], contest.n_tokens)
-    bounds = [borders[block], stops[block]] if contest.labels_segments else [borders[block]]
-    return _table_rows(fitted, bounds, pattern, feature, value[kept], weight)
-
-
-def _counts(contest: Contest, units: Segments, borders: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return parallel arrays: block between borders, pattern, feature, and how often the weight counts.
-
-    Two indices follow those of features: no feature, and each token.
-    """
-    layout, batch = contest.fitted.state.layout, contest.batch
-    offsets = np.array([0, len(units.start)])
-    arcs = arcs_of_labels(layout.automaton, offsets, units.codes)
-    block = np.searchsorted(borders, units.start, side="right") - 1
-    matrix = segment_features(batch, units.start, units.stop) if contest.labels_segments else batch.tocsr().copy()
-    matrix.sum_duplicates()
-    features = sparse.coo_array(matrix)
-    has_bias = np.zeros(layout.n_rows, bool)
-    has_bias[layout.bias_pattern] = True
-    pairs = sparse.csr_array(layout.row_coef(np.ones(layout.n_weights)))
-    tokens = np.flatnonzero(np.isin(units.codes, layout.token_labels))
-    each_token = np.full(len(tokens), layout.n_features + 1)
-    parts = [(block[tokens], units.codes[tokens], each_token, (units.stop - units.start)[tokens])]
-    for order in range(int(layout.patterns.lengths.max())):
-        at_units = endings(layout.compiled, layout.parts, arcs, order)
-        unit, pattern = at_units.pairs()
-        bias = np.flatnonzero(has_bias[pattern])
-        parts.append((block[unit[bias]], pattern[bias], np.full(len(bias), layout.n_features), np.ones(len(bias))))
-        entry, pattern = at_units.take(features.row)
-        counts = values_at(pairs, pattern, features.col[entry]) != 0
-        entry, pattern = entry[counts], pattern[counts]
-        parts.append((block[features.row[entry]], pattern, features.col[entry], features.data[entry]))
-    return tuple(map(np.concatenate, zip(*parts, strict=True)))
-
-
-def _weights_of(layout: Any, weights: np.ndarray, pattern: np.ndarray, feature: np.ndarray) -> np.ndarray:
-    has_feature, is_token = feature < layout.n_features, feature > layout.n_features
-    values = np.concatenate([layout.pattern_coef(weights), np.zeros(layout.parts.n_parts)])[pattern]
-    coef = sparse.csr_array(layout.row_coef(weights))
-    values[has_feature] = values_at(coef, pattern[has_feature], feature[has_feature])
-    values[is_token] = layout.token_coef(weights)[pattern[is_token]]
-    return values
-
-
-def _table_rows(
-    fitted: FittedModel, bounds: list, pattern: np.ndarray, feature: np.ndarray, value: Any, weight: Any
-) -> Table:
-    names, contribution, patterns = [*feature_names(fitted), None, EACH_TOKEN], value * weight, row_names(fitted)
-    row_type = Contribution if len(bounds) == 1 else SegmentContribution
+    fitted, batch, layout = contest.fitted, contest.batch, contest.fitted.state.layout
+    rows = layout.rows(batch)
+    counts = [layout.empirical_counts(batch, labelling, np.ones(1), rows) for labelling in (contest.best, other)]
+    value, weight = counts[0] - counts[1], fitted.state.weights
+    contribution = np.where(np.abs(value) > _ROUNDING * np.abs(counts).sum(axis=0), value * weight, 0.0)
     order = np.argsort(-np.abs(contribution), kind="stable")
     order = order[contribution[order] != 0]
-    columns = [
-        *(bound[order].tolist() for bound in bounds),
-        [patterns[i] for i in pattern[order].tolist()],
-        [names[i] for i in feature[order].tolist()],
-        *(column[order].tolist() for column in (value, weight, contribution)),
-    ]
-    return Table(row_type, map(row_type._make, zip(*columns, strict=True)))
-
-
-# --- reasons in HTML --------------------------------------------------------------------------------------------------
-
-
-class _Reason(NamedTuple):
-    """The contribution of one weight, summed over all positions."""
-
-    tokens: str
-    pattern: tuple
-    feature: Any
-    value: float
-    weight: float
-    contribution: float
-
-
-def _reasons(explanation: Explanation) -> list[_Reason]:
-    """Return the contributions summed by weight, the largest first."""
-    rows: dict = {}
-    for row in explanation.table:
-        rows.setdefault((row.pattern, row.feature), []).append(row)
-    reasons = []
-    for (pattern, feature), same in rows.items():
-        sums = sum(row.value for row in same), same[0].weight, sum(row.contribution for row in same)
-        reasons.append(_Reason(_text_of_tokens(explanation, same), pattern, feature, *sums))
-    return sorted(reasons, key=lambda reason: -abs(reason.contribution))
-
-
-def _text_of_tokens(explanation: Explanation, rows: list) -> str:
-    """Return the text of the tokens of the contributions of one weight."""
-    if len(rows) > 1:
-        return f"{len(rows)} places"
-    stop = rows[0].position + 1 if hasattr(rows[0], "position") else rows[0].stop
-    text = " ".join(explanation.tokens[rows[0][0] : stop])
-    return text if len(text) <= 2 * _SHORT + 3 else f"{text[:_SHORT]} … {text[-_SHORT:]}"
+    (feature, names), patterns = features_of_weights(fitted), row_names(fitted)
+    columns = (column[order].tolist() for column in (layout.row_of_weight, feature, value, weight, contribution))
+    made = (Contribution(patterns[z], names[f], *numbers) for z, f, *numbers in zip(*columns, strict=True))
+    return Table(Contribution, made)

@@ -12,7 +12,7 @@ from .._data.checks import is_integer, short
 from .._data.segments import Mask, Segments, both
 from .._estimator.answers.fitted import FittedModel
 from .._reading.labels import label_codes
-from .._reading.schemes import TAG_SCHEMES, hold_segments, read_segment
+from .._reading.schemes import TAG_SCHEMES
 
 _LABELS = 240  # characters of a list of labels in a message: about twenty of them
 
@@ -36,13 +36,9 @@ class Contest:
         """Return the log potential of a labelling."""
         return float(self.posterior.log_score(labelling)[0])
 
-    def units(self, labelling: Any) -> Segments:
-        """Return the units of a labelling: its tokens, or its segments."""
-        return self.model.layout.units(self.batch, labelling)
-
     def unit(self, labelling: Any, position: int) -> Segments:
         """Return the unit of a labelling that contains a token."""
-        units = self.units(labelling)
+        units = self.model.layout.units(self.batch, labelling)
         index = np.searchsorted(units.start, [position], side="right") - 1
         return Segments(np.array([0, 1]), units.start[index], units.stop[index], units.codes[index])
 
@@ -70,15 +66,8 @@ class Contest:
             return self._second() if position is None else self._runner_up(position)
         if position is None:  # labels of all tokens, some of which may be missing
             return self._different(self._best_under(self.fitted.mask_of([against], self.batch, "against")), "against")
-        classes = self.fitted.estimator.classes_.tolist()
-        segment = None
-        if self.labels_segments and hold_segments([[against]]):
-            segment = read_segment(against, f"position {position}", "against")[:3]
-        if segment is not None and segment not in classes:
-            what, conditions = f"the segment {short(segment)}", self._of_segment(position, *segment)
-        else:
-            what, conditions = f"{short(against)} at position {position}", self._of_class(position, against)
-        return self._different(None if conditions is None else self._best_under(conditions), what)
+        what, mask = f"{short(against)} at position {position}", self._of_class(position, against)
+        return self._different(None if mask is None else self._best_under(mask), what)
 
     def _second(self) -> Any:
         best = self.posterior.best_labellings(2)
@@ -122,20 +111,6 @@ class Contest:
         begins, ends = TAG_SCHEMES[fitted.scheme].borders(tags.prefix[code])
         return self._with_borders(mask, {position: begins, position + 1: ends})
 
-    def _of_segment(self, position: int, start: int, stop: int, label: Any) -> Mask | None:
-        """Return the mask of the labellings with a segment; None if this is impossible."""
-        if not 0 <= start <= position < stop <= self.n_tokens:
-            raise ValueError(
-                f"against={short((start, stop, label))} does not contain position {position}, or ends after the "
-                f"{self.n_tokens} tokens"
-            )
-        labels = self.fitted.estimator.segment_labels_.tolist()
-        if label not in labels:
-            raise ValueError(f"against has the label {short(label)}, but segments have one of {short(labels, _LABELS)}")
-        mask = self._free()
-        mask.allowed[start:stop] &= np.arange(mask.allowed.shape[1]) == labels.index(label)
-        return self._with_borders(mask, {start: 1, **dict.fromkeys(range(start + 1, stop), -1), stop: 1})
-
     def _with_borders(self, mask: Mask, borders: dict[int, int]) -> Mask | None:
         """Set at which tokens segments begin or do not begin; segments begin and end with the sequence."""
         for border, begins in borders.items():
@@ -157,7 +132,7 @@ class Contest:
     def _different(self, labelling: Any, what: str) -> Any:
         if labelling is None:
             raise ValueError(f"no labelling that the model allows agrees with {what}")
-        if all(map(np.array_equal, self.units(labelling), self.units(self.best))):
+        if all(map(np.array_equal, labelling, self.best)):  # the labels of tokens, or the arrays of segments
             raise ValueError(f"the best labelling agrees with {what}: give something that it does not contain")
         return labelling
 

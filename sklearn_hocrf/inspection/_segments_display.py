@@ -14,10 +14,10 @@ from .._estimator.answers.fitted import FittedModel
 from .._reading.label_sequences import read_segment_lists, read_segmentations, refuse_other_sizes, tokens_of
 from .._reading.schemes import NO_LABEL, OUTSIDE, PREFIXES, SCHEMES, guessed_scheme, split_tag
 from .._sklearn.layers import method_of_model, model_inside
-from ._display import HtmlPage, chip, color_map, listed, remaining, texts_of
+from ._display import chip, color_map, listed, remaining, texts_of
 
 
-class SegmentsDisplay(HtmlPage):
+class SegmentsDisplay:
     """Display of sequences as text with coloured segments, with their labels and probabilities.
 
     Create one with :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML without scripts, in
@@ -92,7 +92,6 @@ class SegmentsDisplay(HtmlPage):
         *,
         scheme: str = "auto",
         known: Sized | None = None,
-        field: Any = None,
         separator: str = " ",
     ) -> Self:
         """Return the display of the segments that a model predicts, with their probabilities.
@@ -102,8 +101,9 @@ class SegmentsDisplay(HtmlPage):
         estimator : estimator
             A fitted model of this package, or a pipeline or a search around one.
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in the estimator's ``predict``.
-            The source of the texts of tokens, see ``field``.
+            As in the estimator's ``predict``. Of a token that is a mapping, a list or a tuple, the display shows the
+            first string; for tokens without text, their position. Texts of a :class:`~sklearn_hocrf.SequenceBatch` are
+            those of its first column of texts.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -111,10 +111,6 @@ class SegmentsDisplay(HtmlPage):
             that ``constraints`` name, the scheme of labels that look like tags, and else "runs" of equal labels.
         known : list of label sequences, or array-like, default=None
             As in the estimator's ``predict``.
-        field : object, default=None
-            Which field of a token that is a mapping, a list or a tuple is its text, or which column of a
-            :class:`~sklearn_hocrf.SequenceBatch`; None means the first that is a string. For tokens without text, the
-            display shows their position.
         separator : str, default=" "
             The text between tokens, "" for characters; ignored for a :class:`~sklearn_hocrf.text.TokenizedText`, which
             contains it.
@@ -126,8 +122,7 @@ class SegmentsDisplay(HtmlPage):
         Raises
         ------
         ValueError, TypeError
-            If X, ``y_true`` or ``known`` are not valid, if a token lacks ``field``, or if labels are not tags of the
-            scheme.
+            If X, ``y_true`` or ``known`` are not valid, or if labels are not tags of the scheme.
 
         Examples
         --------
@@ -147,7 +142,7 @@ class SegmentsDisplay(HtmlPage):
         options |= {} if labels_segments else {"scheme": scheme}
         predicted = method_of_model(estimator, "predict_segments")(X, **options)
         classes = model.segment_labels_.tolist() if labels_segments else _labels_in(model.classes_.tolist(), scheme)
-        options = {"scheme": scheme, "field": field, "separator": separator, "classes": classes}
+        options = {"scheme": scheme, "separator": separator, "classes": classes}
         return cls.from_predictions(X, predicted, y_true, **options)
 
     @classmethod
@@ -158,7 +153,6 @@ class SegmentsDisplay(HtmlPage):
         y_true: Sized | None = None,
         *,
         scheme: str = "auto",
-        field: Any = None,
         separator: str = " ",
         classes: Iterable | None = None,
     ) -> Self:
@@ -174,12 +168,9 @@ class SegmentsDisplay(HtmlPage):
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-            As in :meth:`from_estimator`.
-        field : object, default=None
-            As in :meth:`from_estimator`.
+            As in :meth:`from_estimator`. The scheme is ignored for segments.
         separator : str, default=" "
             As in :meth:`from_estimator`.
-            The scheme is ignored for segments.
         classes : iterable of labels or None, default=None
             All existing labels, tags or labels of segments, in any order: with them, colours are the same in all
             displays and in :meth:`from_estimator`. None means the labels shown.
@@ -206,7 +197,7 @@ class SegmentsDisplay(HtmlPage):
         [the | word][cat | word]
         """
         X = listed(X)
-        texts = texts_of(X, field)
+        texts = texts_of(X)
         labellings = {"y_pred": listed(y_pred)} | ({} if y_true is None else {"y_true": listed(y_true)})
         tables = read_segmentations(labellings, scheme, X=texts)
         segments, *true = (read.lists(with_probability=True) for read in tables)

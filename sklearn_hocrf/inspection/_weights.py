@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +13,6 @@ from .._estimator.answers.fitted import FittedModel
 from ._display import Table
 
 EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of each token of a segment
-
-_HEAD = re.compile(r"((?:[^=\\]|\\.)*)=", re.DOTALL)  # up to the first "=" that no backslash escapes
-_HASHED = re.compile(r"hash\[\d+\]$")
 
 
 class Weight(NamedTuple):
@@ -34,15 +29,12 @@ class Weight(NamedTuple):
     feature : str, int or None
         Name of the feature, or its index if it has none; None for the weight of the pattern itself, and "(each token)"
         for the weight of each token of a segment, ``token_intercept_``.
-    template : str, int or None
-        The template of the feature, derived from its name: ``"w[0]"`` for ``"w[0]=the"``.
     weight : float
     """
 
     pattern: tuple
     order: int
     feature: Any
-    template: Any
     weight: float
 
 
@@ -66,10 +58,10 @@ def weights_table(
         A fitted model; features have the names that the pipeline's other steps gave them.
     label : label, default=None
         Only weights of patterns that end with this label, and of the label's parts.
-    feature : str, compiled regular expression, int or bool, default=None
-        A name: only weights of this feature or, if it does not exist, of all features whose names begin with it. A
-        regular expression: of features whose names it matches anywhere. An index: of this feature. True: all weights of
-        features. False: all weights of patterns themselves, and of tokens. None: all.
+    feature : str, int or bool, default=None
+        A name: only weights of this feature or, if it does not exist, of all features whose names begin with it. An
+        index: of this feature, if features have no names. True: all weights of features. False: all weights of patterns
+        themselves, and of tokens. None: all.
     order : int, iterable of int or None, default=None
         Only weights of patterns of these orders: 0 for single labels, 1 for pairs of neighbours.
     top : int or None, default=20
@@ -80,8 +72,8 @@ def weights_table(
     Returns
     -------
     weights : Table
-        A list of named tuples (pattern, order, feature, template, weight). Notebooks show it as a table; ``columns``
-        are the names, ``to_frame()`` is a data frame, and ``to_html(path)`` writes a page.
+        A list of named tuples (pattern, order, feature, weight). Notebooks show it as a table, and
+        ``pandas.DataFrame`` converts it to a data frame.
 
     Raises
     ------
@@ -101,34 +93,29 @@ def weights_table(
     ...     SequenceFeatureExtractor([("w", -1), ("w", 0)]), HighOrderCRF()
     ... ).fit(X, y)
     >>> weights_table(pipe, label="NOUN", top=3)
-    pattern       order  feature   template  weight
-    NOUN              0  w[0]=man  w[0]       0.687
-    DET ADJ NOUN      2                       0.635
-    ADJ NOUN          1                       0.412
+    pattern       order  feature   weight
+    NOUN              0  w[0]=man   0.687
+    DET ADJ NOUN      2             0.635
+    ADJ NOUN          1             0.412
     >>> weights_table(pipe, order=1, top=1)[0].pattern  # neighbouring labels
     ('ADJ', 'NOUN')
     """
     check_choice("sign", sign, ("both", "positive", "negative"))
     check(top is None or (is_integer(top) and top >= 1), "top", "a positive integer or None", top)
     fitted = FittedModel.inside(estimator)
-    layout, names = fitted.state.layout, feature_names(fitted)
-    feature_id = np.full(layout.n_weights, len(names) + 1)  # without a feature
-    feature_id[: layout.first_bias] = len(names)
-    feature_id[: layout.n_pairs] = layout.pair_feature
+    layout, (feature_id, names) = fitted.state.layout, features_of_weights(fitted)
     pattern, values = layout.row_of_weight, fitted.state.weights
     chosen = values != 0 if sign == "both" else (values > 0 if sign == "positive" else values < 0)
-    chosen &= _of_label(fitted, label)[pattern] & _of_feature(names, feature, len(layout.token_labels) > 0)[feature_id]
+    chosen &= (
+        _of_label(fitted, label)[pattern] & _of_feature(names[:-2], feature, len(layout.token_labels) > 0)[feature_id]
+    )
     chosen &= _of_order(layout.order_of_weight, order)
     chosen = np.flatnonzero(chosen)
     chosen = chosen[np.argsort(-np.abs(values[chosen]), kind="stable")][:top]
-    vocabulary = fitted.state.features.vocabulary
-    keys = () if vocabulary is None else vocabulary.complete
-    names += [EACH_TOKEN, None]
     rows, patterns = [], row_names(fitted)
     columns = (column[chosen].tolist() for column in (pattern, feature_id, values))
     for z, f, weight in zip(*columns, strict=True):
-        labels, name = patterns[z], names[f]
-        rows.append(Weight(labels, len(labels) - 1, name, template_of(name, keys, vocabulary is not None), weight))
+        rows.append(Weight(patterns[z], len(patterns[z]) - 1, names[f], weight))
     return Table(Weight, rows)
 
 
@@ -152,15 +139,8 @@ def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
         chosen[-2:] = feature is not True
         return chosen
     of_tokens = has_tokens and isinstance(feature, str) and feature == EACH_TOKEN
-    if isinstance(feature, re.Pattern):
-        matches = [feature.search(str(name)) is not None for name in names]
-    elif isinstance(feature, Integral):
-        matches = [i == feature for i in range(len(names))]
-    elif isinstance(feature, str):
-        is_name = feature in names
-        matches = [name == feature if is_name else str(name).startswith(feature) for name in names]
-    else:
-        raise TypeError(f"feature must be a name, a regular expression, a number or a bool, got {short(feature)}")
+    is_name, is_start = feature in names, isinstance(feature, str)
+    matches = [name == feature if is_name else is_start and str(name).startswith(feature) for name in names]
     if not any(matches) and not of_tokens:
         raise ValueError(f"feature={short(feature)} matches none of the {len(names)} features")
     return np.array([*matches, of_tokens, False])
@@ -181,56 +161,18 @@ def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-def feature_names(fitted: FittedModel) -> list:
-    """Return the names of a model's features, or their indices where they have none."""
-    features = fitted.state.features
-    return list(range(features.n_features)) if features.names is None else list(features.names)
+def features_of_weights(fitted: FittedModel) -> tuple[np.ndarray, list]:
+    """Return the feature of each weight, as an index of names, and the names of features, or their indices.
+
+    The last two names are for the weights of tokens, and of patterns themselves.
+    """
+    layout, features = fitted.state.layout, fitted.state.features
+    feature = np.full(layout.n_weights, features.n_features + 1)
+    feature[: layout.first_bias] = features.n_features
+    feature[: layout.n_pairs] = layout.pair_feature
+    return feature, [*(range(features.n_features) if features.names is None else features.names), EACH_TOKEN, None]
 
 
 def row_names(fitted: FittedModel) -> list[tuple]:
     """Return the names of the rows of a model's weights: its patterns, and then its parts of labels, as tuples."""
     return [*fitted.estimator.patterns_, *((part,) for part in fitted.state.part_names.tolist())]
-
-
-def template_of(name: Any, keys: tuple = (), of_attributes: bool = False) -> Any:
-    """Return the part of a feature's name that all features of its template share.
-
-    Parameters
-    ----------
-    name : str, or int for a feature without a name
-    keys : tuple of str
-        Keys of feature dicts: the part of names before ":".
-    of_attributes : bool
-        Whether names are those of feature dicts and attribute lists.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf.inspection._weights import template_of
-    >>> [
-    ...     template_of(name)
-    ...     for name in [
-    ...         "w[-1]|w[0]=in|a=b",
-    ...         "begin:w[0]=the",
-    ...         "length=7+",
-    ...         "bias",
-    ...         "hash[12]",
-    ...         3,
-    ...     ]
-    ... ]
-    ['w[-1]|w[0]', 'begin:w[0]', 'length', 'bias', 'hash', 3]
-    >>> [
-    ...     template_of(name, ("word",), True)
-    ...     for name in ["word:10:30", "word:a=b", "-1:word.lower():the", "w=the"]
-    ... ]
-    ['word', 'word', '-1:word.lower()', 'w']
-    """
-    if not isinstance(name, str):
-        return name
-    if matching := [key for key in keys if name == key or name.startswith(f"{key}:")]:
-        return max(matching, key=len)
-    head = _HEAD.match(name)
-    if head is not None and head[1]:
-        return head[1]
-    if of_attributes and name.rpartition(":")[0]:
-        return name.rpartition(":")[0]
-    return _HASHED.sub("hash", name)

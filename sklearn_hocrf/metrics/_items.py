@@ -65,10 +65,10 @@ def read_items(
     y_true: LabelSequences,
     y_pred: LabelSequences,
     scheme: str,
-    strict: bool = False,
-    labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
-    sample_weight: ArrayLike | None = None,
+    strict: bool,
+    labels: Iterable[Hashable] | None,
+    ignore: Iterable[Hashable],
+    sample_weight: ArrayLike | None,
 ) -> Items:
     """Read two segmentations for a score of segments with these labels."""
     (items,) = items_of_segments({"y_true": y_true, "y_pred": y_pred}, scheme, strict, labels, ignore)
@@ -77,7 +77,9 @@ def read_items(
     return items._replace(weight=check_weight(sample_weight, items.n_sequences)[items.sequence])
 
 
-def items_of_segments(by_name: dict, scheme: str, strict: bool, labels: Any, ignore: Iterable[Hashable]) -> list[Items]:
+def items_of_segments(
+    by_name: dict, scheme: str = "auto", strict: bool = False, labels: Any = None, ignore: Iterable[Hashable] = ()
+) -> list[Items]:
     """Read true segments and those of one or more systems; return the places with these labels for each system.
 
     The labels are the given ones, else all in the data, without the ignored ones.

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from scipy.stats import permutation_test
 from sklearn.utils import check_random_state
 
-from .._data.checks import check, check_choice, is_integer
+from .._data.checks import check, is_integer
 from .._reading.label_sequences import LabelSequences, hold_any_segments
 from .._reading.labels import list_sequences
 from ._items import Items, items_of_segments, items_of_tokens
-from ._scores import AVERAGES, segment_f1_score, sequence_accuracy_score, token_accuracy_score
+from ._scores import segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
 SWAPS_AT_A_TIME = 1 << 22  # swaps drawn at a time, to bound memory
+OF_SEGMENTS = {"scheme", "strict", "labels", "ignore"}  # options of scores of segments with which they are such ratios
 RELATIVE_ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
 
 
@@ -57,14 +57,15 @@ def randomization_test(
     y_pred_a, y_pred_b : list of sequences
         Predictions of the two systems for the same sequences; for metrics of other modules, both in the same form.
     metric : callable
-        ``metric(y_true, y_pred, **metric_params)`` returns a number. For scores of this module, labels are read only
-        once and resamples are matrix products; other functions are called ``2 * n_resamples`` times.
+        ``metric(y_true, y_pred, **metric_params)`` returns a number. For the accuracies of this module and the
+        micro-averaged ``segment_f1_score``, labels are read only once, and resamples are matrix products; other
+        functions are called ``2 * n_resamples`` times.
     n_resamples : int, default=999
         Number of resamples; 1 / (n_resamples + 1) is the smallest possible p value.
     random_state : int, RandomState instance or None, default=None
         Determines the swaps. They do not depend on the metric.
     **metric_params
-        Parameters of the metric, such as ``scheme="bio"`` or ``ignore=["O"]``; not ``sample_weight``.
+        Parameters of the metric, such as ``scheme="bio"`` or ``ignore=["O"]``.
 
     Returns
     -------
@@ -74,9 +75,9 @@ def randomization_test(
     Raises
     ------
     TypeError
-        If the metric lacks one of the parameters.
+        If the metric lacks one of the parameters, or returns more than one number (``average=None``).
     ValueError
-        If lengths differ, if the metric is nan, or if it returns more than one number (``average=None``).
+        If lengths differ, or if the metric is nan.
 
     References
     ----------
@@ -96,11 +97,10 @@ def randomization_test(
     (1.0, 0.8, 0.01)
     """
     check(is_integer(n_resamples) and n_resamples >= 1, "n_resamples", "an integer of at least 1", n_resamples)
-    if "sample_weight" in metric_params:
-        raise TypeError("randomization_test takes no sample_weight: all sequences count the same")
     if not callable(metric):
         raise TypeError(f"metric must be a function of y_true and y_pred, got {metric!r:.60}")
-    is_sum = metric in (token_accuracy_score, sequence_accuracy_score, segment_f1_score)
+    options_of_sums = {token_accuracy_score: set(), sequence_accuracy_score: set(), segment_f1_score: OF_SEGMENTS}
+    is_sum = metric in options_of_sums and options_of_sums[metric].issuperset(metric_params)
     by_name = {"y_true": y_true, "y_pred_a": y_pred_a, "y_pred_b": y_pred_b}
     n_sequences, score = (_sums if is_sum else _calls)(by_name, metric, metric_params)
     if n_sequences == 0:
@@ -140,63 +140,23 @@ def _calls(by_name: dict[str, LabelSequences], metric: Callable, metric_params: 
 
 
 def _sums(by_name: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
-    """Return the same as ``_calls`` for the scores of this module, which are functions of sums over sequences."""
-    params = _bound_params(metric, metric_params)
-    average, undefined = params.get("average", "micro"), params.get("zero_division", "warn")
-    if average is None:
-        raise ValueError("average=None returns a number for each label, but the test needs a single number")
-    check_choice("average", average, AVERAGES)
-    undefined = 0.0 if undefined == "warn" else segment_f1_score([], [], zero_division=undefined)
-    a, b = (_counts(items, average) for items in _items(metric, params, by_name))
-    total, change = a.sum(axis=0), b - a
+    """Return the same as ``_calls`` for scores of this module that are ratios of sums over sequences."""
+    if metric is segment_f1_score or (metric is sequence_accuracy_score and hold_any_segments(**by_name)):
+        systems = items_of_segments(by_name, **metric_params)
+    else:
+        systems = items_of_tokens(**by_name)
+    a, b = (_counts(items, metric) for items in systems)
 
     def score(choice: np.ndarray) -> np.ndarray:
-        sums = (total + choice @ change).reshape(*choice.shape[:-1], 3, -1)
-        return _f1(np.moveaxis(sums, -2, 0), average, undefined, params.get("labels") is not None)
+        above, below = np.moveaxis(a.sum(axis=0) + choice @ (b - a), -1, 0)
+        return np.divide(above, below, out=np.zeros_like(below), where=below > 0)
 
-    return a.shape[0], score
-
-
-def _bound_params(metric: Callable, metric_params: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of all parameters of a metric of this module."""
-    allowed = {name: value for name, value in (metric.__kwdefaults__ or {}).items() if name != "sample_weight"}
-    for name in metric_params:
-        if name not in allowed:
-            raise TypeError(f"{metric.__name__} has no parameter {name!r}; it has {', '.join(allowed)}")
-    return allowed | metric_params
+    return len(a), score
 
 
-def _items(metric: Callable, params: dict[str, Any], by_name: dict[str, LabelSequences]) -> Iterator[Items]:
-    """Yield the items of each system, whose F1 is its score."""
-    if metric is segment_f1_score or (metric is sequence_accuracy_score and hold_any_segments(**by_name)):
-        params = _bound_params(segment_f1_score, params)
-        pairs = items_of_segments(by_name, *(params[name] for name in ("scheme", "strict", "labels", "ignore")))
-    else:
-        pairs = items_of_tokens(**by_name)
-    for items in pairs:
-        if metric is sequence_accuracy_score:  # labels are "right" or "wrong"; all true ones "right"
-            right = items.right_sequences.astype(np.int64)
-            items = Items(np.arange(len(right)), np.ones_like(right), right, [False, True], len(right))
-        yield items
-
-
-def _counts(items: Items, average: str) -> sparse.csr_array:
-    """Return the correct, predicted and true items of each sequence, by label or as one; (n_sequences, 3 n_labels)."""
-    codes = np.stack([np.where(items.true == items.predicted, items.true, -1), items.predicted, items.true])
-    kind, item = np.nonzero(codes >= 0)
-    n_labels, label = (1, 0) if average == "micro" else (max(len(items.labels), 1), codes[kind, item])
-    entries = np.ones(len(item)), (items.sequence[item], kind * n_labels + label)
-    return sparse.csr_array(entries, shape=(items.n_sequences, 3 * n_labels))
-
-
-def _f1(sums: np.ndarray, average: str, undefined: float, all_labels: bool) -> np.ndarray:
-    """Return F1 as ``segment_f1_score`` does, from correct, predicted and true items by label; (3, ..., n_labels)."""
-    correct, predicted, true = sums
-    below = predicted + true
-    f1 = np.divide(2 * correct, below, out=np.full(below.shape, undefined), where=below > 0)
-    usable = ((below > 0) | all_labels) & ~np.isnan(f1)
-    weight = usable * true if average == "weighted" else usable.astype(np.float64)
-    weight = np.where(weight.any(axis=-1, keepdims=True), weight, usable)  # no true items: all labels weigh the same
-    total = weight.sum(axis=-1)
-    above = (weight * np.where(usable, f1, 0.0)).sum(axis=-1)
-    return np.divide(above, total, out=np.full(total.shape, undefined), where=total > 0)
+def _counts(items: Items, metric: Callable) -> np.ndarray:
+    """Return what each sequence adds to the numerator and to the denominator of a score; (n_sequences, 2)."""
+    if metric is sequence_accuracy_score:
+        return np.column_stack([items.right_sequences, np.ones(items.n_sequences)])
+    counts = 2 * (items.true == items.predicted), (items.true >= 0) + 1 * (items.predicted >= 0)
+    return np.column_stack([np.bincount(items.sequence, count, items.n_sequences) for count in counts])

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import classification_report, f1_score, precision_recall_fscore_support
 
 from .._data.checks import check_choice
@@ -30,10 +29,9 @@ from .._reading.label_sequences import (
 )
 from .._reading.values import is_ordered_collection, unmasked, without_columns
 from .._sklearn.layers import method_of_model, model_inside
-from ._items import Items, check_weight, items_of_tokens, read_items
+from ._items import Items, check_weight, items_of_segments, items_of_tokens, read_items
 
 AVERAGES = ("micro", "macro", "weighted")
-LACKING = {"Precision": "predicted", "Recall": "true", "F-score": "true nor predicted"}  # where they are 0 / 0
 Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -133,10 +131,8 @@ def sequence_accuracy_score(
     ... )
     0.5
     """
-    if hold_any_segments(y_true=y_true, y_pred=y_pred):
-        items = read_items(y_true, y_pred, "auto")
-    else:
-        (items,) = items_of_tokens(y_true=y_true, y_pred=y_pred)
+    labellings = {"y_true": y_true, "y_pred": y_pred}
+    (items,) = items_of_segments(labellings) if hold_any_segments(**labellings) else items_of_tokens(**labellings)
     return _share(items.right_sequences, check_weight(sample_weight, items.n_sequences), "sequences")
 
 
@@ -171,8 +167,8 @@ def segment_precision_recall_fscore_support(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
         different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
-        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
+        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -251,8 +247,8 @@ def segment_f1_score(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
         different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
-        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
+        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -289,7 +285,7 @@ def segment_f1_score(
     0.6666666666666666
     """
     items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
-    return _scores(items, average, zero_division, warn_of=("F-score",))[2]
+    return _scores(items, average, zero_division, warn_for=("f-score",))[2]
 
 
 def segment_classification_report(
@@ -301,10 +297,9 @@ def segment_classification_report(
     labels: Iterable[Hashable] | None = None,
     ignore: Iterable[Hashable] = (),
     digits: int = 2,
-    output_dict: bool = False,
     zero_division: str | float = "warn",
     sample_weight: ArrayLike | None = None,
-) -> str | dict[str, Any]:
+) -> str:
     """Return a table of precision, recall, F1 and support of exact segments of each label, and of their averages.
 
     Parameters
@@ -313,8 +308,8 @@ def segment_classification_report(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
         different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
-        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
+        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -324,9 +319,7 @@ def segment_classification_report(
         Segment labels to ignore, such as ``["O"]`` for runs of "O", or if y_true and y_pred are segments and only one
         of them lists those between names.
     digits : int, default=2
-        Number of decimal places in the text.
-    output_dict : bool, default=False
-        Whether to return a dict instead of text, with unrounded values.
+        Number of decimal places.
     zero_division : {"warn", 0, 1, nan}, default="warn"
         Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
         nan.
@@ -335,9 +328,8 @@ def segment_classification_report(
 
     Returns
     -------
-    report : str or dict
-        The dict maps str(label), "micro avg", "macro avg" and "weighted avg" to dicts of "precision", "recall",
-        "f1-score" and "support".
+    report : str
+        For unrounded values, see :func:`segment_precision_recall_fscore_support`.
 
     Raises
     ------
@@ -362,12 +354,7 @@ def segment_classification_report(
     """
     items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
     names = [str(label) for label in items.labels]
-    codes = [str(code) for code in range(max(len(names), 1))]  # in dicts, "accuracy" is not a label for scikit-learn
-    options = {"digits": digits, "output_dict": output_dict, "target_names": codes if output_dict else names or [""]}
-    report = _ask(classification_report, items, _undefined(items, None, zero_division), **options)
-    if output_dict:
-        rows = list(report.values())[-len(AVERAGES) - len(names) :]
-        return dict(zip([*names, *(f"{average} avg" for average in AVERAGES)], rows, strict=False))
+    report = _ask(classification_report, items, zero_division, digits=digits, target_names=names or [""])
     head, _, body = report.partition("\n\n")
     rest = body.partition("\n")[2]  # without the row of the label that does not occur
     return f"{head}\n\n{body if names else rest}"
@@ -398,8 +385,8 @@ def segment_confusion_matrix(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
         different forms; if one has tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme of all
-        labels in ``y_true`` and ``y_pred``; a warning says if another scheme is possible.
+        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
+        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
     strict : bool, default=False
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
@@ -506,27 +493,12 @@ def segment_outcomes(
     return SegmentOutcomes(np.array([row in right for row in predicted.rows], dtype=bool), probability)
 
 
-def _scores(items: Items, average: str | None, zero_division: str | float, warn_of: Iterable[str] = LACKING) -> Any:
+def _scores(items: Items, average: str | None, zero_division: str | float, **options: Any) -> Any:
     """Return precision, recall, F1 and support."""
     if average is not None:
         check_choice("average", average, AVERAGES)
-    undefined = _undefined(items, average, zero_division, warn_of)
-    scores = _ask(precision_recall_fscore_support, items, undefined, average=average)
+    scores = _ask(precision_recall_fscore_support, items, zero_division, average=average, **options)
     return tuple(values[: len(items.labels)] for values in scores) if average is None else scores
-
-
-def _undefined(items: Items, average: str | None, zero_division: Any, warn_of: Iterable[str] = LACKING) -> Any:
-    """Return the value of ratios 0 / 0; for "warn", 0, with scikit-learn's warning at the user's line."""
-    if not isinstance(zero_division, str) or zero_division != "warn":
-        return zero_division
-    average = average if average == "micro" else None
-    ratios = _ask(precision_recall_fscore_support, items, np.nan, average=average)[:3]
-    for (name, lacking), values in zip(LACKING.items(), ratios, strict=True):
-        if name in warn_of and np.isnan(values).any():
-            where = "due to" if np.size(values) == 1 else "in labels with"
-            what = f"{name} is ill-defined and being set to 0.0 {where} no {lacking} segments."
-            warn_user(f"{what} Use `zero_division` parameter to control this behavior.", UndefinedMetricWarning)
-    return 0.0
 
 
 def _ask(score: Callable, items: Items, zero_division: str | float, **options: Any) -> Any:

@@ -17,7 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .._engine.training.hypergradient import Fold, FoldStep
 from .._engine.training.solvers import SearchEnd, minimize_in_box
-from .._estimator.fit.progress import SearchTasks, duration, tell
+from .._estimator.fit.progress import duration, tell
 from ._groups import WeightGroups, column_name, continue_from
 
 SHRINKING = 0.5  # factor of the tolerance from step to step
@@ -99,13 +99,12 @@ class OrderSearch:
         sigma: np.ndarray,
         folds: list[Fold],
         course: Course,
-        tasks: SearchTasks,
     ) -> None:
         log_sigma = np.clip(np.log(sigma), *np.log(search.bounds))
         self._start = np.append(log_sigma, np.full(len(sigma) if search.learn_l1 else 0, -np.inf))
-        self.folds, self.steps, self.task = folds, list[Step](), tasks.begin_order(order)
-        self._search, self._order, self._groups, self._course, self._tasks = search, order, groups, course, tasks
-        self._n_descended, self._n_groups, self._is_ended = 0, len(groups.keys), False
+        self.folds, self.steps = folds, list[Step]()
+        self._search, self._order, self._groups, self._course = search, order, groups, course
+        self._n_descended, self._n_groups = 0, len(groups.keys)
         self._tolerances = SPARSE if search.learn_l1 else SMOOTH
         self._seconds, self._is_compared = 0.0, False
         self._states = [fold.state for fold in folds]  # of the best step
@@ -121,7 +120,7 @@ class OrderSearch:
         To compare orders, a few steps are enough; if a lower order is better, the first step is enough.
         """
         self._is_compared = is_compared
-        if not self._is_ended and len(self.steps) < self._search.max_steps:
+        if len(self.steps) < self._search.max_steps:
             with suppress(SearchEnd):
                 if self.steps:
                     self._check_end()
@@ -179,14 +178,13 @@ class OrderSearch:
             self._states = [fold.state for fold in self.folds]
         if self._search.verbose:
             self._write()
-        self._is_ended = self._tasks.end_step(self.task)
         if len(self.steps) > 1 or self._is_compared:
             self._check_end()
         return gradient
 
     def _check_end(self):
         is_behind = self._is_compared and self.best.score < max(step.score for step in self._course.steps)
-        if self._is_ended or is_behind or not self._course.has_time_for(self._seconds):
+        if is_behind or not self._course.has_time_for(self._seconds):
             raise SearchEnd
 
     def _write(self):

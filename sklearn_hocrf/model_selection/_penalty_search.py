@@ -21,14 +21,13 @@ from .._data.messages import unwarned, warn_user
 from .._engine.training.solvers import one_blas_thread
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
-from .._estimator.fit.progress import SearchTasks
 from .._estimator.fit.training import TrainingData
 from .._estimator.segment_labeler import HighOrderSemiCRF
 from .._estimator.token_labeler import HighOrderCRF
 from .._reading.inputs import check_sequence_weight
 from .._reading.rows import indexable_sequences
 from .._sklearn.layers import MethodsOfModel, check_fit, splits_of
-from .._sklearn.names import N_JOBS, CallbacksMixin, Interval, StrOptions, check_declared, fit_context
+from .._sklearn.names import N_JOBS, Interval, StrOptions, check_declared, fit_context
 from .._sklearn.versions import VersionMixin, with_lists, with_mappings
 from ._groups import (
     WeightGroups,
@@ -55,7 +54,7 @@ N_FOLDS = 5
 UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positive
 
 
-class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimatorMixin, BaseEstimator):
+class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
     """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, with exact gradients.
 
     The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
@@ -105,8 +104,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         the last step, fits into the remaining time. Each step is completed, so ``fit`` may take longer by part of a
         step and by the error of the estimate. The first step of the first order always begins; the first steps of other
         orders begin if time is left. The remaining time is divided equally between the orders, and following orders may
-        use what an order does not need. With ``orders="auto"``, each order may use all remaining time. If time is over,
-        the search uses the best penalties so far, whose score may be less precise.
+        use what an order does not need. With ``orders="auto"``, each order may use all remaining time. When the time is
+        over, the search uses the best penalties so far, whose score may be less precise.
     tol : float, default=1e-3
         Relative tolerance of the best score. The tolerance of the weights is a tenth of its square root in the last
         steps (three tenths with ``learn_l1``), and larger in the first steps. The search stops when each of two
@@ -157,11 +156,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
     ``score`` (the token accuracy), ``log_likelihood`` and so on. For a pipeline, this includes methods that
     :class:`~sklearn.pipeline.Pipeline` lacks; the other steps first transform X.
 
-    Callbacks (``set_callbacks``) have a task for each order, with a task for each step, and a task for the final refit,
-    which is propagated to ``estimator`` as in :class:`~sklearn.model_selection.GridSearchCV`. Returning True from a
-    step ends the search for that order; returning True from an order ends the search after the first steps of the
-    remaining orders. The search then uses the best penalties so far. Training of folds calls no callbacks. Callbacks
-    set on ``estimator`` itself run only during the final refit.
+    Callbacks of ``estimator`` run only during the final refit.
 
     The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the best
     step so far. The tolerance shrinks from step to step [2]_, and scores are corrected for it to first order. At the
@@ -295,19 +290,17 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         course.reading, course.n_orders = course.elapsed(), len(self._orders())
         check_weights(self, whole, self._final, self._orders())
         parts = [split_data(self.estimator, X, y, weight, *split) for split in used_parts(whole, splits)]
-        tasks = SearchTasks(self, len(self._orders()), self.max_steps, X, y, sample_weight)
         with one_blas_thread():
             run = self._run_rising if isinstance(self.orders, str) else self._run_given
-            run(whole, parts, course, tasks)
+            run(whole, parts, course)
         attributes = attributes_of(course.steps, self._prefix, self.orders is not None)
         self._warn_of_orders(course, whole)
         self._warn_of_steps(course.steps)
         if self.refit:
-            attributes |= self._refit(X, y, sample_weight, attributes["best_params_"], tasks)
+            attributes |= self._refit(X, y, sample_weight, attributes["best_params_"])
         for name in {"best_estimator_", "refit_time_"} - set(attributes):  # of an earlier fit
             self.__dict__.pop(name, None)
         self.__dict__.update(attributes)
-        tasks.end()
         return self
 
     def __check_fit__(self, X: Sized, y: Sized, *, groups: Any = None, sample_weight: Any = None, **_: Any) -> None:
@@ -347,11 +340,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         splitter = KFold if groups is None else GroupKFold
         return splitter(N_FOLDS, shuffle=True, random_state=0)
 
-    def _refit(self, X, y, sample_weight, best_params, tasks) -> dict:
+    def _refit(self, X, y, sample_weight, best_params) -> dict:
         """Return the attributes of the estimator with the best parameters, fitted to all data."""
         begun = time.perf_counter()
         best = clone(self.estimator).set_params(**copy.deepcopy(best_params))
-        tasks.refit(best, lambda: best.fit(X, y, **self._fit_options(sample_weight)))
+        best.fit(X, y, **self._fit_options(sample_weight))
         return {"best_estimator_": best, "refit_time_": time.perf_counter() - begun}
 
     def _fit_options(self, sample_weight) -> dict:
@@ -401,23 +394,22 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             return [self._final.max_order]
         return [int(order) for order in (AUTO_ORDERS if isinstance(self.orders, str) else self.orders)]
 
-    def _run_given(self, whole, parts, course, tasks) -> None:
+    def _run_given(self, whole, parts, course) -> None:
         """Search at each order, after the first steps of all."""
         for order in self._orders():
             if not course.searches or course.left() > 0:
-                self._add(order, whole, parts, course, tasks).begin()
+                self._add(order, whole, parts, course).begin()
                 if course.n_orders > 1:
                     course.searches[-1].forget()
             else:
                 course.untried.append(order)
         best = None
         for number, search in enumerate(course.searches):
-            if not tasks.is_stopped and course.share(number):
+            if course.share(number):
                 search.run(best)
                 best = best if search.best is search.steps[0] else search  # the last one that has gained
-            tasks.end_order(search.task)
 
-    def _run_rising(self, whole, parts, course, tasks) -> None:
+    def _run_rising(self, whole, parts, course) -> None:
         """Search at rising orders while the score rises, only to compare them, and then continue at the best one."""
         earlier = None
         for order in self._orders():
@@ -426,21 +418,18 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             if earlier and course.left() <= 0:
                 course.untried.append(order)
                 break
-            search = self._add(order, whole, parts, course, tasks)
+            search = self._add(order, whole, parts, course)
             if earlier is None:
                 search.begin()
             course.share(len(course.searches) - 1)
             search.run(earlier, is_compared=True)
-            tasks.end_order(search.task)
             earlier = search
-            if tasks.is_stopped or has_risen_enough(course.steps):
+            if has_risen_enough(course.steps):
                 break
         order = course.steps[best_index(course.steps)].order
         best = next(search for search in course.searches if search.steps and search.steps[0].order == order)
-        if not tasks.is_stopped and course.left() > 0:
-            best.task = tasks.begin_order(best.steps[0].order)
+        if course.left() > 0:
             best.run(best)
-            tasks.end_order(best.task)
 
     def _has_more_weights(self, order, whole) -> bool:
         """Return whether a model has more weights than that of the next lower order."""
@@ -449,7 +438,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
             fewer, more = (steps.layout(whole).n_weights for steps in models)
         return more > fewer
 
-    def _add(self, order, whole, parts, course, tasks) -> OrderSearch:
+    def _add(self, order, whole, parts, course) -> OrderSearch:
         """Add the search of an order to the course."""
         final = clone(self._final).set_params(max_order=order)
         layout = FitSteps(final).layout(whole)
@@ -458,7 +447,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, CallbacksMixin, MetaEstimato
         folds = [make_fold(final, part, whole.targets, groups, fold) for part, fold in zip(parts, earlier, strict=True)]
         lower = course.searches[0].steps[0].sigma if course.searches else {}
         sigma = groups.start(final.sigma_reg, layout, whole, lower)
-        course.searches.append(OrderSearch(self, order, groups, sigma, folds, course, tasks))
+        course.searches.append(OrderSearch(self, order, groups, sigma, folds, course))
         return course.searches[-1]
 
     def _warn_of_orders(self, course: Course, whole: TrainingData) -> None:

@@ -8,16 +8,13 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from sklearn import get_config
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.model_selection import check_cv
-from sklearn.utils.metadata_routing import process_routing
 
 from .._data.checks import check, short
 from .._data.messages import warn_user
 from .._reading.rows import indexable_sequences
-from .._sklearn.layers import check_fits, each_fold, router_of, splits_of
-from .._sklearn.names import check_method_params
+from .._sklearn.layers import check_fits, each_fold, splits_of
 
 BY_LABEL = ("predict_marginals", "predict_proba")  # one column of probabilities for each label
 
@@ -32,9 +29,7 @@ def cross_val_predict(
     n_jobs: int | None = None,
     verbose: int = 0,
     params: dict | None = None,
-    pre_dispatch: int | str = "2*n_jobs",
     method: str = "predict",
-    method_params: dict | None = None,
 ) -> list:
     """Return predictions for all sequences, each by a model fitted without its fold.
 
@@ -51,7 +46,7 @@ def cross_val_predict(
     y : list of label sequences, or None, default=None
         Their labels.
     groups : array-like of shape (n_sequences,), default=None
-        Groups for the splitter. If metadata routing is enabled, pass them in `params`.
+        Groups for the splitter.
     cv : int, splitter, iterable or None, default=None
         As in scikit-learn: None means 5 folds, an int the number of folds.
     n_jobs : int or None, default=None
@@ -60,13 +55,8 @@ def cross_val_predict(
         Verbosity of joblib.
     params : dict or None, default=None
         Parameters of ``fit``, such as ``{"sample_weight": weights}``; values of length n_sequences are split like X.
-        If metadata routing is enabled, pass here all metadata that `estimator` and `cv` request.
-    pre_dispatch : int or str, default="2*n_jobs"
-        Number of folds for which joblib copies data in advance.
     method : str, default="predict"
         Name of the method of the fitted estimator.
-    method_params : dict or None, default=None
-        Parameters of the method, such as ``{"known": known}``; values of length n_sequences are split like X.
 
     Returns
     -------
@@ -80,8 +70,7 @@ def cross_val_predict(
     TypeError
         If the result of the method is not a list or array.
     ValueError
-        If a sequence is not in exactly one test fold, if the method does not return one result per sequence, or if
-        `groups` are given although metadata routing is enabled.
+        If a sequence is not in exactly one test fold, or if the method does not return one result per sequence.
 
     Warns
     -----
@@ -103,47 +92,24 @@ def cross_val_predict(
     >>> y = [["dry", "wet"], ["wet"], ["dry", "dry", "wet"], ["wet", "dry"]]
     >>> cross_val_predict(HighOrderCRF(), X, y, cv=2)
     [['dry', 'wet'], ['wet'], ['dry', 'dry', 'wet'], ['wet', 'dry']]
-
-    Predictions when some labels are known:
-
-    >>> known = [["wet", None], [None], [None, None, "dry"], [None, None]]
-    >>> cross_val_predict(HighOrderCRF(), X, y, cv=2, method_params={"known": known})
-    [['wet', 'wet'], ['wet'], ['dry', 'wet', 'dry'], ['wet', 'dry']]
     """
     check(n_jobs != 0, "n_jobs", "an integer other than 0, or None", n_jobs)
     X, y = indexable_sequences(X, y)
     n_sequences = X.shape[0] if hasattr(X, "shape") else len(X)
     cv = check_cv(cv, y, classifier=is_classifier(estimator))
-    of_splitter, of_fit = _route(estimator, cv, groups, params or {})
-    splits = splits_of(cv, X, y, **of_splitter)
+    of_fit, splits = params or {}, splits_of(cv, X, y, groups=groups)
     tested = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(tested), np.arange(n_sequences)):
         raise ValueError("cross_val_predict only works for partitions")
     check_fits(estimator, X, y, splits, of_fit)
-    answer = partial(_answer, X, method, method_params or {})
-    parallel = {"n_jobs": n_jobs, "verbose": verbose, "pre_dispatch": pre_dispatch}
-    folds = each_fold(answer, estimator, X, y, splits, of_fit, **parallel)
+    folds = each_fold(partial(_answer, method), estimator, X, y, splits, of_fit, n_jobs=n_jobs, verbose=verbose)
     predictions = list(chain.from_iterable(_with_equal_columns(folds, method)))
     return [predictions[i] for i in np.argsort(tested).tolist()]
 
 
-def _route(estimator: BaseEstimator, cv: Any, groups: Any, params: dict) -> tuple[dict, dict]:
-    """Return the parameters for ``split`` and for ``fit``."""
-    if not get_config()["enable_metadata_routing"]:
-        return {"groups": groups}, params
-    if groups is not None:
-        raise ValueError(
-            "`groups` can only be passed if metadata routing is not enabled via "
-            "`sklearn.set_config(enable_metadata_routing=True)`. When routing is enabled, pass `groups` alongside "
-            "other metadata via the `params` argument instead."
-        )
-    routed = process_routing(router_of("cross_val_predict", cv, estimator=(estimator, ("fit",))), "fit", **params)
-    return routed.splitter.split, routed.estimator.fit
-
-
-def _answer(X: Sized, method: str, params: dict, fitted: Any, X_test: Sized, test: np.ndarray) -> tuple:
+def _answer(method: str, fitted: Any, X_test: Sized, test: np.ndarray) -> tuple:
     """Return the results for the test part, and the labels of the fitted estimator."""
-    results = getattr(fitted, method)(X_test, **check_method_params(X, params, indices=test))
+    results = getattr(fitted, method)(X_test)
     if not (isinstance(results, list) or (isinstance(results, np.ndarray) and results.ndim)):
         raise TypeError(f"{method} must return a list or an array, not {short(results)} ({type(results).__name__})")
     if len(results) != len(test):

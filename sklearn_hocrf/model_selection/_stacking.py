@@ -12,13 +12,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.extmath import softmax
-from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import joined_ranges
@@ -41,14 +39,12 @@ from .._reading.targets import read_token_targets
 from .._reading.token_rows import TokenRows
 from .._reading.values import without_columns
 from .._sklearn.layers import (
-    ASKED,
     MethodsOfModel,
     check_fit,
     each_fold,
     fit_part,
     model_inside,
     name_of_weight,
-    router_of,
     splits_of,
 )
 from .._sklearn.names import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
@@ -90,12 +86,12 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         The sequence model. None means ``HighOrderCRF()``, whose parameters a search cannot set; to search over
         ``final_estimator__max_order``, pass ``final_estimator=HighOrderCRF()``. The names of its features are "score="
         and the class.
-    cv : int, cross-validation generator, iterable or "prefit", default=5
-        The folds, of sequences and never of tokens; :meth:`fit` accepts ``groups`` of sequences. An int k means
-        ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. "prefit", or a
-        :class:`~sklearn.frozen.FrozenEstimator`, means that the classifier is already fitted: it is used without
-        change, with its own classes. Then pass :meth:`fit` other sequences than those on which the classifier was
-        trained, because the classifier is overconfident about its training data.
+    cv : int, cross-validation generator or iterable, default=5
+        The folds, which consist of whole sequences; :meth:`fit` accepts ``groups`` of sequences. An int k means
+        ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. A classifier inside a
+        :class:`~sklearn.frozen.FrozenEstimator` is already fitted: it is used without change, with its own classes.
+        Then pass :meth:`fit` other sequences than those on which the classifier was trained, because the classifier is
+        overconfident about its training data.
     stack_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         The method that gives the scores; "auto" is the first of the two that the classifier has. Probabilities p become
         ``log(max(p, eps))``; decision functions have one column for two classes.
@@ -182,7 +178,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],
         "final_estimator": [None, HasMethods("fit")],
-        "cv": ["cv_object", StrOptions({"prefit"})],
+        "cv": ["cv_object"],
         "stack_method": [StrOptions({"auto", *METHODS})],
         "passthrough": ["boolean", "array-like"],
         "eps": [Interval(Real, 0, 1, closed="neither")],
@@ -222,9 +218,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence. Sequences of weight 0 are left out.
         **params : dict
-            ``groups`` for the splitter. If metadata routing is enabled, pass here all metadata that the splitter and
-            both estimators request. Metadata of the classifier contain one entry per sequence, which is repeated for
-            its tokens.
+            ``groups`` for the splitter.
 
         Returns
         -------
@@ -272,8 +266,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         weight = np.repeat(np.ones(len(lengths)) if weight is None else weight, lengths)
         training, splits = _Training(self.estimator, tokens, codes, targets.labels, weight, of_classifier), None
         scoring = _Scoring(self.stack_method, self.eps, targets.labels, self.passthrough)
-        if self.cv == "prefit" or isinstance(self.estimator, FrozenEstimator):
-            check_is_fitted(self.estimator)
+        if isinstance(self.estimator, FrozenEstimator):
+            check_is_fitted(self.estimator.estimator)
             scoring = scoring.with_classifier(self.estimator)._replace(labels=self.estimator.classes_)
         else:
             cv = check_cv(self.cv, y, classifier=form == "table" and targets.known is None)
@@ -304,29 +298,14 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
 
     def _routed(self, sample_weight, params, lengths) -> tuple[dict, dict, dict]:
         """Return the options of ``split``, of the classifier's ``fit``, by token, and of the final estimator's."""
-        if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
-            params, of_classifier, of_final = routed.splitter.split, routed.estimator.fit, routed.final_estimator.fit
-        else:
-            of_classifier, of_final = {}, {}
-            if sample_weight is not None:
-                of_final[name_of_weight(self._unfitted_final()) or "sample_weight"] = sample_weight
-                if name := name_of_weight(self.estimator):
-                    of_classifier[name] = sample_weight
-                else:
-                    warn_user(f"{short(self.estimator)} takes no sample_weight: only the final estimator is weighted")
-        by_token = {name: np.repeat(np.asarray(values), lengths) for name, values in of_classifier.items()}
-        return params, by_token, of_final
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata that both estimators and the splitter request.
-
-        Returns
-        -------
-        routing : MetadataRouter
-        """
-        callees = {"estimator": (self.estimator, ("fit",)), "final_estimator": (self._unfitted_final(), ASKED)}
-        return router_of(self, self.cv, **callees).add_self_request(self)
+        of_classifier, of_final = {}, {}
+        if sample_weight is not None:
+            of_final[name_of_weight(self._unfitted_final()) or "sample_weight"] = sample_weight
+            if name := name_of_weight(self.estimator):
+                of_classifier[name] = np.repeat(np.asarray(sample_weight), lengths)
+            else:
+                warn_user(f"{short(self.estimator)} takes no sample_weight: only the final estimator is weighted")
+        return params, of_classifier, of_final
 
     # --- the methods of the final estimator ---------------------------------------------------------------------------
 
@@ -393,7 +372,7 @@ class _Tokens(TokenRows):
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Name, in errors of a classifier, a token that it may refuse; this is known only after the call."""
+        """Add to an error of the classifier the name of a token that may have caused it."""
         try:
             yield
         except (AttributeError, TypeError, ValueError) as error:

@@ -8,12 +8,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import get_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
-from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.messages import warn_user
@@ -24,17 +22,15 @@ from .._estimator.base import BaseSequenceLabeler
 from .._reading.inputs import check_sequence_weight
 from .._reading.rows import indexable_sequences
 from .._sklearn.layers import (
-    ASKED,
     MethodsOfModel,
     check_fit,
     check_fits,
     each_fold,
     model_inside,
     name_of_weight,
-    router_of,
     splits_of,
 )
-from .._sklearn.names import N_JOBS, HasMethods, StrOptions, check_declared, fit_context, safe_indexing
+from .._sklearn.names import N_JOBS, HasMethods, check_declared, fit_context, safe_indexing
 from .._sklearn.versions import VersionMixin
 
 BOUNDS = 0.01, 100.0  # of temperatures
@@ -57,8 +53,6 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         The model, or a pipeline or a search such as GridSearchCV around it, which is fitted as a whole. A
         :class:`~sklearn.frozen.FrozenEstimator` is already fitted: it is not fitted again, and all data are used for
         calibration. They should not be its training data, about which models are overconfident.
-    method : {"temperature"}, default="temperature"
-        How to calibrate.
     cv : int, cross-validation generator or iterable, default=5
         As in :class:`~sklearn.model_selection.GridSearchCV`; an int k means ``KFold(k)``. There is one temperature for
         the models of all splits, each evaluated on its held-out part. Not used for a FrozenEstimator.
@@ -135,16 +129,12 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     _answering = "calibrated_estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],
-        "method": [StrOptions({"temperature"})],
         "cv": ["cv_object"],
         "n_jobs": N_JOBS,
     }
 
-    def __init__(
-        self, estimator: BaseEstimator, *, method: str = "temperature", cv: Any = 5, n_jobs: int | None = None
-    ) -> None:
+    def __init__(self, estimator: BaseEstimator, *, cv: Any = 5, n_jobs: int | None = None) -> None:
         self.estimator = estimator
-        self.method = method
         self.cv = cv
         self.n_jobs = n_jobs
 
@@ -162,8 +152,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             One weight per sequence, in training and in the held-out log-likelihood.
         **params : dict
             ``groups`` for the splitter; all other parameters are passed to ``fit`` of the estimator, and split if they
-            have one entry per sequence. If metadata routing is enabled, pass here all metadata that the splitter and
-            the estimator request.
+            have one entry per sequence.
 
         Returns
         -------
@@ -229,22 +218,10 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     def _routed(self, sample_weight, params) -> tuple[dict, dict]:
         """Return the options of ``split`` and the options of the estimator's ``fit``."""
-        if get_config()["enable_metadata_routing"]:
-            routed = process_routing(self, "fit", sample_weight=sample_weight, **params)
-            return routed.splitter.split, routed.estimator.fit
         of_splitter = {"groups": params.pop("groups")} if "groups" in params else {}
         if sample_weight is not None:
             params[name_of_weight(self.estimator) or "sample_weight"] = sample_weight
         return of_splitter, params
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Return the metadata that the estimator and the splitter request.
-
-        Returns
-        -------
-        routing : MetadataRouter
-        """
-        return router_of(self, self.cv, estimator=(self.estimator, ASKED)).add_self_request(self)
 
 
 # --- held-out sequences -----------------------------------------------------------------------------------------------

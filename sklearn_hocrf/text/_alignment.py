@@ -8,13 +8,10 @@ from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .._data.arrays import offsets_of
 from .._data.checks import check_choice, short
-from .._reading.label_sequences import LabelSequences, Segmentation, hold_any_segments, read_segmentations
+from .._reading.label_sequences import LabelSequences, hold_any_segments, read_segmentations
 from .._reading.schemes import OUTSIDE, PREFIXES, SCHEMES, TAG_SCHEMES, join_tag, read_segment
-from .._reading.values import finite_numbers, is_missing
+from .._reading.values import is_missing
 from ._tokens import TokenizedText, check_tokenized, is_mark
 
 MISALIGNED = ("raise", "expand", "contract", "drop")
@@ -22,13 +19,11 @@ Span = tuple[int, int, Any]
 
 
 class Text(NamedTuple):
-    """The tokens of one text, in all of its sentences.   T tokens."""
+    """The tokens of one text.   T tokens."""
 
     where: str  # name of the text in messages
-    sequences: range  # indices of its sentences among all sequences
     start: list[int]  # (T,)   first character of each token
     stop: list[int]  # (T,)   character after the last
-    offsets: list[int]  # (n_sentences + 1,)   tokens of each sentence
     text: str
 
     def token(self, t: int) -> str:
@@ -48,11 +43,10 @@ def tags_from_spans(
     Parameters
     ----------
     tokenized : list of TokenizedText
-        The tokens, as :func:`tokenize` returns them. You may leave out sentences of a text. If a text equals the one
-        before it, keep its first sentence, which marks the beginning of the next text.
+        The tokens, as :func:`tokenize` returns them.
     spans : list of lists of spans
-        The spans of each text, for all of its sentences together, in any order: (start, stop, label), with ``stop``
-        excluded, or in any other form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as dicts.
+        The spans of each text, in any order: (start, stop, label), with ``stop`` excluded, or in any other form that
+        :func:`~sklearn_hocrf.text.extract_segments` takes, such as dicts.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
         How labels of tokens encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all
         spans get "O"; with "segments", a segment of one token each.
@@ -70,9 +64,9 @@ def tags_from_spans(
     TypeError
         If a span has none of these forms, or if its label is not a string although `scheme` makes tags.
     ValueError
-        If spans overlap, end after the text or cross the end of a sentence, if the label of a span is "O", if
-        `misaligned` is "raise" and a span cuts a token or does not end at one, if both span and tokens cut a letter
-        from its combining mark, or if "runs" would join two spans. The message names text and span.
+        If spans overlap or end after the text, if the label of a span is "O", if `misaligned` is "raise" and a span
+        cuts a token or does not end at one, if both span and tokens cut a letter from its combining mark, or if "runs"
+        would join two spans. The message names text and span.
 
     See Also
     --------
@@ -93,30 +87,14 @@ def tags_from_spans(
     check_choice("scheme", scheme, SCHEMES)
     check_choice("misaligned", misaligned, MISALIGNED)
     tokenized, spans = check_tokenized(tokenized), list(spans)
-    texts = _token_texts(tokenized)
-    if len(spans) != len(texts):
-        raise ValueError(f"spans has {len(spans)} lists, but tokenized has {len(texts)} texts")
-    segments: list[list[Span]] = [[] for _ in tokenized]
-    for text, of_text in zip(texts, spans, strict=True):
-        for n, segment in _segments_of_text(text, _read_spans(of_text, text, scheme), misaligned, scheme):
-            segments[n].append(segment)
+    if len(spans) != len(tokenized):
+        raise ValueError(f"spans has {len(spans)} lists, but tokenized has {len(tokenized)} texts")
+    segments = []
+    for n, (tokens, of_text) in enumerate(zip(tokenized, spans, strict=True)):
+        start, stop = tokens.offsets.T.tolist()
+        text = Text(f"text {n}", start, stop, tokens.text)
+        segments.append(list(_segments_of_text(text, _read_spans(of_text, text, scheme), misaligned, scheme)))
     return labels_of_segments(segments, [len(tokens) for tokens in tokenized], scheme)
-
-
-def _token_texts(tokenized: list[TokenizedText]) -> list[Text]:
-    """Return the texts; consecutive sentences of one text are put together."""
-    firsts = [
-        n
-        for n, tokens in enumerate(tokenized)
-        if n == 0 or tokens.sentence <= tokenized[n - 1].sentence or tokens.text != tokenized[n - 1].text
-    ]
-    texts = []
-    for index, (first, end) in enumerate(pairwise([*firsts, len(tokenized)])):
-        sentences = tokenized[first:end]
-        start, stop = np.concatenate([tokens.offsets for tokens in sentences]).T.tolist()
-        offsets = offsets_of([len(tokens) for tokens in sentences]).tolist()
-        texts.append(Text(f"text {index}", range(first, end), start, stop, offsets, sentences[0].text))
-    return texts
 
 
 def _read_spans(spans: Any, text: Text, scheme: str) -> list[Span]:
@@ -149,33 +127,26 @@ def _check_label(span: Span, where: str, scheme: str) -> None:
         )
 
 
-def _segments_of_text(text: Text, spans: list[Span], misaligned: str, scheme: str) -> Iterable[tuple[int, Span]]:
-    """Yield the index of the sequence and (start, stop, label) in tokens of each span that is kept."""
+def _segments_of_text(text: Text, spans: list[Span], misaligned: str, scheme: str) -> Iterable[Span]:
+    """Yield (start, stop, label) in tokens of each span that is kept."""
     previous: tuple[Span, int] | None = None
     for span in spans:
         first, end = _tokens_of_span(text, span, misaligned)
         if first >= end:
             continue
-        sentence = bisect_right(text.offsets, first) - 1
-        if end > text.offsets[sentence + 1]:
-            if misaligned == "drop":
-                continue
-            raise ValueError(f'{text.where}: span {short(span)} crosses the end of a sentence; "drop" omits it')
         if previous is not None and first < previous[1]:
             raise ValueError(
                 f"{text.where}: the spans {short(previous[0], 40)} and {short(span, 40)}, expanded, overlap in the "
                 f"token {text.token(first)}"
             )
-        touches = previous is not None and first == previous[1] > text.offsets[sentence]
-        if scheme == "runs" and touches and previous is not None and previous[0][2] == span[2]:
+        if scheme == "runs" and previous is not None and first == previous[1] and previous[0][2] == span[2]:
             raise ValueError(
                 f"{text.where}: there is no token between the spans {short(previous[0], 40)} and {short(span, 40)} "
                 "with the same "
                 'label, which scheme="runs" would join'
             )
         previous = (span, end)
-        origin = text.offsets[sentence]
-        yield text.sequences[sentence], (first - origin, end - origin, span[2])
+        yield first, end, span[2]
 
 
 def _tokens_of_span(text: Text, span: Span, misaligned: str) -> tuple[int, int]:
@@ -254,9 +225,7 @@ def _tags(tile: list[Span], scheme: str) -> list[str]:
 # --- from tags to spans -----------------------------------------------------------------------------------------------
 
 
-def spans_from_tags(
-    tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme: str = "auto", *, probability: Any = None
-) -> list[list[tuple]]:
+def spans_from_tags(tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme: str = "auto") -> list[list[tuple]]:
     """Return spans of characters from labels of tokens.
 
     Parameters
@@ -270,20 +239,17 @@ def spans_from_tags(
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
         How labels encode segments, as in :func:`~sklearn_hocrf.text.extract_segments`. Segments of the label "O" are
         left out.
-    probability : list of sequences of float, or None, default=None
-        A number for each segment of each sequence, in order. None: the probabilities in `y`, if any.
 
     Returns
     -------
     spans : list of lists of (start, stop, label) or (start, stop, label, probability)
-        The spans of characters of each text, including all its sentences; ``stop`` is excluded. A span extends from the
-        start of its first token to the stop of its last.
+        The spans of characters of each text, with the probabilities in `y`, if any; ``stop`` is excluded. A span
+        extends from the start of its first token to the stop of its last.
 
     Raises
     ------
     TypeError, ValueError
-        If `y` or `probability` do not match the tokens, or a label is not a tag; the message names sequence and
-        position.
+        If `y` does not match the tokens, or a label is not a tag; the message names sequence and position.
 
     See Also
     --------
@@ -293,45 +259,21 @@ def spans_from_tags(
     --------
     >>> from sklearn_hocrf.text import spans_from_tags, tokenize
     >>> tokenized = tokenize(["Ann Lee, Oslo"])
-    >>> spans_from_tags(
-    ...     tokenized, [["B-PER", "I-PER", "O", "B-LOC"]], probability=[[0.5, 0.25]]
-    ... )
+    >>> spans_from_tags(tokenized, [["B-PER", "I-PER", "O", "B-LOC"]])
+    [[(0, 7, 'PER'), (9, 13, 'LOC')]]
+    >>> spans_from_tags(tokenized, [[(0, 2, "PER", 0.5), (3, 4, "LOC", 0.25)]])
     [[(0, 7, 'PER', 0.5), (9, 13, 'LOC', 0.25)]]
     """
     tokenized, y = check_tokenized(tokenized), list(y)
     (read,) = read_segmentations({"y": y}, scheme, tokenized=tokenized)
-    segments = read.lists()
-    numbers = _known_probability(read) if probability is None else _segment_probability(probability, segments)
-    spans = [
+    with_probability = bool(read.rows) and None not in read.probability
+    return [
         [
-            (
-                int(tokens.offsets[start, 0]),
-                int(tokens.offsets[stop - 1, 1]),
-                label,
-                *(numbers[n][i : i + 1] if numbers else ()),
-            )
-            for i, (start, stop, label) in enumerate(segments[n])
+            (int(tokens.offsets[start, 0]), int(tokens.offsets[stop - 1, 1]), label, *probability)
+            for start, stop, label, *probability in segments
             if not (isinstance(label, str) and label == OUTSIDE)
         ]
-        for n, tokens in enumerate(tokenized)
-    ]
-    return [[span for n in text.sequences for span in spans[n]] for text in _token_texts(tokenized)]
-
-
-def _known_probability(read: Segmentation) -> list[list[float]] | None:
-    """Return the probabilities of the segments of each sequence if all segments have one."""
-    if not read.rows or None in read.probability:
-        return None
-    return [[segment[3] for segment in segments] for segments in read.lists(with_probability=True)]
-
-
-def _segment_probability(probability: Any, segments: list[list]) -> list[list[float]]:
-    numbers = list(probability)
-    if len(numbers) != len(segments):
-        raise ValueError(f"probability has {len(numbers)} sequences, but y has {len(segments)}")
-    return [
-        finite_numbers(row, len(sequence), f"probability[{n}] (sequence {n})", f"y[{n}] has {len(sequence)} segments")
-        for n, (row, sequence) in enumerate(zip(numbers, segments, strict=True))
+        for tokens, segments in zip(tokenized, read.lists(with_probability=with_probability), strict=True)
     ]
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,30 +15,23 @@ from .._data.checks import short
 
 JOINERS = "\u200c\u200d"  # ZWNJ, as in Persian; ZWJ, as in Sinhala and Malayalam
 
-# a regular expression, compiled or not, or a function from a text to (start, stop) of each part
-Finder = str | Any | Callable[[str], Iterable[tuple[int, int]]]
-
 
 class TokenizedText(Sequence):
-    """A text, or one sentence of it, as a sequence of T tokens.
+    """A text as a sequence of T tokens.
 
     Parameters
     ----------
     text : str
-        The whole text.
+        The text.
     offsets : array-like of shape (T, 2)
         Start and stop of each token, in characters of `text`; in order, not empty, not overlapping.
-    sentence : int, default=0
-        Index of the sentence in the text.
 
     Attributes
     ----------
     text : str
-        The whole text.
+        The text.
     offsets : ndarray of shape (T, 2), int64, read-only
         Start and stop of each token, in characters of `text`.
-    sentence : int
-        Index of the sentence in the text.
 
     Raises
     ------
@@ -62,18 +54,16 @@ class TokenizedText(Sequence):
     (['do', "n't", 'go'], 'do', [[2, 5], [6, 8]])
     """
 
-    __slots__ = ("_tokens", "offsets", "sentence", "text")
+    __slots__ = ("_tokens", "offsets", "text")
 
     text: str
     offsets: np.ndarray
-    sentence: int
 
-    def __init__(self, text: str, offsets: Any, sentence: int = 0) -> None:
+    def __init__(self, text: str, offsets: Any) -> None:
         if not isinstance(text, str):
             raise TypeError(f"text must be a str, got {short(text)} ({type(text).__name__})")
         self.text = text
         self.offsets = _read_offsets(offsets, len(text))
-        self.sentence = sentence
         self._tokens = tuple(text[start:stop] for start, stop in self.offsets.tolist())
 
     def __len__(self) -> int:
@@ -81,20 +71,19 @@ class TokenizedText(Sequence):
 
     def __getitem__(self, item: Any) -> Any:
         if isinstance(item, slice):
-            return TokenizedText(self.text, self.offsets[item], self.sentence)
+            return TokenizedText(self.text, self.offsets[item])
         return self._tokens[item]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TokenizedText):
             return NotImplemented
-        same = self.text == other.text and self.sentence == other.sentence
-        return same and np.array_equal(self.offsets, other.offsets)
+        return self.text == other.text and np.array_equal(self.offsets, other.offsets)
 
     def __hash__(self) -> int:
-        return hash((self.text, self.sentence, self._tokens))
+        return hash((self.text, self._tokens))
 
     def __reduce__(self) -> tuple:
-        return TokenizedText, (self.text, self.offsets, self.sentence)
+        return TokenizedText, (self.text, self.offsets)
 
     def __repr__(self) -> str:
         return f"TokenizedText({short(self.text)}, {len(self)} tokens)"
@@ -119,36 +108,29 @@ def _read_offsets(offsets: Any, n_characters: int) -> np.ndarray:
     return freeze(array, np.int64)
 
 
-def tokenize(
-    texts: Iterable[str], pattern: Finder | None = None, *, sentences: Finder | None = None
-) -> list[TokenizedText]:
+def tokenize(texts: Iterable[str], pattern: str | Any | None = None) -> list[TokenizedText]:
     r"""Cut texts into tokens with character offsets.
 
     Parameters
     ----------
     texts : iterable of str
         The texts.
-    pattern : str, compiled pattern, callable or None, default=None
-        A regular expression (of :mod:`re` or the package regex) whose matches are the tokens; or a function that
-        returns (start, stop) of each token of a text, such as the ``span_tokenize`` of NLTK's tokenizers. None: tokens
-        are runs of letters, digits and underscores, and single other characters, each with its combining marks.
-    sentences : str, compiled pattern, callable or None, default=None
-        The same for sentences, each of which becomes a sequence; ``r".+"`` makes each line a sentence. Text outside all
-        sentences is not tokenised. None: each text is one sequence.
+    pattern : str, compiled pattern or None, default=None
+        A regular expression (of :mod:`re` or the package regex) whose matches are the tokens. None: tokens are runs of
+        letters, digits and underscores, and single other characters, each with its combining marks. For tokens of
+        another tool, see :class:`TokenizedText`.
 
     Returns
     -------
     tokenized : list of TokenizedText
-        One for each text, or one for each sentence. A text without sentences becomes one without tokens. Positions
-        refer to the whole text.
+        One for each text. To make a sequence of each line or sentence, pass these as texts.
 
     Raises
     ------
     TypeError
         If `texts` is a single text, or one of them is not a str.
     ValueError
-        If a token or a sentence is empty, overlaps the one before or ends after the text; if the pattern is not a valid
-        regular expression.
+        If a token is empty, or if the pattern is not a valid regular expression.
 
     See Also
     --------
@@ -168,23 +150,18 @@ def tokenize(
     (['Ann', "'", 's', 'hat', '.'], [])
     >>> tokens.offsets.tolist()
     [[0, 3], [3, 4], [4, 5], [6, 9], [9, 10]]
-    >>> [list(line) for line in tokenize(["One line\nand another"], sentences=r".+")]
-    [['One', 'line'], ['and', 'another']]
     """
     if isinstance(texts, (str, bytes)):
         raise TypeError(f"texts must be a list of texts, got a {type(texts).__name__}; for one text: [text]")
-    find_tokens = _word_bounds if pattern is None else _finder(pattern, "pattern")
-    find_sentences = None if sentences is None else _finder(sentences, "sentences")
+    own = None if pattern is None else _compiled(pattern)
     tokenized: list[TokenizedText] = []
     for n, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"texts[{n}] must be a str, got {short(text)} ({type(text).__name__})")
-        whole = [(0, len(text))]
-        parts = whole if find_sentences is None else _ranges(find_sentences, text, f"text {n}: the sentence")
-        for sentence, (start, stop) in enumerate(parts or [(0, 0)]):
-            ranges = _ranges(find_tokens, text[start:stop], f"text {n}: the token")
-            offsets = np.array(ranges, dtype=np.int64).reshape(-1, 2) + start
-            tokenized.append(TokenizedText(text, offsets, sentence))
+        offsets = [match.span() for match in (own or _word_pattern(_marks_in(text))).finditer(text)]
+        if own is not None and any(start == stop for start, stop in offsets):
+            raise ValueError(f"text {n}: the pattern {short(pattern)} matches an empty text, which is no token")
+        tokenized.append(TokenizedText(text, offsets))
     return tokenized
 
 
@@ -193,47 +170,32 @@ def is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] == "M"
 
 
-def _word_bounds(text: str) -> Iterable[tuple[int, int]]:
-    """Return the range of each run of letters, digits and underscores, and of each other character, with its marks."""
-    marks = "" if text.isascii() else "".join(sorted(filter(is_mark, set(text))))
-    return (match.span() for match in _word_pattern(marks).finditer(text))
+def _marks_in(text: str) -> str:
+    """Return the marks of a text, each once and sorted."""
+    return "" if text.isascii() else "".join(sorted(filter(is_mark, set(text))))
 
 
 @lru_cache(maxsize=256)
 def _word_pattern(marks: str) -> re.Pattern:
-    """Return the pattern of words in texts with the given marks, for which :mod:`re` defines no class."""
+    """Return the pattern of tokens in texts with the given marks, for which :mod:`re` defines no class.
+
+    A token is a run of letters, digits and underscores, or another character, with its marks.
+    """
     if not marks:
         return re.compile(rf"\w(?:\w|[{JOINERS}](?=\w))*|[^\w\s]")
     return re.compile(rf"\w(?:[\w{marks}]|[{JOINERS}](?=[\w{marks}])|(?<=[{marks}])[{JOINERS}])*|[^\w\s][{marks}]*")
 
 
-def _finder(finder: Finder, name: str) -> Callable[[str], Iterable[tuple[int, int]]]:
-    """Return the function from a text to the ranges of its parts."""
-    if isinstance(finder, str):
-        try:
-            finder = re.compile(finder)
-        except re.error as error:
-            raise ValueError(f"{name} is not a regular expression: {error}") from error
-    if hasattr(finder, "finditer"):
-        return lambda text: (match.span() for match in finder.finditer(text))
-    if callable(finder):
-        return finder
-    raise TypeError(f"{name} must be a regular expression or a function, got {short(finder)} ({type(finder).__name__})")
-
-
-def _ranges(find: Callable[[str], Iterable[tuple[int, int]]], text: str, what: str) -> list[tuple[int, int]]:
-    """Return (start, stop) of the parts of a text, which must be in order, not empty and not overlapping."""
-    ranges: list[tuple[int, int]] = []
-    last = 0
-    for start, stop in find(text):
-        if not (isinstance(start, Integral) and isinstance(stop, Integral)):
-            raise TypeError(f"{what} ({short(start)}, {short(stop)}) has ends that are not integers")
-        if not last <= start < stop <= len(text):
-            reason = "is empty" if start == stop else f"is out of order, overlaps or is not in 0 .. {len(text)}"
-            raise ValueError(f"{what} ({start}, {stop}) {reason}")
-        ranges.append((int(start), int(stop)))
-        last = int(stop)
-    return ranges
+def _compiled(pattern: Any) -> Any:
+    """Return a regular expression, compiled, or raise an error."""
+    if not isinstance(pattern, str):
+        if hasattr(pattern, "finditer"):
+            return pattern
+        raise TypeError(f"pattern must be a regular expression, got {short(pattern)} ({type(pattern).__name__})")
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"pattern is not a regular expression: {error}") from error
 
 
 def check_tokenized(tokenized: Any) -> list[TokenizedText]:

@@ -1,28 +1,17 @@
-"""A cluster: a gradient on two workers beside one process, and faults.
+"""A cluster of two workers of one thread beside one process of one thread, which take turns.
 
-    OMP_NUM_THREADS=1 python tests/benchmarks/bench_dask.py [--tokens N ...] [--attributes N ...] [--rounds N]
-        [--parts P]
-
-All processes take the settings of their allocator from the environment, also workers: with MALLOC_MMAP_MAX_=0 and
-MALLOC_TRIM_THRESHOLD_=8000000000 they keep memory that is freed. ``compare.py --tasks cluster`` measures the parts
-"gradient" and "kills" so.
-
-Parts: "gradient", two workers of one thread beside one process of one thread, which take turns, on the data of
-``common.generate``; an iteration has the L-BFGS of the client too, in one process or on the cluster; "two bare" is the
-iteration of two processes that need not exchange anything; what the loopback device has sent is counted in vectors of
-weights for each worker. "kills": fits of which a worker is killed.
+What ``compare.py --tasks cluster`` measures, on the data of ``common.generate``: a gradient; an iteration, which has
+the L-BFGS of the client too, in one process or on the cluster; the iteration of two processes that need not exchange
+anything; what the loopback device has sent, in vectors of weights for each worker. All processes take the settings of
+their allocator from the environment, also workers: with KEEP_FREED they keep memory that is freed.
 """
 
-import os
-import signal
 import time
-import warnings
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 import psutil
-from common import N_ATTRIBUTES, Process, fit_quietly, generate, parse, print_table, with_spread
+from common import N_ATTRIBUTES, Process, fit_quietly, generate
 from dask import delayed
 from distributed import Client, LocalCluster
 
@@ -35,15 +24,10 @@ from sklearn_hocrf.dask import DaskSequenceLabeler
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
 BARE = 0.535  # time of two bare processes that evaluate half of the data each, in times of one with all
 KEEP_FREED = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "8000000000"}  # when processes start
-PARTS = ["gradient", "kills"]
 
 
 def sent_bytes():
     return psutil.net_io_counters(pernic=True)["lo"].bytes_sent
-
-
-def load():
-    return " ".join(f"{number:.1f}" for number in os.getloadavg())
 
 
 def make_batch(n_tokens, number, n_attributes=N_ATTRIBUTES):
@@ -167,19 +151,6 @@ def measure_gradient(n_tokens, n_parts, n_rounds, n_attributes):
         return Measured(solver.n_weights, np.array(solver.seconds), np.array(solver.n_bytes), steps)
 
 
-def report_gradients(sizes, n_attributes, n_parts, n_rounds):
-    lines = []
-    for n_tokens, n in product(sizes, n_attributes):
-        before = load()
-        found = measure_gradient(n_tokens, n_parts, n_rounds, n)
-        ratio, iteration = (pairs[:, 0] / pairs[:, 1] for pairs in (found.seconds, found.iterations))
-        parts = [with_spread(numbers) for numbers in (*found.seconds.T, ratio, iteration)]
-        sent = f"{np.median(found.sent):.1f}"
-        lines.append((f"{n_tokens:,}", f"{found.n_weights:,}", *parts, f"{found.bare:.2f}", sent, before))
-    heads = ["tokens", "weights", "two workers, s", "one process, s", "ratio", "iteration", "two bare", "sent", "load"]
-    print_table(heads, lines)
-
-
 class Bowl:
     """A function whose gradient costs nothing, to time the solver."""
 
@@ -199,46 +170,3 @@ def seconds_of_steps(n_weights):
     solver = LBFGSMinimizer(tol=0.0, max_iter=12, callback=lambda _: times.append(time.perf_counter()))
     solver.solve(Bowl(n_weights), Penalty(0.0), np.ones(n_weights))
     return np.diff(times) if len(times) > 1 else np.array([np.nan])
-
-
-# --------------------------------------------------------------------------------------------------------------- kills
-
-
-def report_kills(n_fits, n_tokens=20_000):
-    """Print and return in how many fits, a worker of which is killed, the bits are those of an undisturbed fit."""
-    same = 0
-    X, y = partitions(n_tokens, 6)
-    for n in range(n_fits):
-        with LocalCluster(n_workers=2, **OPTIONS) as cluster, Client(cluster) as client:
-            if n == 0:
-                labeler = DaskSequenceLabeler(HighOrderCRF(1, max_iter=30), client)
-                expected = fit_quietly(labeler, X, y).estimator_
-
-            def kill(progress, n=n, client=client):
-                if progress.n_iter == 2 + 2 * n:
-                    pids = client.run(os.getpid)
-                    os.kill(pids[sorted(pids)[n % 2]], signal.SIGKILL)
-
-            start = time.perf_counter()
-            labeler = DaskSequenceLabeler(HighOrderCRF(1, max_iter=30, solver=LBFGS(callback=kill)), client)
-            crf = fit_quietly(labeler, X, y).estimator_
-            equal = crf.objective_history_.tobytes() == expected.objective_history_.tobytes()
-            same += equal
-            print(f"killed at iteration {2 + 2 * n}: {time.perf_counter() - start:.1f} s, same bits: {equal}")
-    print(f"{same} of {n_fits} fits end with the same bits")
-    return same
-
-
-def main(arguments=None):
-    sizes = {"tokens": [100_000, 1_000_000, 10_000_000], "attributes": [N_ATTRIBUTES]}
-    counts = {"rounds": 5, "partitions": 4, "kills": 10}
-    options = parse(__doc__, arguments, **sizes, **counts, parts=PARTS)
-    warnings.filterwarnings("ignore", category=UserWarning)
-    if "gradient" in options.parts:
-        report_gradients(options.tokens, options.attributes, options.partitions, options.rounds)
-    if "kills" in options.parts:
-        report_kills(options.kills)
-
-
-if __name__ == "__main__":
-    main()

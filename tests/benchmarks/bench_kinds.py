@@ -79,6 +79,8 @@ class Kinds:
         long = draw_sequences(rng, 30, 100)[1]
         recordings = [rows_of(rng, tags, 8) for tags in long]
         functions = SequenceFeatureExtractor(token_features=["lower", "is_title", "length"])
+        hashing = SequenceFeatureExtractor(n_features=2**18)
+        columns = [[(word, len(word), float(word.istitle())) for word in x] for x in self.words]
         parts = {tag: tag.split("-") for tag in dict.fromkeys(np.concatenate(self.y).tolist())}
         constraints = Constraints(forbid=[("O", f"I-{kind}") for kind in "PQR"], start=["O", "B-P", "B-Q", "B-R"])
         arrays = [np.array(tags) for tags in self.y]
@@ -92,6 +94,8 @@ class Kinds:
             "recordings 100 x 8": (crf(), recordings, long),
             "pipeline, default": (make_pipeline(SequenceFeatureExtractor(), crf()), self.words, self.y),
             "pipeline, functions": (make_pipeline(functions, crf()), self.words, self.y),
+            "pipeline, hashing": (make_pipeline(hashing, crf()), self.words, self.y),
+            "pipeline, fields of numbers": (make_pipeline(SequenceFeatureExtractor(), crf()), columns, self.y),
             "label arrays": (crf(), self.texts, arrays),
             "label_parts": (crf(label_parts=parts), self.texts, self.y),
             "constraints": (crf(constraints=constraints), self.texts, self.y),

@@ -2,8 +2,7 @@
 
 What ``compare.py --tasks latency`` measures, in microseconds of the processor: means over 200 sentences, each of which
 is a call, the least of five turns. Both sides make the same attributes of a token, python-crfsuite's by a plain
-function. scikit-learn's own plumbing is shown apart: LogisticRegression predicts one row. Small models, of 13,000
-weights, are asked for the fields of references of about 25 words.
+function.
 """
 
 import sys
@@ -13,30 +12,17 @@ from pathlib import Path
 
 import numpy as np
 from common import absent, data_file, fit_quietly
-from public_data import load_cora_references
-from sklearn.linear_model import LogisticRegression
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
+from sklearn_hocrf import HighOrderCRF, make_pipeline
 from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.feature_extraction._token_functions import as_function
 
-FILE, REFERENCES = ("conll2000", "train.txt.gz"), ("cora_references", "ref.train")
-N_CALLS = 200
-LONGEST = 32  # words of a reference
+FILE, N_CALLS = ("conll2000", "train.txt.gz"), 200
 
 
 def reason_to_skip():
-    return absent(FILE, REFERENCES, modules=["pycrfsuite"])
-
-
-def model_of_references(model):
-    """Return a pipeline fitted on references, and some of them."""
-    X, y = load_cora_references(data_file(*REFERENCES))
-    templates = [("w", -1), ("w", 0), ("w", 1), ("prefix3", 0), ("suffix3", 0)]
-    extractor = SequenceFeatureExtractor(templates, token_features=["prefix3", "suffix3"])
-    fitted = fit_quietly(make_pipeline(extractor, model), X, y)
-    return fitted, [words for words in X if len(words) <= LONGEST][:N_CALLS]
+    return absent(FILE, modules=["pycrfsuite"])
 
 
 def attribute_maker(extractor):
@@ -80,37 +66,25 @@ class Latency:
         self.tagger.open(path)
         self.X = self.X[:N_CALLS]
         self.given = [self.maker(sentence) for sentence in self.X]
-        self.batches = [self.pipe[0].transform([sentence]) for sentence in self.X]
         names = self.pipe[0].get_feature_names_out()
         known = set(names.tolist())
         self.lists = [[[name for name in token if name in known] for token in sentence] for sentence in self.given]
         self.of_lists = HighOrderCRF(1, max_iter=5).fit(self.lists, self.pipe.predict(self.X))
-        self.regression = LogisticRegression().fit(np.eye(2), [0, 1])
-        self.chain, self.references = model_of_references(HighOrderCRF(1, max_iter=10))
-        self.segments, _ = model_of_references(HighOrderSemiCRF(2, max_iter=10))
 
     def track_microseconds(self):
         """Return the time of a call of each kind, by name."""
         calls = {
             "pipeline from tokens": lambda n: self.pipe.predict([self.X[n]]),
             "ready feature lists": lambda n: self.of_lists.predict([self.lists[n]]),
-            "ready batches": lambda n: self.pipe[-1].predict(self.batches[n]),
             "marginals": lambda n: self.pipe.predict_marginals([self.X[n]]),
             "segments with probabilities": lambda n: self.pipe.predict_segments([self.X[n]], with_probability=True),
             "ten best": lambda n: self.pipe.predict_nbest([self.X[n]], 10),
             "python-crfsuite, made": lambda n: self.tagger.tag(self.maker(self.X[n])),
             "python-crfsuite, given": lambda n: self.tagger.tag(self.given[n]),
             "python-crfsuite, marginals": self._marginals,
-            "LogisticRegression": lambda n: self.regression.predict([[0.0, 1.0]]),
         }
-        of_references = {
-            "references, ten best": lambda n: self.chain.predict_nbest([self.references[n]], 10),
-            "references, semi-CRF": lambda n: self.segments.predict([self.references[n]]),
-        }
-        numbers = dict.fromkeys(calls, len(self.X)) | dict.fromkeys(of_references, len(self.references))
-        calls |= of_references
-        turns = [[_microseconds(calls[name], n) for name, n in numbers.items()] for _ in range(5)]
-        return dict(zip(numbers, np.min(turns, axis=0).tolist(), strict=True))
+        turns = [[_microseconds(call, len(self.X)) for call in calls.values()] for _ in range(5)]
+        return dict(zip(calls, np.min(turns, axis=0).tolist(), strict=True))
 
     def track_kept(self):
         """Return the memory of what is kept for single sentences, relative to that of the weights."""

@@ -2,10 +2,9 @@
 
 What ``compare.py --tasks memory`` measures: by how much the peak is above what was resident with the inputs in memory,
 and above the imports. Inputs are features, as each program takes them (flat arrays here, lists of the names of each
-token's features there), or raw tokens, from which each program's process makes features first (columns of codes here, a
-dict per token there). Each training is a process of its own that reads its inputs, pickled by another process. The peak
-is reset before training (``/proc/self/clear_refs``, so Linux only). Reading compiled kernels from their cache counts as
-part of training.
+token's features there). Each training is a process of its own that reads its inputs, pickled by another process. The
+peak is reset before training (``/proc/self/clear_refs``, so Linux only). Reading compiled kernels from their cache
+counts as part of training.
 
     python tests/benchmarks/bench_memory.py [--tokens N]
 
@@ -23,13 +22,11 @@ from typing import NamedTuple
 import bench_chunking
 import common
 import numpy as np
-from bench_tagging import load_sentences
 from common import Process, elsewhere, skip_where
 
 from sklearn_hocrf import HighOrderCRF
 
-PROGRAMS = ["HighOrderCRF", "python-crfsuite"]
-INPUTS = ["features", "tokens"]
+PROGRAMS, BASES = ["HighOrderCRF", "python-crfsuite"], ["inputs", "imports"]
 MAX_ITER = 12  # L-BFGS has all of its vectors by then
 PEAKS = "peak memory can be reset"
 
@@ -61,25 +58,23 @@ class Inputs:
     def setup(self, folder, n_sentences=None):
         chunks = bench_chunking.load_chunks(n_sentences)
         bench_chunking.load_kernels(chunks)  # into the cache
-        tokens = load_sentences(bench_chunking.TRAIN, n_sentences)[0]
         names = bench_chunking.attribute_names(chunks.train)
-        for program, features in zip(PROGRAMS, (chunks.train, names), strict=True):
-            for inputs, X in zip(INPUTS, (features, tokens), strict=True):
-                Path(folder, f"{program}, {inputs}").write_bytes(pickle.dumps((X, chunks.y_train)))
+        for program, X in zip(PROGRAMS, (chunks.train, names), strict=True):
+            Path(folder, program).write_bytes(pickle.dumps((X, chunks.y_train)))
 
 
 class Training:
     """A training of few iterations."""
 
-    def setup(self, folder, program, inputs, max_iter=MAX_ITER):
+    def setup(self, folder, program, max_iter=MAX_ITER):
         skip_where(absent())
         train = train_ours if program == "HighOrderCRF" else train_crfsuite
         if program == "python-crfsuite":
             bench_chunking.new_trainer(1)  # imports it
         imports = resident()
-        X, y = pickle.loads(Path(folder, f"{program}, {inputs}").read_bytes())
+        X, y = pickle.loads(Path(folder, program).read_bytes())
         resident_inputs = resident()
-        train(X, y, inputs == "tokens", max_iter)
+        train(X, y, max_iter)
         self._peaks = {"inputs": mebibytes("VmHWM") - resident_inputs, "imports": mebibytes("VmHWM") - imports}
 
     def peaks(self, *_):
@@ -87,16 +82,12 @@ class Training:
         return self._peaks
 
 
-def train_ours(X, y, from_tokens, max_iter):
-    if from_tokens:
-        X = bench_chunking.new_extractor().fit_transform(X)
+def train_ours(X, y, max_iter):
     crf = HighOrderCRF(**bench_chunking.SETTINGS, max_iter=max_iter)
     common.fit_quietly(crf, X, y)
 
 
-def train_crfsuite(X, y, from_tokens, max_iter):
-    if from_tokens:
-        X = [bench_chunking.dicts_of(tokens) for tokens in X]
+def train_crfsuite(X, y, max_iter):
     trainer = bench_chunking.new_trainer(max_iter)
     for sequence, labels in zip(X, y, strict=True):
         trainer.append(sequence, labels)
@@ -104,25 +95,16 @@ def train_crfsuite(X, y, from_tokens, max_iter):
         trainer.train(str(Path(folder, "model")))
 
 
-CASES = [  # inputs, above what
-    ("features", "inputs"),
-    ("features", "imports"),
-    ("tokens", "inputs"),
-]
-
-
 def measure(n_rounds, n_sentences=None, max_iter=MAX_ITER):
-    """Return the mebibytes of each of PROGRAMS in each of CASES; shape (n_cases, 2, n_rounds)."""
-    peaks = np.empty((len(CASES), len(PROGRAMS), n_rounds))
+    """Return the mebibytes of each of PROGRAMS above each of BASES; shape (2, 2, n_rounds)."""
+    peaks = np.empty((len(BASES), len(PROGRAMS), n_rounds))
     with tempfile.TemporaryDirectory() as folder:
         with Process() as process:
             process.keep(Inputs, folder, n_sentences=n_sentences)
-        for n, inputs, (i, program) in product(range(n_rounds), INPUTS, enumerate(PROGRAMS)):
+        for n, (i, program) in product(range(n_rounds), enumerate(PROGRAMS)):
             with Process() as process:
-                found = process.keep(Training, folder, program, inputs, max_iter=max_iter).call("peaks")
-            for case, (own, base) in enumerate(CASES):
-                if own == inputs:
-                    peaks[case, i, n] = found[base]
+                found = process.keep(Training, folder, program, max_iter=max_iter).call("peaks")
+            peaks[:, i, n] = [found[base] for base in BASES]
     return peaks
 
 

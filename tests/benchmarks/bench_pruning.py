@@ -9,16 +9,19 @@ seconds of training from raw words. 0 candidates stand for all labels. Data come
 
 import common
 import numpy as np
-from common import TURKISH, Process, data_file, keep_problem, parse, print_table, words_and_tags
+from common import Process, data_file, keep_problem, parse, print_table, words_and_labels
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf._engine.training.objectives import NegativeLogLikelihood
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
+TURKISH = [("ud_turkish_morphology", f"{part}.tsv.gz") for part in ("train", "test")]
+
 
 def turkish(n_sentences=None):
     """Return an extractor, training and test data, and parameters."""
-    (X, y), test = (words_and_tags(data_file(*parts)) for parts in TURKISH)
+    columns = ["word", "pos", "tag"]
+    (X, y), test = (words_and_labels(data_file(*parts), columns, separator="\t") for parts in TURKISH)
     functions = [f"{kind}{k}" for kind in ("prefix", "suffix") for k in range(1, 11)] + ["is_title", "has_digit"]
     templates = [((name, 0),) for name in functions] + [(("w", offset),) for offset in (-1, 0, 1)]
     extractor = SequenceFeatureExtractor(templates, token_features=functions)

@@ -1,11 +1,11 @@
-"""Time and memory of segmentation, of CRFs (C) and semi-CRFs (SC) of some order.
+"""Time of segmentation, of CRFs (C) and semi-CRFs (SC) of some order.
 
-What ``compare.py --tasks punctuation`` measures: a gradient, training to convergence with extraction of features, and
-peak memory. Needs punctuation in SKLEARN_HOCRF_DATA or ../shared/data.
+What ``compare.py --tasks punctuation`` measures: a gradient, and training to convergence with extraction of features.
+Needs punctuation in SKLEARN_HOCRF_DATA or ../shared/data.
 """
 
 import bench_punctuation
-from common import fit_quietly, keep_problem, peak_mebibytes, skip_where, some_weights
+from common import fit_quietly, keep_problem, skip_where, some_weights
 
 from sklearn_hocrf._engine.training.objectives import NegativeLogLikelihood
 
@@ -38,10 +38,6 @@ class Training(Segmentation):
     def time_train(self, *_):
         self.extract()
         self.fit()
-
-    def peakmem_train(self, *_):
-        self.time_train()
-        return peak_mebibytes()
 
 
 class Gradient(Segmentation):

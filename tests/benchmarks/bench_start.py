@@ -1,9 +1,9 @@
-"""Cold start: imports, and the first fit and predict in a new process, with an empty and a warm kernel cache.
+"""Cold start: import, and the first fit and predict in a new process, with an empty and a warm kernel cache.
 
     python tests/benchmarks/bench_start.py [--rounds N]
     python tests/benchmarks/bench_start.py --tour [--rounds N]   # ten first steps, each with its time
 
-Each measurement is a process of its own; imports take turns. The cache of compiled kernels is a temporary folder.
+Each measurement is a process of its own. The cache of compiled kernels is a temporary folder.
 """
 
 import json
@@ -26,12 +26,6 @@ imported = time.perf_counter(), time.process_time()
 used = time.perf_counter(), time.process_time()
 print(*(b - a for times in ((start, imported), (imported, used)) for a, b in zip(*times)))
 """
-IMPORTS = {
-    "scikit-learn": "import sklearn",
-    "scikit-learn, a classifier": "import sklearn.linear_model",
-    "numba": "import numba",
-    "sklearn_hocrf": "import sklearn_hocrf",
-}
 TOY = """
 X = [[{"word": "the"}, {"word": "old"}, {"word": "man"}], [{"word": "the"}, {"word": "man"}]]
 y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
@@ -117,15 +111,6 @@ def main(arguments=None):
     if options.tour:
         show_tour(options.rounds)
         return
-    for imports in IMPORTS.values():
-        run(imports)  # files into the system's cache
-    seconds = np.array([[run(imports)[:2] for imports in IMPORTS.values()] for _ in range(options.rounds)])
-    extra = seconds - seconds[:, :1]
-    print("imports, each in a new process, seconds: median [least most]")
-    columns = [map(with_spread, column.T) for column in (*np.moveaxis(seconds, 2, 0), *np.moveaxis(extra, 2, 0))]
-    heads = ["", "wall", "processor", "more than scikit-learn: wall", "processor"]
-    print_table(heads, list(zip(IMPORTS, *columns, strict=True)))
-
     rows = []
     for name, statements in {"fit, predict": TOY, "and marginals, score, likelihood": TOY + MORE}.items():
         with tempfile.TemporaryDirectory() as cache:
@@ -133,7 +118,7 @@ def main(arguments=None):
             warm = np.array([run(OURS, statements, cache) for _ in range(options.rounds)])
         for state, times in ("empty", cold), ("warm", warm):
             rows.append((name, state, *(with_spread(column, ".2f") for column in times.T)))
-    print("\nfirst use in a new process, seconds")
+    print("first use in a new process, seconds: median [least most]")
     heads = ["", "kernel cache", "import: wall", "processor", "use: wall", "processor", "whole process: wall"]
     print_table(heads, rows)
 

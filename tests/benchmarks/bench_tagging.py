@@ -5,22 +5,15 @@ tagger on ItemSequence objects. From raw tokens: an extractor and ``predict`` ag
 of sklearn-crfsuite's CRF, which has the same model as the tagger. All models are trained for the same small number of
 iterations: time does not depend on how good the weights are. Needs conll2000 in SKLEARN_HOCRF_DATA or ../shared/data,
 sklearn-crfsuite and seqeval.
-
-    python tests/benchmarks/bench_tagging.py [--rounds N]
-
-prints the rates from raw tokens with the default extractor and with CRF++'s templates of the chunking benchmark.
 """
-
-import time
 
 import bench_chunking
 import common
 import numpy as np
-from common import Process, parse, print_table, skip_where, with_spread
+from common import Process, skip_where
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 PROGRAMS = ["HighOrderCRF", "python-crfsuite"]
 INPUTS = {"ready features": "time_ready_features", "raw tokens": "time_raw_tokens"}
@@ -102,30 +95,6 @@ class Threads:
         return self.crf.predict(self.extractor.transform(self.raw))
 
 
-def crfpp_templates():
-    """Return the templates of the chunking benchmark as those of CRF++."""
-    places = [["%x[{},{}]".format(offset, "wp".index(field)) for field, offset in t] for t in bench_chunking.TEMPLATES]
-    return [f"U{i:02}:{'/'.join(macros)}" for i, macros in enumerate(places)]
-
-
-def rates(n_rounds, n_sentences=None):
-    """Return tokens tagged per second of processor time by extractor, in turns; a list each."""
-    X, y = load_sentences(bench_chunking.TRAIN, n_sentences)
-    raw, _ = load_sentences(bench_chunking.TEST, n_sentences)
-    taggers, found = {}, {"default": [], "templates of CRF++": []}
-    for name, templates in zip(found, [None, crfpp_templates()], strict=True):
-        extractor = SequenceFeatureExtractor(templates)
-        crf = common.fit_quietly(HighOrderCRF(**bench_chunking.SETTINGS, max_iter=2), extractor.fit_transform(X), y)
-        crf.predict(extractor.transform(raw))  # loads kernels
-        taggers[name] = extractor, crf
-    for _ in range(n_rounds):
-        for name, (extractor, crf) in taggers.items():
-            start = time.process_time()
-            crf.predict(extractor.transform(raw))
-            found[name].append(sum(map(len, raw)) / (time.process_time() - start))
-    return found
-
-
 def measure(n_rounds, **settings):
     """Return tokens per second by input, shape (2, n_rounds) each, and the token accuracy of each program."""
     with Process() as ours, Process() as theirs:
@@ -139,11 +108,3 @@ def measure(n_rounds, **settings):
             seconds = [[case.seconds(method, at_least=0.5) for case in cases] for _ in range(n_rounds)]
             speeds[name] = n_tokens / np.array(seconds).T
         return speeds, [case.call("track_accuracy") for case in cases]
-
-
-if __name__ == "__main__":
-    options = parse(__doc__, rounds=5)
-    print_table(
-        ["extractor", "tokens per second"],
-        [[name, with_spread(speeds, ",.0f")] for name, speeds in rates(options.rounds).items()],
-    )

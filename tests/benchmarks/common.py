@@ -1,11 +1,9 @@
 """What the benchmarks share: options, the optional data, trainings, measurements that take turns, tables."""
 
 import argparse
-import gzip
 import importlib.util
 import multiprocessing
 import os
-import resource
 import sys
 import time
 import warnings
@@ -21,11 +19,10 @@ from threadpoolctl import threadpool_limits
 from sklearn_hocrf._data.batch import SequenceBatch
 from sklearn_hocrf._engine.training.objectives import NegativeLogLikelihood
 from sklearn_hocrf._estimator.fit.fit_steps import FitSteps
+from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
-from sklearn_hocrf.metrics import randomization_test
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "notebooks"))  # which have the loaders of public data
-TURKISH = [("ud_turkish_morphology", f"{part}.tsv.gz") for part in ("train", "test")]
 
 
 def attributes_of_all(sequences, attributes, bias=False):
@@ -209,28 +206,27 @@ class Split(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """A fitted estimator, what it finds in the test sequences, the scores of that, and seconds of features and fit."""
+    """A fitted estimator, the scores of its predictions, and seconds of features and fit."""
 
     model: object
-    found: list
     scores: list
     seconds: float
 
 
 def train(data, features, model, score):
-    """Fit a model to the features of training sequences; ``score`` returns what is found by predictions, and scores."""
+    """Fit a model to the features of training sequences; ``score`` returns the scores of predictions."""
     start = time.perf_counter()
     fit_quietly(model, features.fit_transform(data.X, data.y), data.y)
     seconds = time.perf_counter() - start
-    return Fitted(model, *score(data.y_test, model.predict(features.transform(data.X_test))), seconds)
+    return Fitted(model, score(data.y_test, model.predict(features.transform(data.X_test))), seconds)
 
 
-def words_and_tags(path):
-    """Return forms and tags of Turkish words, by sentence."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        sentences = [[line.split("\t") for line in block.split("\n")] for block in file.read().strip().split("\n\n")]
-    forms = [[form for form, _, _ in sentence] for sentence in sentences]
-    return forms, [[f"{pos}|{morphology}" for _, pos, morphology in sentence] for sentence in sentences]
+def words_and_labels(path, columns=("word", None, "tag"), **options):
+    """Return words and labels, the last of the columns of a file; the label of a word with a ``pos`` is a pair."""
+    X, y = load_conll(path, columns, **options)
+    if "pos" in columns:
+        y = [[f"{token['pos']}|{tag}" for token, tag in zip(*of, strict=True)] for of in zip(X, y, strict=True)]
+    return [[token["word"] for token in sentence] for sentence in X], y
 
 
 N_LABELS, N_ATTRIBUTES, LENGTH, PER_TOKEN = 10, 1_000_000, 25, 10  # of data that are drawn
@@ -295,7 +291,7 @@ def print_models(fitted, scores, optima, published):
         return f"{value:{form}}" if reference is None else f"{value:{form}} ({value - reference:+{form}})"
 
     rows = []
-    for name, (model, _, values, seconds) in fitted.items():
+    for name, (model, values, seconds) in fitted.items():
         references = published.get(name, [None] * len(values))
         rows.append(
             (
@@ -310,23 +306,7 @@ def print_models(fitted, scores, optima, published):
     print_table([*heads, *scores], rows)
 
 
-def print_tests(truth, found, pairs, score, **options):
-    """Print randomisation tests between pairs of what models have found, by name."""
-    rows = []
-    for one, other in pairs:
-        test = randomization_test(truth, found[one], found[other], score, random_state=0, **options)
-        rows.append((f"{one} against {other}", f"{100 * test.difference:+.2f}", f"{test.p_value:.3f}"))
-    print("\nrandomisation tests of F1, 999 trials")
-    print_table(["", "difference", "p"], rows)
-
-
 def n_weights(model):
     """Return how many weights a fitted model has."""
     n_single = sum(len(pattern) == 1 for pattern in model.patterns_)
     return model.coef_.nnz + len(model.patterns_) - (0 if model.fit_intercept else n_single)
-
-
-def peak_mebibytes():
-    """Return the peak resident memory of this process so far."""
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -29,7 +29,6 @@ import bench_handwriting
 import bench_kinds
 import bench_latency
 import bench_memory
-import bench_ner
 import bench_pruning
 import bench_segments
 import bench_start
@@ -85,8 +84,6 @@ LIMITS = {
     ("latency", "marginals"): AtMost(2.5),
     ("latency", "segments with probabilities"): AtMost(2.5),
     ("latency", "ten best"): AtMost(1000),
-    ("latency", "references, ten best"): AtMost(1000),
-    ("latency", "references, semi-CRF"): AtMost(1000),
     ("latency", "tables kept beside the weights"): AtMost(0.5),
     ("addresses", "order 3, in a batch"): AtLeast(1),
     ("addresses", "segments of order 3, in a batch"): AtLeast(0.5),
@@ -107,7 +104,6 @@ LIMITS = {
     # 2.5 vectors; headers of packets are .1 % of them, and other messages some 50 kB an iteration
     ("cluster", "sent to each worker, 1,000,000 attributes"): AtMost(2.51),
     ("cluster", "sent to each worker, 100,000 attributes"): AtMost(2.51),
-    ("cluster", "fits that lose a worker, with the same bits"): AtLeast(10),
 }
 
 
@@ -211,11 +207,14 @@ class Run:
         self._process.__exit__()
 
 
-def compare_trainings(task, module, run):
+def compare_trainings(task, run):
     """Yield rows of the trainings of order 1."""
     with Process() as own_process, Process() as peer_process:
-        one, two = (own_process.keep(module.Fit, program, **run.sizes) for program in module.Fit.params[:2])
-        peer = peer_process.keep(module.Fit, module.Fit.params[2], **run.sizes)
+        keepers = own_process, own_process, peer_process
+        one, two, peer = (
+            process.keep(bench_chunking.Fit, program, task=task, **run.sizes)
+            for process, program in zip(keepers, bench_chunking.Fit.params, strict=True)
+        )
         rounds = [[case.call("time_fit") for case in (one, two, peer)] for _ in range(run.n_rounds)]
 
     def row(what, figure, column=0):
@@ -235,12 +234,12 @@ def compare_trainings(task, module, run):
         )
 
 
-def compare_gradients(task, module, run):
+def compare_gradients(task, run):
     """Yield rows of gradients beside that of order 1 on one thread: two threads, and higher orders with their arcs."""
-    orders = module.Gradient.params[1]
+    orders, settings = bench_chunking.ORDERS[task], {"task": task, "n_sentences": run.n_sentences}
     with Process() as process:
-        cases = [process.keep(module.Gradient, 1, order, n_sentences=run.n_sentences) for order in orders]
-        two = process.keep(module.Gradient, 2, 1, n_sentences=run.n_sentences)
+        cases = [process.keep(bench_chunking.Gradient, 1, order, **settings) for order in orders]
+        two = process.keep(bench_chunking.Gradient, 2, 1, **settings)
         arcs = [case.call("track_arcs") for case in cases]
         seconds, wall = [], []
         for _ in range(run.n_rounds):
@@ -255,16 +254,14 @@ def compare_gradients(task, module, run):
         )
 
 
-def chunking(run):
-    skip_where(bench_chunking.absent())
-    yield from compare_trainings("chunking", bench_chunking, run)
-    yield from compare_gradients("chunking", bench_chunking, run)
+def chunking(run, task="chunking"):
+    skip_where(bench_chunking.absent(task))
+    yield from compare_trainings(task, run)
+    yield from compare_gradients(task, run)
 
 
 def ner(run):
-    skip_where(bench_ner.absent())
-    yield from compare_trainings("ner", bench_ner, run)
-    yield from compare_gradients("ner", bench_ner, run)
+    yield from chunking(run, "ner")
 
 
 def on_two_threads(task, what, cases, method, run):
@@ -282,7 +279,7 @@ def handwriting(run):
             gradient = process.keep(bench_handwriting.Gradient, order)
             cases[f"gradient, order {order}"] = partial(gradient.seconds, "time_sum_network", run.at_least)
             if not run.quick:
-                training = process.keep(bench_handwriting.Optimum, (order, True, True))
+                training = process.keep(bench_handwriting.Optimum, order)
                 cases[f"training, order {order}"] = partial(training.seconds, "time_fit")
         yield from run.beside_yardstick("handwriting", cases)
         two = process.keep(bench_handwriting.Gradient, order, n_jobs=2)
@@ -306,11 +303,6 @@ def punctuation(run):
         few = sizes.get("n_sequences")
         two = process.keep(bench_segments.Gradient, "SC", 2, n_sequences=few, n_jobs=2)
         yield on_two_threads("punctuation", "gradient, SC^2", (two, gradients[1]), "time_gradient", run)
-    few = {"max_iter": 15} | sizes  # L-BFGS has all of its vectors by then
-    for order in 1, 2, 3:
-        with Process() as process:
-            peak = process.keep(bench_segments.Training, "SC", order, **few).call("peakmem_train")
-        yield Row("punctuation", f"peak memory, SC^{order}", "MiB", np.array([peak]))
 
 
 def tagging(run):
@@ -350,12 +342,10 @@ def pruning(run):
 
 
 def start(run):
-    statements, imports = (bench_start.OURS, bench_start.TOY), bench_start.IMPORTS["scikit-learn"]
-
     def wall(cache=None):
         """Return the seconds on the wall of import, fit and predict, beyond those of scikit-learn's import."""
-        peer = bench_start.run(imports)[0]
-        imported, _, used, *_ = bench_start.run(*statements, cache)
+        peer = bench_start.run("import sklearn")[0]
+        imported, _, used, *_ = bench_start.run(bench_start.OURS, bench_start.TOY, cache)
         return imported + used - peer, imported + used
 
     with tempfile.TemporaryDirectory() as cache:
@@ -372,8 +362,8 @@ def start(run):
 def memory(run):
     skip_where(bench_memory.absent())
     peaks = bench_memory.measure(run.n_rounds, **run.sizes)
-    for (inputs, base), pair in zip(bench_memory.CASES, peaks, strict=True):
-        yield Row("memory", f"training, above {base} ({inputs})", "MiB", *pair)
+    for base, pair in zip(bench_memory.BASES, peaks, strict=True):
+        yield Row("memory", f"training, above {base} (features)", "MiB", *pair)
 
 
 def large(run):
@@ -387,17 +377,14 @@ def large(run):
 
 
 def cluster(run):
-    """Yield rows of two workers beside one process, ten million tokens in two partitions, and of fits that lose one."""
+    """Yield rows of two workers beside one process, ten million tokens in two partitions."""
     skip_where(absent(modules=("dask", "distributed", "psutil")) or elsewhere("the loopback device is read"))
     import bench_dask
 
-    def alone(function, *arguments):
-        with unittest.mock.patch.dict(os.environ, bench_dask.KEEP_FREED), Process() as process:
-            return process.run(function, *arguments)
-
-    n_tokens, n_rounds, n_kills = (20_000, 2, 1) if run.quick else (10_000_000, 8, 10)
+    n_tokens, n_rounds = (20_000, 2) if run.quick else (10_000_000, 8)
     for n_attributes in N_ATTRIBUTES, 100_000:
-        found = alone(bench_dask.measure_gradient, n_tokens, 2, n_rounds, n_attributes)
+        with unittest.mock.patch.dict(os.environ, bench_dask.KEEP_FREED), Process() as process:
+            found = process.run(bench_dask.measure_gradient, n_tokens, 2, n_rounds, n_attributes)
         what = f"{n_attributes:,} attributes"
         limit = AtMost(max(0.68, found.bare + 0.06)) if n_attributes == N_ATTRIBUTES else None
         yield Row("cluster", f"iteration, {what}, on the wall", "s", *found.iterations.T, "one process", limit)
@@ -406,8 +393,6 @@ def cluster(run):
             f"cluster, {what}: {n_tokens:,} tokens, {found.n_weights:,} weights, L-BFGS {found.steps:.3f} s; two "
             f"processes that exchange nothing would take {found.bare:.3f} of one's iteration"
         )
-    same = alone(bench_dask.report_kills, n_kills)
-    yield Row("cluster", "fits that lose a worker, with the same bits", f"of {n_kills}", np.array([same]))
 
 
 def latency(run):
@@ -424,13 +409,11 @@ def latency(run):
     for name, peer in (
         ("pipeline from tokens", made),
         ("ready feature lists", given),
-        ("ready batches", given),
         ("marginals", times["python-crfsuite, marginals"]),
         ("segments with probabilities", times["python-crfsuite, marginals"]),
     ):
         yield Row("latency", name, "us", times[name], peer)
-    for name in "ten best", "references, ten best", "references, semi-CRF", "LogisticRegression":
-        yield Row("latency", name, "us", times[name])
+    yield Row("latency", "ten best", "us", times["ten best"])
     yield Row("latency", "tables kept beside the weights", "weights", kept)
 
 

@@ -428,7 +428,6 @@ def test_drawn_string_templates(tmp_path_factory, data):
     bodies = st.lists(st.builds(str.__add__, st.sampled_from(letters), BODY), min_size=1, max_size=4)
     templates = SequenceFeatureExtractor(
         [*data.draw(bodies), bare],
-        padding=data.draw(st.sampled_from(["mark", "crf++", "wapiti"])),
         min_count=data.draw(st.integers(1, 2)),
     )
     X = data.draw(sequences(ROWS))

@@ -54,18 +54,6 @@ def test_examples_run_alone(block):
     assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test).failed == 0
 
 
-def test_conllu(run):
-    pytest.importorskip("conllu", reason="conllu is absent")
-    columns = "\t_" * 6
-    lines = f"1-2\tzum\t_\t_{columns}\n1\tzu\tzu\tADP{columns}\n2\tdem\tder\t_{columns}\n2.1\tx\tx\tX{columns}\n\n"
-    lines += f"# text = Ann left\n1\tAnn\tAnn\tPROPN{columns}\n2\tleft\tleave\tVERB{columns}\n\n"
-    Path("train.conllu").write_text(lines, encoding="utf-8")
-    names = run("import conllu")
-    assert [token["form"] for token in names["X"][0]] == ["zu", "dem"]
-    assert names["X"][1] == [{"form": "Ann", "lemma": "Ann"}, {"form": "left", "lemma": "leave"}]
-    assert names["y"] == [["ADP", None], ["PROPN", "VERB"]]
-
-
 def test_spacy(run):
     spacy = pytest.importorskip("spacy", reason="spaCy is absent")
     doc = spacy.blank("en")(TEXT)

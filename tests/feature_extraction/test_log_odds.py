@@ -126,12 +126,6 @@ def test_schemes(scheme, y):
         assert values.get("log_odds", 0.0) == pytest.approx(np.log((w + 1) / (n + 1)))
 
 
-def test_strings_that_say_nothing():
-    """The log odds of an unseen string are 0, which is no entry."""
-    batch = SegmentLogOddsEncoder().fit(X, Y).transform([list("xyz")])
-    assert values_of(batch, [(0, 0, 1), (0, 0, 3)]) == [{}] * 2
-
-
 def test_fields():
     tokens = [[("a", "x", 1), ("b", "y", 1)], [("a", "y", 2), ("b", "y", 2)]]
     y = [["P", "P"], ["P", "Q"]]

@@ -10,18 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from refusals import refusals
 from sklearn.base import clone
-from test_log_odds import candidates
 
-from sklearn_hocrf.feature_extraction import (
-    SegmentFeatureExtractor,
-    SegmentLogOddsEncoder,
-    SequenceFeatureExtractor,
-)
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*tokens lack a field", "ignore:none of the", "ignore:no token of X")
 
 WORDS = st.sampled_from(["a", "B", "bc", "a b", "a|b", "é", "__BOS__", "in", "In", None])
-LABELS = st.sampled_from(["x", "y", "z"])
 
 
 def merged(transformer, parts, order):
@@ -67,26 +61,24 @@ def assert_same_fits(whole, parted, X, fitted):
     assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
     assert_same_batches(whole.transform(X), parted.transform(X))
     for n in range(len(X)):
-        assert_same_batches(whole.transform(X[n : n + 1]), parted.transform_partition(X[n : n + 1]))
+        assert_same_batches(whole.transform(X[n : n + 1]), parted.transform(X[n : n + 1]))
 
 
-def fit_by_parts(transformer, X, y, cuts, order):
-    parts = cut(X, cuts)
-    targets = [None] * len(parts) if y is None else cut(y, cuts)
-    counts = [transformer.fit_partition(*pair) for pair in zip(parts, targets, strict=True)]
+def fit_by_parts(transformer, X, cuts, order):
+    counts = [transformer.fit_partition(part) for part in cut(X, cuts)]
     assert not [name for name in vars(transformer) if name.endswith("_")]  # it stays as it is
     return transformer.finish(merged(transformer, counts, order))
 
 
-def both_fits(transformer, X, y, cuts, order):
+def both_fits(transformer, X, cuts, order):
     """Return a fit to all data and one by parts; where the first is refused, so is the second, and there is none."""
     try:
-        whole = clone(transformer).fit(X, y)
+        whole = clone(transformer).fit(X)
     except ValueError as error:
         with pytest.raises(ValueError, match=re.escape(str(error)[:20])):
-            fit_by_parts(transformer, X, y, cuts, order)
+            fit_by_parts(transformer, X, cuts, order)
         return []
-    return [(whole, fit_by_parts(transformer, X, y, cuts, order))]
+    return [(whole, fit_by_parts(transformer, X, cuts, order))]
 
 
 # ---- attributes of tokens
@@ -108,14 +100,14 @@ DICTS = st.lists(
 @example([[{"w": "a"}], [{"b": True}]], [1], [0], 1)
 def test_attributes_of_dicts(X, cuts, order, min_count):
     extractor = SequenceFeatureExtractor("attributes", min_count=min_count, fields=["w"])
-    for whole, parted in both_fits(extractor, X, None, cuts, order):
+    for whole, parted in both_fits(extractor, X, cuts, order):
         assert_same_fits(whole, parted, X, ["complete_fields_", "n_features_out_"])
         assert parted._vocabularies.vocabulary.complete == whole._vocabularies.vocabulary.complete
 
 
 def test_values_that_cancel_out():
     X = [[{"a": {"b": 1.0}, "a:b": -1.0, "c": 2.0}], [["c"]]]
-    parted = fit_by_parts(SequenceFeatureExtractor("attributes"), X, None, [1], [])
+    parted = fit_by_parts(SequenceFeatureExtractor("attributes"), X, [1], [])
     assert_same_fits(SequenceFeatureExtractor("attributes").fit(X), parted, X, ["n_features_out_"])
 
 
@@ -134,7 +126,7 @@ FITTED = ["fields_", "templates_", "token_features_", "complete_fields_", "n_fea
 
 @given(PAIRS, CUTS, ORDER, st.sampled_from(FORMS))
 def test_templates_over_tuples(X, cuts, order, form):
-    for whole, parted in both_fits(SequenceFeatureExtractor(**form), X, None, cuts, order):
+    for whole, parted in both_fits(SequenceFeatureExtractor(**form), X, cuts, order):
         assert_same_fits(whole, parted, X, FITTED)
 
 
@@ -143,7 +135,7 @@ def test_templates_over_dicts(X, cuts, order, min_count):
     """With templates that name their fields, dicts of a part may lack any of them."""
     templates = [("w", 0), (("w", -1), ("n", 0)), ("low", 1), ("b", 0)]
     extractor = SequenceFeatureExtractor(templates, {"low": ("w", "lower")}, min_count=min_count)
-    for whole, parted in both_fits(extractor, X, None, cuts, order):
+    for whole, parted in both_fits(extractor, X, cuts, order):
         assert_same_fits(whole, parted, X, FITTED)
 
 
@@ -152,86 +144,23 @@ def test_keys_beyond_64_bits():
     templates = [tuple(("w", o) for o in range(-5, 6)), ("w", 0)]
     for min_count in (1, 2):
         whole = SequenceFeatureExtractor(templates, min_count=min_count).fit(X)
-        parted = fit_by_parts(SequenceFeatureExtractor(templates, min_count=min_count), X, None, [2, 3, 7], [1, 0])
+        parted = fit_by_parts(SequenceFeatureExtractor(templates, min_count=min_count), X, [2, 3, 7], [1, 0])
         assert_same_fits(whole, parted, X, FITTED)
 
 
 def test_numbers_arrays_and_batches():
     rng = np.random.default_rng(0)
     X = [[{"v": rng.normal(size=2), "w": "ab"[i % 2], "n": float(i)} for i in range(n)] for n in (2, 0, 3, 1)]
-    ((whole, parted),) = both_fits(SequenceFeatureExtractor(), X, None, [1, 3], [0])
+    ((whole, parted),) = both_fits(SequenceFeatureExtractor(), X, [1, 3], [0])
     assert_same_fits(whole, parted, X, FITTED)
     batch = whole.transform(X)
-    ((whole, parted),) = both_fits(SequenceFeatureExtractor([("w", 1), (("w", 0), ("n", 0))]), batch, None, [2, 3], [])
+    ((whole, parted),) = both_fits(SequenceFeatureExtractor([("w", 1), (("w", 0), ("n", 0))]), batch, [2, 3], [])
     assert_same_fits(whole, parted, batch, FITTED)
     other = SequenceFeatureExtractor("attributes", fields=["w"]).fit_transform([[{"w": "a"}]])
     words = SequenceFeatureExtractor([("w", 1)])
     counts = [words.fit_partition(part) for part in (batch, other)]
     with pytest.raises(ValueError, match="X has 1 features, but had"):
         words.merge(*counts)
-
-
-# ---- segments
-
-SEGMENTED = st.lists(
-    st.lists(st.tuples(st.sampled_from(["a", "B", "b c", "in"]), LABELS), max_size=5), min_size=1, max_size=6
-)
-
-
-def assert_same_segments(one, other):
-    assert_same_batches(one, other)
-    segments = np.array(candidates(one), dtype=np.int64).reshape(-1, 3)
-    start, stop = one.offsets[segments[:, 0]] + segments[:, 1:].T
-    assert len(one.blocks) == len(other.blocks)
-    for left, right in zip(one.blocks, other.blocks, strict=True):
-        assert type(left) is type(right)
-        if hasattr(left, "maker"):
-            rows = [block.rows(batch, start, stop).toarray() for block, batch in ((left, one), (right, other))]
-            np.testing.assert_array_equal(*rows)
-
-
-def halves(tokens, starts, stops):
-    first = tokens["w"] if isinstance(tokens, dict) else tokens
-    return {"first": first[starts], "n": (stops - starts) % 3, "odd": np.where(stops % 2, None, "x")}
-
-
-def sizes(tokens, starts, stops):
-    return {"size": stops - starts, "text": tokens[starts]}
-
-
-@given(SEGMENTED, CUTS, ORDER, st.integers(1, 3), st.sampled_from(["runs", "bio"]))
-def test_features_of_segments(data, cuts, order, min_count, scheme):
-    X = [[word for word, _ in sequence] for sequence in data]
-    y = [[label if scheme == "runs" else f"B-{label}" for _, label in sequence] for sequence in data]
-    extractor = SegmentFeatureExtractor(
-        length="capped", identity=True, functions=[halves, sizes], min_count=min_count, scheme=scheme
-    )
-    for whole, parted in both_fits(extractor, X, y, cuts, order):
-        assert (whole.max_length_, whole.n_features_out_) == (parted.max_length_, parted.n_features_out_)
-        assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
-        assert_same_segments(whole.transform(X), parted.transform_partition(X, y))
-
-
-@given(SEGMENTED, CUTS, ORDER, st.integers(1, 6))
-def test_log_odds(data, cuts, order, max_length):
-    X = [[word for word, _ in sequence] for sequence in data]
-    y = [[label for _, label in sequence] for sequence in data]
-    encoder = SegmentLogOddsEncoder(max_length=max_length)
-    for whole, parted in both_fits(encoder, X, y, cuts, order):
-        assert whole.max_length_ == parted.max_length_
-        assert whole.get_feature_names_out().tolist() == parted.get_feature_names_out().tolist()
-        assert_same_segments(whole.transform(X), parted.transform(X))
-        batch = clone(encoder).fit_transform(X, y)
-        for i, j in zip([0, *sorted(cuts)], [*sorted(cuts), len(X)], strict=True):
-            if i < j <= len(X):  # leaving out one's own sequence, as fit_transform does
-                assert_same_segments(batch[i:j], parted.transform_partition(X[i:j], y[i:j]))
-
-
-def test_texts_of_different_fields():
-    encoder = SegmentLogOddsEncoder(max_length=1)
-    counts = [encoder.fit_partition([[{field: "a"}]], [["x"]]) for field in "vw"]
-    with pytest.raises(ValueError, match="read from the fields 'v' and 'w'"):
-        encoder.merge(*counts)
 
 
 test_refusals = refusals(
@@ -256,13 +185,4 @@ test_refusals = refusals(
          SequenceFeatureExtractor(token_features=None).fit_partition([[], []]),
          SequenceFeatureExtractor(token_features=None).fit_partition([]))),
      "no tokens"),
-    (lambda: SegmentLogOddsEncoder().fit_partition([["a", "b"], ["a"]], [["x", "y"], ["x"]]),
-     "requires max_length when it is fitted by partitions"),
-    (lambda: SegmentFeatureExtractor((), functions=halves, scheme="bio").merge(
-         *[SegmentFeatureExtractor((), functions=halves, scheme="bio").fit_partition([x], [["B-x"]])
-         for x in [[{"w": "a", "p": "b"}], [{"w": "b"}]]]),
-     "functions of segments get the fields"),
-    (lambda: SegmentFeatureExtractor(length="capped").finish(
-         SegmentFeatureExtractor(length="capped").fit_partition([["a"]], [["x"]])),
-     "at least 2 distinct labels"),
 )  # fmt: skip

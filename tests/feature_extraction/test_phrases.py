@@ -131,11 +131,6 @@ def test_one_that_is_loaded_is_the_same():
         assert list(skops.io.loads(file.getvalue(), trusted=list(TRUSTED_TYPES)).words) == [("a",)]
 
 
-def test_functions_that_cannot_be_pickled_are_told():
-    with pytest.warns(UserWarning, match="'x' is a lambda"):
-        SequenceFeatureExtractor([], {"x": phrase_marks(["a"], normalize=lambda text: text)}).fit([["a"]])
-
-
 test_refusals = refusals(
     (phrase_marks,
      (TypeError, "phrases must be an iterable of phrases, got 'New York'", "New York"),

@@ -135,8 +135,6 @@ def test_a_beginning_that_no_name_has_is_told():
     tokens = SequenceFeatureExtractor().fit_transform(WORDS)
     with pytest.warns(UserWarning, match=r"'bias'; SequenceFeatureExtractor\(bias=True\)"):
         SegmentFeatureExtractor(inside="bias").fit(tokens)
-    with pytest.raises(ValueError, match="begin: X has no token features; put a SequenceFeatureExtractor"):
-        SegmentFeatureExtractor(begin="w").fit(WORDS)
 
 
 # ---- lengths
@@ -561,7 +559,6 @@ test_refusals = refusals(
     (lambda value: SegmentFeatureExtractor(length="gamma").fit([[("a", "b")]]).transform([[value]]),
      (r"fields \[0\], but those in fit had \[0, 1\]", ("a",)),
      ("field 1 held text in fit, but holds numbers now", ("a", 2))),
-    (lambda: SegmentFeatureExtractor(length="gamma").fit(TOKENS).transform(WORDS), "0 features, but had"),
     (lambda: SegmentFeatureExtractor(length="gamma").fit([[["a", "b"], ["c"]]]),
      "sequence 0, position 1.*templates='attributes'"),
 )  # fmt: skip

@@ -5,12 +5,12 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from internals import COLORS, color_map, number, summed_reasons
+from internals import COLORS, color_map
 from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
-from sklearn_hocrf.inspection import SegmentsDisplay, error_table, explain
+from sklearn_hocrf.inspection import SegmentsDisplay, explain
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler, PenaltySearchCV
 from sklearn_hocrf.text import extract_segments, tokenize
 
@@ -127,20 +127,6 @@ def test_only_the_first_sequences_are_shown():
 # --- explanations -----------------------------------------------------------------------------------------------------
 
 
-def test_reasons_that_are_not_shown_are_added_up():
-    words = [[f"{letter}{t % 2}" for letter in "abcdefghij"] for t in range(4)]
-    crf = HighOrderCRF(2).fit([words], [list("xyxz")])
-    explanation = explain(crf, [words], 0, 1)
-    reasons, text = summed_reasons(explanation), safe(explanation).text
-    assert len(reasons) > 20
-    assert sum(reason.contribution for reason in reasons) == pytest.approx(explanation.log_odds_paths)
-    assert explanation.title in text
-    assert f"{explanation.log_odds_paths:.3f}" in text
-    rest = sum(reason.contribution for reason in reasons[15:])
-    assert f"{len(reasons) - 15} others{number(rest)}" in text
-    assert all(number(reason.contribution) in text for reason in reasons[:15])
-
-
 def test_odd_explanation():
     words, labels = [[token] for token in ODD], ["<i>", "$y_$"] * 6
     crf = HighOrderCRF().fit([words], [labels])
@@ -173,28 +159,6 @@ def test_batches_and_automata_as_text():
     assert repr(batch) == "SequenceBatch(2 sequences, 3 tokens, 3 features)"
     crf = HighOrderCRF().fit([[[0.5, 0.0], [0.0, 2.0]]], [["a", "b"]])
     assert repr(crf.automaton_) == "PatternAutomaton(2 labels, 3 patterns, 3 states, 3 arcs)"
-
-
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["segments", "explanation", "table"])
-def test_pages_are_whole_files(tagger, tmp_path, name):
-    shown = {
-        "segments": lambda: SegmentsDisplay.from_predictions([ODD], [[(0, 3, ODD[0])]]),
-        "explanation": lambda: explain(tagger, X),
-        "table": lambda: error_table([ODD], [["A"] * len(ODD)], [["B"] * len(ODD)]),
-    }[name]()
-    path = tmp_path / "page.html"
-    page = shown.to_html(path)
-    source = path.read_bytes()
-    assert source.decode("utf-8").replace("\r\n", "\n") == page
-    assert page.startswith("<!DOCTYPE html>\n<html>")
-    assert page.count(shown._repr_html_()) == 1
-    assert f"<title>{type(shown).__name__}</title>" in page
-    assert '<meta charset="utf-8">' in page
-    assert "color-scheme:light dark" in page
-    assert "<title>&lt;b&gt;</title>" in shown.to_html(title="<b>")
 
 
 # --- colours and lines ------------------------------------------------------------------------------------------------
@@ -232,16 +196,6 @@ test_refusals = refusals(
     (lambda: SegmentsDisplay.from_predictions(X[:1], [[(0, 1, "A", 0.5), (1, 2, "A", "p")]]),
      (TypeError, r"'p' \(sequence 0, position 1\) is not a number")),
     (lambda: SegmentsDisplay(X[:1], [[(0, 1, "A", np.nan)]]), "nan .sequence 0, position 0. is not finite"),
-    (lambda value: SegmentsDisplay.from_predictions(value, [[]] * len(value), field="w"),
-     (r"field='w', but the token 'a' \(sequence 0, position 0\) has no fields", [["a"], [{"w": "b"}]])),
-    (lambda value: error_table(value, [[]] * len(value), [[]] * len(value), field="w"),
-     (r"the token \{'v': 'b'\} \(sequence 0, position 1\) has no field 'w'", [[{"w": "a"}, {"v": "b"}]])),
-    (lambda: SegmentsDisplay.from_predictions([[("a", "P"), ("b",)]], [[]] * len([[("a", "P"), ("b",)]]), field=1),
-     r"the token \('b',\) \(sequence 0, position 1\) has no field 1"),
-    (lambda: error_table([[0.5]], [[]] * len([[0.5]]), [[]] * len([[0.5]]), field=0),
-     r"field=0, but the token 0\.5 \(sequence 0, position 0\) has no fields"),
-    (lambda: SegmentsDisplay.from_predictions(SequenceFeatureExtractor().fit_transform(X), Y, field="nope"),
-     "field='nope' is not one of the batch's columns"),
     (lambda value: SegmentsDisplay.from_predictions([["a"]], value), (TypeError, "y_pred.*labels or segments", [3])),
     (lambda args: SegmentsDisplay.from_predictions(*args, scheme="auto"),
      ("overlap.*sequence 0", (X[:1], [[(0, 2, "A"), (1, 3, "B")]]), (X[:1], [[]], [[(0, 2, "A"), (1, 3, "B")]])),

@@ -256,22 +256,6 @@ def test_models_inside_of_other_estimators():
     assert kept.score(X, y) == pipe.score(X, y)
 
 
-def test_what_is_refused(drawn):
-    model, X, y = drawn
-    with pytest.raises(NotFittedError):
-        ConformalSequenceLabeler(HighOrderCRF()).fit(X, y)
-    with pytest.raises(NotFittedError):
-        ConformalSequenceLabeler(model).predict_set(X)
-    with pytest.raises(TypeError, match="estimator must be a HighOrderCRF"):
-        ConformalSequenceLabeler(SequenceFeatureExtractor()).fit(X, y)
-    with pytest.raises(ValueError, match="y has missing labels"):
-        ConformalSequenceLabeler(model).fit([[["a0"], ["a1"]]] * 9, [["O", None]] * 9)
-    with pytest.raises(ValueError, match="alpha"):
-        ConformalSequenceLabeler(model, alpha=1.0).fit(X, y)
-    with pytest.raises(ValueError, match="level"):
-        ConformalSequenceLabeler(model, level="sequence").fit(X, y)
-
-
 def test_truths_of_probability_zero(drawn):
     """A label that training did not have is in no set of labels, and a few of them do no harm."""
     model, X, y = drawn
@@ -298,8 +282,14 @@ def test_empty_sequences(drawn):
 
 
 test_refusals = refusals(
-    (lambda: ConformalSequenceLabeler(fitted_on_rows(), strata="label").fit([], []),
-     "strata='label' is not for level='token'"),
-    (lambda: ConformalSequenceLabeler(fitted_on_rows(), strata=len, level="segment").fit([], []),
-     "strata=<built-in function len> is not for level='segment'"),
+    (lambda params: ConformalSequenceLabeler(fitted_on_rows(), **params).fit([], []),
+     ("strata='label' is not for level='token'", {"strata": "label"}),
+     ("strata=<built-in function len> is not for level='segment'", {"strata": len, "level": "segment"}),
+     ("alpha", {"alpha": 1.0})),
+    (lambda estimator: ConformalSequenceLabeler(estimator).fit([], []),
+     (NotFittedError, ".", HighOrderCRF()),
+     (TypeError, "estimator must be a HighOrderCRF", SequenceFeatureExtractor())),
+    (lambda: ConformalSequenceLabeler(fitted_on_rows()).predict_set([]), (NotFittedError, ".")),
+    (lambda: ConformalSequenceLabeler(fitted_on_rows()).fit(np.eye(12)[:, :2], [*"xyz" * 3, "x", "y", None]),
+     "y has missing labels"),
 )  # fmt: skip

@@ -5,14 +5,10 @@ import re
 import numpy as np
 import pytest
 from refusals import refusals
-from sklearn import config_context
-from sklearn.base import BaseEstimator, clone
-from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit
-from sklearn.model_selection import cross_val_predict as sklearn_cross_val_predict
 
-from sklearn_hocrf import HighOrderCRF, make_pipeline
-from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.model_selection import cross_val_predict
 
 X = [[f"{n}.{t}" for t in range(1 + n % 3)] for n in range(7)]
@@ -80,21 +76,6 @@ def test_groups_and_weights():
         assert other == "as it is"
 
 
-def test_metadata_routing():
-    groups, weights = [0, 0, 1, 1, 2, 2, 2], np.arange(7.0)
-    expected = cross_val_predict(Recorder(), X, Y, groups=groups, cv=GroupKFold(3), params={"sample_weight": weights})
-    with config_context(enable_metadata_routing=True):
-        params = {"groups": groups, "sample_weight": weights}
-        with pytest.raises(ValueError, match="`groups` can only be passed if metadata routing is not enabled"):
-            cross_val_predict(Recorder(), X, Y, groups=groups, cv=GroupKFold(3))
-        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
-            cross_val_predict(Recorder(), X, Y, cv=GroupKFold(3), params=params)
-        estimator = Recorder().set_fit_request(sample_weight=True)
-        found = cross_val_predict(estimator, X, Y, cv=GroupKFold(3), params=params)
-    assert [row[:2] for row in found] == [row[:2] for row in expected]
-    assert [row[2].tolist() for row in found] == [row[2].tolist() for row in expected]
-
-
 def test_labels_that_a_fold_has_not_seen_have_probability_0():
     y = [["a"], ["a", "b"], ["b", "c", "a"], ["a"], ["b", "a"], ["a", "b", "b"], ["b"]]
     with pytest.warns(RuntimeWarning, match=re.escape("training fold (2) does not match total number of classes (3)")):
@@ -121,35 +102,12 @@ def test_a_model_and_its_methods():
     assert not hasattr(crf, "classes_")
 
 
-@pytest.mark.parametrize("routing", [False, True])
-@pytest.mark.parametrize("method", ["predict", "predict_marginals"])
-def test_known_labels_are_split_with_the_sequences(method, routing):
-    rng = np.random.default_rng(0)
-    X = [[[f"w{i}"] for i in rng.integers(0, 4, n)] for n in rng.integers(1, 6, 20)]
-    y = [[f"y{rng.integers(3)}" for _ in x] for x in X]
-    known = [[label if rng.random() < 0.4 else None for label in labels] for labels in y]
-    folds = list(KFold(4).split(X))
-    with config_context(enable_metadata_routing=routing):
-        crf = HighOrderCRF().set_predict_request(known=True) if routing else HighOrderCRF()
-        for estimator in crf, make_pipeline(SequenceFeatureExtractor("attributes"), crf):
-            got = cross_val_predict(estimator, X, y, cv=4, method=method, method_params={"known": known})
-            for train, test in folds:
-                model = clone(estimator).fit([X[i] for i in train], [y[i] for i in train])
-                wanted = getattr(model, method)([X[i] for i in test], known=[known[i] for i in test])
-                for i, of_sequence in zip(test, wanted, strict=True):
-                    assert np.array_equal(got[i], of_sequence)
-                    if method == "predict":
-                        assert all(a in (None, b) for a, b in zip(known[i], got[i], strict=True))
-
-
 test_refusals = refusals(
     (lambda cv: cross_val_predict(Recorder(), X, Y, cv=cv),
      ("^cross_val_predict only works for partitions$", ShuffleSplit(3, random_state=0), [([0, 1], [2, 3])],
       [([0], range(7)), ([0], [3])]),
+     ("cv has no splits", []),
      ("split 0 of cv has the index 7, but there are 7 sequences", [([0], [7, *range(6)])])),
-    (lambda cv: sklearn_cross_val_predict(Recorder(), X, Y, cv=cv),
-     ("^cross_val_predict only works for partitions$", ShuffleSplit(3, random_state=0), [([0, 1], [2, 3])],
-      [([0], range(7)), ([0], [3])])),
     (lambda method: cross_val_predict(Recorder(), X, Y, cv=2, method=method),
      (TypeError, r"total must return a list or an array, not \d \(int\)", "total"),
      (r"lose returned \d results for \d sequences", "lose"),

@@ -784,7 +784,6 @@ test_refusals = refusals(
      ("penalty_groups", {"cv": 3, "penalty_groups": "orders"}, {"cv": 3, "penalty_groups": []},
       {"cv": 3, "penalty_groups": [None, None]}, {"cv": 3, "penalty_groups": [("w", 0), "w_0", None]}),
      ("patterns", {"cv": 3, "penalty_groups": [("features", 0)]}),
-     ("cv", {"cv": []}),
      ("held-out part of split 0", {"cv": [([0, 1], [])]}),
      ("split 0 of cv must have indices of sequences, or masks", {"cv": [([0, 1], [2.5])]}),
      ("split 1 of cv has the index 99, but there are 18 sequences", {"cv": [([0, 1], [2]), ([0, 99], [2])]}),

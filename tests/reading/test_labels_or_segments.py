@@ -254,9 +254,6 @@ def test_models(form):
     assert scores[0] == scores[1]
     thresholds = [ConformalSequenceLabeler(model, alpha=0.5).fit(texts, each).threshold_ for each in (given, y)]
     assert thresholds[0] == thresholds[1]
-    segment = FORMS[form]([[(0, 1, "LOC", 0.5)]])[0][0]
-    odds = [inspection.explain(model, texts, 0, 0, against=each).log_odds_paths for each in (segment, (0, 1, "LOC"))]
-    assert odds[0] == odds[1]
 
 
 # --- dicts that are no segments ---------------------------------------------------------------------------------------

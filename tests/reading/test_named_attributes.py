@@ -166,9 +166,9 @@ X = [[("He", "PRP"), ("reckons", "VBZ"), ("the", "DT"), ("deficit", "NN")], [("I
 Y = [["B-NP", "B-VP", "B-NP", "I-NP"], ["B-PP"]]
 
 
-def names_of(templates, sequence, style="auto"):
+def names_of(templates, sequence):
     """Return the strings of each token, read back from the batch, in order."""
-    made = SequenceFeatureExtractor(templates, padding="mark" if style == "auto" else style).fit([sequence])
+    made = SequenceFeatureExtractor(templates).fit([sequence])
     names, batch = made.get_feature_names_out(), made.transform([sequence])
     rows = [batch.indices[first:stop] for first, stop in zip(batch.indptr[:-1], batch.indptr[1:], strict=True)]
     return [sorted(names[row].tolist()) for row in rows]
@@ -449,7 +449,6 @@ test_refusals = refusals(
      ("sequence 0, position 1: the field 1 is missing", [[("a", "b"), ("a", None)]]),
      ("sequence 1 is the text 'ab'", [[("a", "b")], "ab"]),
      (TypeError, "X must be a list of sequences", "ab")),
-    (lambda: SequenceFeatureExtractor(padding="wapiti").fit(X), "padding='wapiti' is for templates of CRF"),
     (lambda: SequenceFeatureExtractor("names").fit(X),
      (TypeError, "templates must be an iterable of .*, 'attributes' or None, got 'names'")),
 )  # fmt: skip

@@ -1,11 +1,9 @@
 """Callbacks of scikit-learn: called once an iteration by every solver, without any influence unless they stop a fit."""
 
 import copy
-import importlib.util
 import itertools
 import pickle
 import re
-import sys
 import warnings
 
 import joblib
@@ -14,8 +12,7 @@ import pytest
 import sklearn
 from hypothesis import example, given
 from hypothesis import strategies as st
-from internals import FitSteps, SGDMinimizer, _callbacks
-from refusals import refusals
+from internals import FitSteps
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import make_scorer
@@ -32,8 +29,9 @@ from sklearn_hocrf.metrics import log_likelihood_scorer, token_accuracy_score
 from sklearn_hocrf.model_selection import PenaltySearchCV
 from sklearn_hocrf.training import LBFGS, SGD, EarlyStopping
 
-IS_OLD = parse_version(sklearn.__version__) < parse_version("1.9")
-new = pytest.mark.skipif(IS_OLD, reason="callbacks need scikit-learn >= 1.9")
+pytestmark = pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.9"), reason="callbacks need scikit-learn >= 1.9"
+)
 
 RNG = np.random.default_rng(0)
 WORDS = [[str(word) for word in RNG.choice(list("abcdef"), size=RNG.integers(2, 7))] for _ in range(20)]
@@ -91,6 +89,10 @@ def always(context):
     return True
 
 
+def fail(_):
+    raise StopIteration("of a user")
+
+
 def fit(estimator, y=Y, X=X, **options):
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return estimator.fit(X, y, **options)
@@ -116,7 +118,6 @@ NUMBERS = "objective_history_", "n_iter_", "optimality_gap_"
 
 
 @pytest.mark.slow
-@new
 @pytest.mark.parametrize("name", TRAININGS)
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
 def test_every_solver_calls_once_an_iteration_and_nothing_changes(estimator, name):
@@ -140,7 +141,6 @@ def test_every_solver_calls_once_an_iteration_and_nothing_changes(estimator, nam
     assert_same_model(recorder.calls[-2][-1], plain, *NUMBERS, "n_passes_")
 
 
-@new
 @pytest.mark.parametrize("name", ONE_STAGE)
 def test_a_fit_that_is_stopped_is_one_of_so_many_iterations(name):
     options, y = ONE_STAGE[name]
@@ -154,7 +154,6 @@ def test_a_fit_that_is_stopped_is_one_of_so_many_iterations(name):
     assert recorder.models[-1].optimality_gap_ >= short.optimality_gap_  # inf where it takes a pass to know
 
 
-@new
 @pytest.mark.parametrize("name", STAGES)
 def test_stages_that_follow_one_that_is_stopped_take_no_step(name):
     options, y = STAGES[name]
@@ -168,7 +167,6 @@ def test_stages_that_follow_one_that_is_stopped_take_no_step(name):
     assert crf.objective_history_[-1] - best.objective_history_[-1] <= crf.optimality_gap_
 
 
-@new
 @pytest.mark.parametrize("name", STAGES)
 def test_to_stop_an_iteration_stops_its_stage(name):
     options, y = STAGES[name]
@@ -181,7 +179,6 @@ def test_to_stop_an_iteration_stops_its_stage(name):
     assert counts[-1] == crf.n_iter_
 
 
-@new
 def test_models_after_iterations_answer_as_if_fit_had_ended_there():
     recorder = Recorder()
     HighOrderCRF(max_order=2, tol=1e-6).set_callbacks(recorder).fit(X, Y)
@@ -199,7 +196,6 @@ class Modest(Recorder):
         self.ends.append(context)
 
 
-@new
 @pytest.mark.parametrize("asked", [[], [Modest()], [Modest(), Recorder()]])
 def test_models_are_made_for_callbacks_that_ask(monkeypatch, asked):
     made, state = [], FitSteps.state
@@ -208,7 +204,6 @@ def test_models_are_made_for_callbacks_that_ask(monkeypatch, asked):
     assert len(made) == 1 + (crf.n_iter_ if len(asked) == 2 else 0)
 
 
-@new
 def test_models_of_a_second_fit_forget_the_first():
     crf = HighOrderCRF().fit(X_DEV, [["Q", "R", "Q"], ["R", "Q"]])
     recorder = Recorder()
@@ -216,14 +211,12 @@ def test_models_of_a_second_fit_forget_the_first():
     assert all(model.classes_.tolist() == ["L", "R"] for model in recorder.models)
 
 
-@new
 def test_weights_go_to_callbacks():
     recorder, weight = Recorder(), np.arange(len(X), dtype=float)
     fit(HighOrderCRF(max_iter=1).set_callbacks(recorder), sample_weight=weight)
     assert all(call[2]["sample_weight"] is weight for call in recorder.calls[1:-1])
 
 
-@new
 @pytest.mark.usefixtures("all_lines")
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_verbose_is_what_it_was(capfd, verbose):
@@ -236,50 +229,12 @@ def test_verbose_is_what_it_was(capfd, verbose):
     assert bool(plain[1]) == bool(verbose)
 
 
-def fail(_):
-    raise StopIteration("of a user")
-
-
-def solver_with(crf, callback):
-    """Return the solver of a model with a callback of its own."""
-    kind = type(FitSteps(crf).choose_training().solver)
-    own = {} if isinstance(crf.solver, str) else vars(crf.solver)
-    return (SGD if kind is SGDMinimizer else LBFGS)(**own | {"callback": callback})
-
-
-@pytest.mark.parametrize("name", ONE_STAGE)
-def test_no_solver_takes_a_failure_of_its_callback_for_an_end(name):
-    options, y = ONE_STAGE[name]
-    crf = HighOrderCRF(**options)
-    crf.set_params(solver=solver_with(crf, fail))
-    with pytest.raises(StopIteration, match="of a user"):
-        crf.fit(X, y)
-
-
-@pytest.mark.parametrize("name", TRAININGS)
-def test_solvers_own_callbacks_stop_and_see_all_weights(name):
-    options, y = TRAININGS[name]
-    crf, seen = HighOrderCRF(**options), []
-
-    def stop(progress):
-        seen.append(progress)
-        return progress.n_iter == 2
-
-    stopped = fit_without_warnings(crf.set_params(solver=solver_with(crf, stop)), y)
-    assert seen[-1].n_iter == 2
-    assert stopped.n_iter_ == 2
-
-
-@new
 def test_callbacks_of_the_solver_are_called_too():
     seen, recorder = [], Recorder()
     crf = HighOrderCRF(solver=LBFGS(callback=seen.append)).set_callbacks(recorder).fit(X, Y)
     assert len(seen) == len(recorder.models) == crf.n_iter_
-    report = HighOrderCRF(solver=LBFGS(callback=lambda progress: progress.n_iter == 2)).set_callbacks(Recorder())
-    assert report.fit(X, Y).n_iter_ == 2
 
 
-@new
 @pytest.mark.parametrize("hook", ["setup", "on_fit_task_begin", "on_fit_task_end", "teardown"])
 def test_a_callback_that_fails_leaves_no_half_fitted_estimator(hook):
     def fail(*args, **options):
@@ -297,7 +252,6 @@ def test_a_callback_that_fails_leaves_no_half_fitted_estimator(hook):
     assert crf.set_callbacks().fit(X, Y).predict(X)
 
 
-@new
 def test_wrong_data_are_told_before_any_callback():
     recorder = Recorder()
     with pytest.raises(ValueError, match="."):
@@ -305,7 +259,6 @@ def test_wrong_data_are_told_before_any_callback():
     assert recorder.calls == []
 
 
-@new
 def test_clones_and_pickles_have_the_callbacks():
     stopping = EarlyStopping(X_DEV, Y_DEV, patience=1)
     crf = HighOrderCRF().set_callbacks(stopping)
@@ -344,7 +297,6 @@ TIGHT = {"max_order": 2, "tol": 1e-9, "sigma_reg": 10.0}
 N_ITER = 8
 
 
-@new
 @given(
     values=st.lists(st.sampled_from([-np.inf, 0, 0.5, 1, 1.25, 2]), min_size=N_ITER, max_size=N_ITER),
     patience=st.integers(1, 5),
@@ -361,7 +313,6 @@ def test_early_stopping_is_what_it_says(values, patience):
     assert crf.n_passes_ == fit(HighOrderCRF(**TIGHT, max_iter=last)).n_passes_
 
 
-@new
 @pytest.mark.parametrize("name", TRAININGS)
 def test_the_best_model_of_every_solver_is_restored(name):
     options, y = TRAININGS[name]
@@ -373,7 +324,6 @@ def test_the_best_model_of_every_solver_is_restored(name):
     np.testing.assert_array_equal(crf.objective_history_, plain.objective_history_[:3])
 
 
-@new
 def test_a_fit_that_ends_by_itself_has_the_best_model_and_its_warning():
     stopping = stopping_by([0, 1, 0], patience=9)
     with pytest.warns(ConvergenceWarning, match="did not converge in 4 iterations"):
@@ -383,7 +333,6 @@ def test_a_fit_that_ends_by_itself_has_the_best_model_and_its_warning():
     assert fit_without_warnings(HighOrderCRF().set_callbacks(stopping)).n_iter_ == 2
 
 
-@new
 def test_real_scores_stop_a_model_without_a_penalty():
     stopping = EarlyStopping(X_DEV, Y_DEV, scoring=log_likelihood_scorer, patience=2)
     crf = fit_without_warnings(HighOrderCRF(sigma_reg=np.inf).set_callbacks(stopping))
@@ -395,7 +344,6 @@ def test_real_scores_stop_a_model_without_a_penalty():
     assert crf.score(X_DEV, Y_DEV) == max(default.scores_)
 
 
-@new
 def test_early_stopping_in_searches():
     crf = HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV, patience=1))
     search = GridSearchCV(crf, {"sigma_reg": [1, 10]}, cv=2).fit(X, Y)
@@ -408,7 +356,6 @@ def test_early_stopping_in_searches():
     np.testing.assert_array_equal(threads.cv_results_["mean_test_score"], search.cv_results_["mean_test_score"])
 
 
-@new
 def test_early_stopping_tells_what_is_wrong():
     with pytest.raises(ValueError, match="^EarlyStopping: .*sequence 0") as caught:
         HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, [Y_DEV[0][1:], *Y_DEV[1:]])).fit(X, Y)
@@ -425,7 +372,6 @@ def test_early_stopping_tells_what_is_wrong():
     assert pipe.set_callbacks().fit(WORDS, Y).predict(WORDS)
 
 
-@new
 @pytest.mark.parametrize(
     ("held_out", "message"),
     [
@@ -444,7 +390,6 @@ def test_held_out_data_of_another_form_are_found_before_training(held_out, messa
     assert not recorder.ends
 
 
-@new
 def test_held_out_data_of_all_forms_are_taken():
     numbers = [np.array([[ord(word), 1.0] for word in words]) for words in WORDS]
     grid, labels = np.stack([rows[:2] for rows in numbers]), [row[:2] for row in Y]
@@ -454,7 +399,6 @@ def test_held_out_data_of_all_forms_are_taken():
         assert fit(HighOrderCRF(max_iter=2).set_callbacks(stopping), y, inputs).n_iter_ <= 2
 
 
-@new
 def test_scorers_that_scikit_learn_does_not_know():
     with pytest.raises(ValueError, match="^scoring='bio_f1' of EarlyStopping is not .*metrics: segment_f1_scorer"):
         HighOrderCRF().set_callbacks(EarlyStopping(X_DEV, Y_DEV, scoring="bio_f1")).fit(X, Y)
@@ -463,7 +407,6 @@ def test_scorers_that_scikit_learn_does_not_know():
 # --- scikit-learn's own callbacks -------------------------------------------------------------------------------------
 
 
-@new
 @pytest.mark.parametrize("scoring", [make_scorer(token_accuracy_score), {"score": log_likelihood_scorer}])
 def test_scoring_monitor(scoring):
     from sklearn.callback import ScoringMonitor
@@ -475,7 +418,6 @@ def test_scoring_monitor(scoring):
     assert [row["score"] for row in rows] == [score(model, X, Y) for model in recorder.models]
 
 
-@new
 def test_transformers_have_one_task():
     segments, batch = [[(0, len(labels), "S")] for labels in Y], SequenceFeatureExtractor().fit_transform(WORDS)
     for transformer, data, y in (
@@ -492,7 +434,6 @@ def test_transformers_have_one_task():
             recorder.calls[1][-1].transform(data)
 
 
-@new
 @pytest.mark.filterwarnings("error")
 def test_progress_bar(capsys):
     pytest.importorskip("rich")
@@ -514,57 +455,6 @@ def search_for_penalties(**options):
     return PenaltySearchCV(HighOrderCRF(), cv=2, orders=[0, 1], max_steps=3, **options)
 
 
-@new
-def test_searches_for_penalties_have_tasks_too():
-    plain, recorder = search_for_penalties().fit(X, Y), Recorder()
-    search = search_for_penalties().set_callbacks(recorder).fit(X, Y)
-    assert search.best_params_ == plain.best_params_
-    np.testing.assert_array_equal(search.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
-    assert_same_model(search.best_estimator_, plain.best_estimator_, *NUMBERS)
-    names = [context.task_name for context in recorder.ends]
-    steps = [int((search.cv_results_["max_order"] == order).sum()) for order in (0, 1)]
-    assert names == [
-        *["step"] * (1 + steps[0]),  # with the first one of the other order
-        "order 0",
-        *["step"] * (steps[1] - 1),
-        "order 1",
-        "refit with best parameters",
-        "fit",
-    ]
-    assert (recorder.calls[0], recorder.calls[-1]) == ("setup", "teardown")
-    search.set_callbacks().set_params(refit=False).set_callbacks(recorder).fit(X, Y)
-    assert [context.task_name for context in recorder.ends][-2:] == ["order 1", "fit"]
-
-
-@new
-@pytest.mark.parametrize(
-    ("stops", "orders"),
-    [
-        (always, [0, 1]),
-        (lambda context: context.task_name == "step", [0, 1]),
-        (lambda context: context.task_name == "order 0", [0, 0, 0, 1]),
-    ],
-    ids=["all", "steps", "an order"],
-)
-def test_searches_for_penalties_are_stopped(stops, orders):
-    search = search_for_penalties().set_callbacks(Recorder(stops)).fit(X, Y)
-    assert search.cv_results_["max_order"].tolist() == orders
-    assert search.score(X, Y) > 0.5
-    nothing = PenaltySearchCV(HighOrderCRF(fit_intercept=False, max_order=0), cv=2, refit=False)  # X has no features
-    nothing.set_callbacks(Recorder(always)).fit([np.zeros((len(x), 1)) for x in X], Y)
-    assert len(nothing.cv_results_["params"]) == 1
-
-
-@new
-@pytest.mark.parametrize("task", ["step", "order 0", "refit with best parameters", "fit"])
-def test_failures_of_callbacks_of_a_search_for_penalties_are_no_ends(task):
-    search = search_for_penalties().set_callbacks(Recorder(lambda context: context.task_name == task and fail(context)))
-    with pytest.raises(StopIteration, match="of a user"):
-        search.fit(X, Y)
-    assert not hasattr(search, "cv_results_") or task == "fit"
-
-
-@new
 def test_callbacks_inside_a_search_for_penalties():
     stopping = EarlyStopping(X_DEV, Y_DEV, patience=1)
     search = search_for_penalties()
@@ -574,43 +464,3 @@ def test_callbacks_inside_a_search_for_penalties():
     assert_same_model(
         search.best_estimator_, clone(search.estimator).set_params(**search.best_params_).fit(X, Y), *NUMBERS
     )
-
-
-# --- other versions of scikit-learn -----------------------------------------------------------------------------------
-
-
-def test_the_message_for_old_versions(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    monkeypatch.setattr(sklearn, "__version__", "1.8.0")
-    spec = importlib.util.spec_from_file_location("sklearn_hocrf._reading.old_callbacks", _callbacks.__file__)
-    old = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(old)
-    assert old.CallbacksMixin.__mro__[1:] == (object,)
-    with pytest.raises(
-        ImportError, match=r"^set_callbacks needs scikit-learn >= 1\.9, but this is scikit-learn 1\.8\.0$"
-    ):
-        old.CallbacksMixin().set_callbacks(Recorder())
-
-
-# --- the number of parameters -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
-@pytest.mark.parametrize("options", [{}, {"l1_reg": 0.7}, {"fit_intercept": False, "max_order": 0}])
-def test_number_of_parameters(estimator, options):
-    crf = estimator(**options)
-    with pytest.raises(AttributeError, match="n_parameters_"):
-        crf.n_parameters_  # noqa: B018
-    crf.fit(X, Y)
-    n_own = np.count_nonzero(crf.pattern_coef_) + np.count_nonzero(getattr(crf, "token_intercept_", 0))
-    assert crf.n_parameters_ == crf.coef_.nnz + n_own
-    assert pickle.loads(pickle.dumps(crf)).n_parameters_ == crf.n_parameters_
-
-
-test_refusals = refusals(
-    (lambda: EarlyStopping(X_DEV, Y_DEV[1:]), r"EarlyStopping: X has \d+ sequences, but y has \d+$"),
-    (lambda params: EarlyStopping(X_DEV, Y_DEV, **params),
-     ("patience must be an integer >= 1, got 0", {"patience": 0}),
-     ("patience must be", {"patience": 1.5}),
-     ("scoring must be None, a str or a callable", {"scoring": ["accuracy"]})),
-)  # fmt: skip

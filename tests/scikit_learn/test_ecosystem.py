@@ -44,9 +44,6 @@ def pipe():
     return make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(tol=1e-2))
 
 
-# --- batches are no tables --------------------------------------------------------------------------------------------
-
-
 # --- scorers ----------------------------------------------------------------------------------------------------------
 
 
@@ -157,14 +154,6 @@ def test_what_cannot_be_indexed(pipe, fit):
         fit(pipe, X, bag.from_sequence(Y))
 
 
-def test_no_splits(pipe):
-    for search in PenaltySearchCV(pipe, cv=[]), CalibratedSequenceLabeler(pipe, cv=[]):
-        with pytest.raises(ValueError, match="cv has no splits"):
-            search.fit(X, Y)
-    with pytest.raises(ValueError, match="cv has no splits"):
-        cross_val_predict(pipe, X, Y, cv=[])
-
-
 def test_what_the_table_names(pipe):
     """The lines of the table in ``model_selection`` that name no tool of this package."""
     folds = list(StratifiedKFold(2).split(X, CLASSES))
@@ -186,17 +175,6 @@ def test_scores_of_single_labels_cannot_score_sequences(pipe, scoring):
             assert np.isnan(cross_val_score(pipe, X, y, cv=2, scoring=scoring)).all()
 
 
-def test_accuracy_of_indicators_is_that_of_sequences():
-    """Arrays of 0 and 1 in sequences of one length look like indicators of labels."""
-    rng = np.random.default_rng(0)
-    y = rng.integers(2, size=(20, 3))
-    grid = y[:, :, None] + rng.normal(size=(20, 3, 1))
-    found = cross_val_score(HighOrderCRF(), grid, y, cv=2, scoring="accuracy")
-    whole = cross_val_score(HighOrderCRF(), grid, y, cv=2, scoring=metrics.sequence_accuracy_scorer)
-    np.testing.assert_array_equal(found, whole)
-    assert (found < cross_val_score(HighOrderCRF(), grid, y, cv=2, scoring=metrics.token_accuracy_scorer)).all()
-
-
 def test_scores_of_single_labels_take_tables(pipe):
     table, labels = np.repeat(np.eye(2), 6, axis=0), np.repeat(["a", "b"], 6)
     folds = KFold(2, shuffle=True, random_state=0)
@@ -207,20 +185,12 @@ def test_scores_of_single_labels_take_tables(pipe):
 
 
 test_refusals = refusals(
-    (lambda: (lambda batch: np.asarray(batch))(SequenceFeatureExtractor().fit_transform(X)),
-     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
-    (lambda: (lambda batch: np.hstack([batch, batch]))(SequenceFeatureExtractor().fit_transform(X)),
-     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
-    (lambda: (lambda batch: make_union(
-         SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", -1)])).fit_transform(X))(
-         SequenceFeatureExtractor().fit_transform(X)),
-     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
-    (lambda: (lambda batch: StandardScaler(with_mean=False).fit(batch))(SequenceFeatureExtractor().fit_transform(X)),
-     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
-    (lambda: (lambda batch: BaggingClassifier(HighOrderCRF(), 2).fit(batch, Y))(
-         SequenceFeatureExtractor().fit_transform(X)),
-     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
-    (lambda: (lambda batch: permutation_importance(HighOrderCRF().fit(batch, Y), batch, Y))(
-         SequenceFeatureExtractor().fit_transform(X)),
-     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)")),
+    (lambda use: use(SequenceFeatureExtractor().fit_transform(X)),
+     (TypeError, r"chain transformers instead of using FeatureUnion.* TokenTransformer.* toarray\(\)",
+      np.asarray,
+      lambda batch: np.hstack([batch, batch]),
+      lambda _: make_union(SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", -1)])).fit_transform(X),
+      StandardScaler(with_mean=False).fit,
+      lambda batch: BaggingClassifier(HighOrderCRF(), 2).fit(batch, Y),
+      lambda batch: permutation_importance(HighOrderCRF().fit(batch, Y), batch, Y))),
 )  # fmt: skip

@@ -20,13 +20,12 @@ LABELS = st.sampled_from(["A", "B", "_", "I-B", "\U0001f600"])
 
 
 @st.composite
-def annotated(draw, sentences=None):
+def annotated(draw):
     """Return texts as tokens, and aligned spans of each text in order."""
-    tokenized = tokenize(draw(TEXTS), sentences=sentences)
+    tokenized = tokenize(draw(TEXTS))
     spans = []
     for tokens in tokenized:
-        if tokens.sentence == 0:
-            spans.append([])
+        spans.append([])
         t = 0
         while t < len(tokens):
             stop = draw(st.integers(t, min(t + 3, len(tokens))))
@@ -110,25 +109,18 @@ def test_tokenized_text_is_a_sequence():
         tokens[::-1]
 
 
-def test_functions_and_patterns_find_tokens_and_sentences():
-    def pieces(text):
-        return [(i, i + 2) for i in range(0, len(text) - 1, 2)]
-
-    (tokens,) = tokenize(["abcd"], pieces)
-    assert list(tokens) == ["ab", "cd"]
-    first, second, third = tokenize(["ab cd\n\nef gh", ""], re.compile(r"\S+"), sentences=r".+")
-    assert (list(first), list(second), list(third)) == (["ab", "cd"], ["ef", "gh"], [])
-    assert second.offsets.tolist() == [[7, 9], [10, 12]]
-    assert [tokens.sentence for tokens in (first, second, third)] == [0, 1, 0]
+def test_patterns_find_tokens():
+    for pattern in (r"\S+", re.compile(r"\S+")):
+        first, second = tokenize(["ab cd.", ""], pattern)
+        assert (list(first), list(second)) == (["ab", "cd."], [])
 
 
 # ------------------------------------------------------------------------------------------------------ there and back
 
 
-@pytest.mark.parametrize("sentences", [None, r".+"])
-@given(st.data())
-def test_spans_come_back(sentences, data):
-    tokenized, spans = data.draw(annotated(sentences))
+@given(annotated())
+def test_spans_come_back(data):
+    tokenized, spans = data
     for scheme in schemes.SCHEMES:
         if scheme == "runs" and touching(tokenized, spans):
             with pytest.raises(ValueError, match='which scheme="runs" would join'):
@@ -173,15 +165,6 @@ def test_misaligned_spans_beside_brute_force(text, data):
 
 
 # -------------------------------------------------------------------------------------------------------------- errors
-
-
-def test_spans_over_the_end_of_a_sentence():
-    tokenized = tokenize(["a b\nc d"], sentences=".+")
-    with pytest.raises(ValueError, match=r"text 0: span \(2, 5, 'A'\) crosses the end of a sentence"):
-        tags_from_spans(tokenized, [[(2, 5, "A")]])
-    spans = [[(2, 5, "A"), (6, 7, "B")]]
-    assert tags_from_spans(tokenized, spans, misaligned="drop") == [["O", "O"], ["O", "B-B"]]
-    assert tags_from_spans(tokenized, [[(2, 3, "A"), (4, 5, "A")]], "runs") == [["O", "A"], ["A", "O"]]
 
 
 # --- other schemes ----------------------------------------------------------------------------------------------------
@@ -233,17 +216,13 @@ test_refusals = refusals(
     (lambda: tokenize(["a", None]), (TypeError, r"texts\[1\] must be a str, got None \(NoneType\)")),
     (lambda args: tokenize(*args),
      ("pattern is not a regular expression", (["a"], "(")),
-     (TypeError, r"pattern must be a regular expression or a function, got 3 \(int\)", (["a"], 3)),
-     (r"text 0: the token \(0, 0\) is empty", (["", "a b"], "\\w*")),
-     (r"text 0: the token \(1, 3\) .*overlaps", (["abc"], lambda text: [(0, 2), (1, 3)])),
-     (r"text 0: the token \(0, 4\) .*not in 0 \.\. 3", (["abc"], lambda text: [(0, 4)])),
-     (TypeError, "not integers", (["abc"], lambda text: [(0.0, 1.0)]))),
+     (TypeError, r"pattern must be a regular expression, got 3 \(int\)", (["a"], 3)),
+     ("text 0: the pattern .* matches an empty text", (["", "a b"], "\\w*"))),
     (lambda args: TokenizedText(*args),
      ("offsets", ("abc", [(0, 0)]), ("abc", [(1, 3), (0, 1)]), ("abc", [(0, 9)]), ("abc", [0, 1]),
       ("abc", [(0, 2), (1, 3)]), ("abc", [(-1, 1)])),
      (TypeError, "offsets must be integers", ("abc", [(0.0, 1.0)])),
-     (TypeError, "text must be a str", (b"abc", [(0, 0)]), (b"abc", [(1, 3), (0, 1)]), (b"abc", [(0, 9)]),
-      (b"abc", [0, 1]), (b"abc", [(0, 2), (1, 3)]), (b"abc", [(-1, 1)]))),
+     (TypeError, "text must be a str", (b"abc", [(0, 0)]))),
     (lambda value: tags_from_spans(TOKENIZED, value),
      (r"""text 1: span \(4, 6, 'B'\) cuts the token 'you' \(4, 7\); misaligned="expand" takes the whole token""",
       [[], [(0, 2, "A"), (4, 6, "B")]]),
@@ -275,10 +254,6 @@ test_refusals = refusals(
     (lambda: spans_from_tags(TOKENIZED, [["O"] * 8, ["O", "X", "O"]], scheme="bio"), "'X' of y"),
     (lambda: spans_from_tags(TOKENIZED, [[], [(2, 4, "A")]], scheme="segments"),
      r"y has the segment \(2, 4, 'A'\) \(sequence 1, position 0\), beyond the 3 tokens of tokenized"),
-    (lambda: spans_from_tags(TOKENIZED, [["O"] * 8, ["B-A", "O", "O"]], probability=[[], [0.5, 1]]),
-     r"probability\[1\] \(sequence 1\) has shape \(2,\)"),
-    (lambda: spans_from_tags(TOKENIZED, [["O"] * 8, ["O"] * 3], probability=[[]]),
-     "probability has 1 sequences, but y has 2"),
     (lambda args: convert_tags(*args),
      ("source must be one of 'runs', 'bio'", ([["B-X"]], "segment", "bio")),
      ("target must be one of", ([["B-X"]], "bio", "conll")),

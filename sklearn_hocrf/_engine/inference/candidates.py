@@ -1,6 +1,6 @@
 """High-order CRFs over lattices: the model in which each token has one of a few candidate labels.
 
-It is the model of all labels, conditional on the labelling consisting of candidates. Queries without a kernel over
+It is the model of all labels, given that all labels of a labelling are candidates. Queries without a kernel over
 lattices are therefore answered by that model, with a mask. The candidates are the best labels by a model of order 0,
 which is trained only for this.
 """
@@ -212,7 +212,7 @@ class LatticePlan(SharedWork):
         self._deal_out()
 
     def _deal_out(self) -> None:
-        """Cut the sequences into chunks of about the same work."""
+        """Cut the sequences into chunks of similar work."""
         lattice_, schedule = self.lattice, self.schedule
         work = lattice_.entries[lattice_.columns] + 4 * lattice_.steps  # up to each token
         worth = int(work[-1]) // (schedule.work_per_weight * max(self.layout.n_weights, 1))
@@ -427,7 +427,7 @@ class LatticePosterior(Posterior):
     def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the probability of each node, and of each step given the node that it leaves; shapes (V + 1,), (E,).
 
-        The latter sum to 1 at each node, however unlikely it is. The node before all sequences has a probability of 1.
+        The latter sum to 1 at each node, even at an unlikely one. The node before all sequences has a probability of 1.
         """
         lists, steps = self.plan.lattice, self.lattice_marginals()[1]
         share = np.bincount(lists.target, steps, len(lists.candidate))

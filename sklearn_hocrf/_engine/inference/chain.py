@@ -123,7 +123,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
         return alive | safe
 
     def _log_spread(self) -> float | None:
-        """Return a bound of log max beta / min beta, or inf without a bound; None if all doubtful lanes are suspect."""
+        """Return a bound on log(max beta / min beta), inf if there is none; None if all doubtful lanes are suspect."""
         is_of_tokens = self.layout.patterns.history == TOKENS
         return None if is_of_tokens else log_spread(self.layout, self.weighted_arcs)
 
@@ -269,7 +269,7 @@ class OneSequence:
     def for_model(cls, model: Any, borders: np.ndarray | None) -> Self | None:
         """Return the object for a model, given whether each label may be the first and the last of a sequence, (2, L).
 
-        None if the model is not supported: varying arcs, many labels, other models.
+        None if the model contains varying arcs or many labels, or is of another kind.
         """
         n_labels = model.weighted_arcs.n_labels
         if type(model) is not ChainModel or n_labels > MOST_LABELS or model.layout.n_varying:
@@ -281,7 +281,7 @@ class OneSequence:
 
     @classmethod
     def of_arrays(cls, n_labels: int, structure: tuple, score: np.ndarray, borders: np.ndarray, pairs: tuple) -> Any:
-        """Return the object for the model of a file: its states and arcs as for ``given_arcs``."""
+        """Return the object for the model of a file, given its states and arcs as in ``given_arcs``."""
         if n_labels > MOST_LABELS:
             return None
         pairs = freeze_all(pairs, np.int32, np.int64, np.int32, np.float64)

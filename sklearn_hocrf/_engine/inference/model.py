@@ -105,6 +105,7 @@ class Model:
         if len(batch) == 1 and n_tokens * plan.row_size <= MOST_OF_PLAN:
             if len(self._plans) >= MOST_PLANS:
                 self._plans = {}
+            plan.prepare_lane(self)
             kept = copy.copy(plan)
             kept.batch = kept.dense = None  # which may be large
             self._plans[n_tokens] = kept

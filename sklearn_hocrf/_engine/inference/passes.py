@@ -36,7 +36,7 @@ class BasePass(metaclass=ABCMeta):
     workspace : Workspace
         Memory for the tables of one tile.
     posterior : LanePosterior
-        The model whose scores they contain, and the plan of the batch.
+        The model whose scores the tables contain, and the plan of the batch.
     direction : Model or None
         Direction of derivatives. Tables have a column for each lane; with a direction they contain dual numbers, and
         have another column for each lane's derivatives.
@@ -169,7 +169,7 @@ class MarginalPass(BasePass):
         ``receiver(backward, tile, weight)`` takes the tables of this pass after the backward pass of each tile; lanes
         of weight 0 are empty. With a direction, the columns after the first W contain derivatives.
     slope : ndarray of shape (n_sequences,) or None
-        Out: the derivatives of log Z along the direction.
+        Receives the derivatives of log Z along the direction.
     """
 
     def __init__(
@@ -285,7 +285,7 @@ class MarginalPass(BasePass):
         return wide
 
     def _factor(self, task: Task) -> float:
-        """Return the factor of scores that leaves them in the range of wide numbers; 0 if some are infinite."""
+        """Return the factor that brings scores into the range of wide numbers; 0 if some scores are infinite."""
         largest = [self._largest(self.weighted_arcs.arc_score), *map(self._largest_score, task.tiles)]
         return min(1.0, LARGEST_SCORE / max(largest)) if np.isfinite(largest).all() else 0.0
 
@@ -396,9 +396,10 @@ class DecodePass(BasePass):
     workspace, posterior
         As in :class:`BasePass`.
     codes, lengths : ndarray of shape (N,), int32
-        Out: label codes of the tokens; for segments, lengths of the segments that start with each token, else 0.
+        Receive label codes of the tokens and, for segments, the length of the segment that starts with each token, else
+        0.
     best : ndarray of shape (n_sequences,) or None
-        Out: the highest scores.
+        Receives the highest scores.
     """
 
     def __init__(

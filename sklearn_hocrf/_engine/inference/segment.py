@@ -3,7 +3,7 @@
 The tables contain one number for each token and state, span arc, score column, or cell: a cell is a scored pattern and
 a length, and its number is the score, and later the probability, of the candidate segment that ends with the token.
 
-Semi-Markov CRFs whose segments have any length: the passes of a chain of aged labels.
+Semi-Markov CRFs with segments of any length: the passes of a chain of aged labels.
 
 The layout of weights, the labellings and the queries are those of :mod:`.segment`. The tables are those of
 :mod:`.chain`, for the columns of an ``AgedLayout``: time and memory grow with the tokens, for any lengths of segments.
@@ -20,10 +20,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..._data.arrays import cached_property, freeze
+from ..._data.arrays import cached_property, freeze, freeze_all
 from ..._data.batch import SequenceBatch
 from ..._data.segments import END_OF_SEGMENT, NO_LIMIT, Channel, Mask, Segments, sorted_segments
-from ..kernels import _vectors, choices, segment, segment_scores
+from ..kernels import _vectors, choices, segment, segment_scores, token_scores
 from ..kernels._vectors import LANES
 from ..kernels.tag_segments import Tags
 from ..structure.segment_ages import AgedLayout, aged, tails, what_needs_lengths
@@ -40,6 +40,7 @@ class SegmentPlan(Plan):
     """Plan of a batch, for semi-Markov CRFs of one layout, with the features of its segments for kernels."""
 
     layout: SegmentLayout
+    lane: SegmentLane | None = None  # of plans for single short sequences
     has_tails = False  # whether cells beyond the highest lengths are of tokens
 
     default_schedule = Schedule(
@@ -64,13 +65,47 @@ class SegmentPlan(Plan):
         """Set the tables of segment scores, and the resulting sizes; ``of_states`` is the row size for states."""
         self.segment_index, self.length_entries = index, entries
         self.n_varying, self.n_spans, self.n_cells = self.layout.n_varying, len(index.span_arc), index.n_cells
+        self.n_longest = int(index.longest.max())
         self.n_counted_lengths = self.n_cells if len(entries.cell) else 0
         self.row_size = of_states + 2 * self.n_spans + self.layout.pairs.n_columns + self.n_varying + self.n_cells
         self.work_per_token = 4 * self.row_size
 
+    def prepare_lane(self, model: Any) -> None:
+        self.lane = SegmentLane(model, self) if self.n_tokens else None
+
+    @property
+    def table_sizes(self) -> dict[str, int]:
+        """Numbers for each row of a tile in its tables."""
+        n_states, n_spans = self.layout.automaton.n_states, self.n_spans
+        of_scores = self.layout.pairs.n_columns, self.n_cells, self.n_varying, n_states, n_spans, n_states
+        sizes = *of_scores, 1, 1, n_states, n_spans, n_states if self.has_tails else 0
+        return dict(zip(segment.SegmentTables._fields, sizes, strict=True))
+
+    @property
+    def scratch_sizes(self) -> tuple[int, ...]:
+        """Numbers of a lane in the arrays of a :class:`SegmentScratch`."""
+        network, n_states, n_longest = self.layout.network, self.layout.automaton.n_states, self.n_longest
+        n_adjoints = self.layout.automaton.n_arcs + len(network.back_starts) - 1
+        sizes = n_states + len(network.starts) - 1, n_adjoints, self.n_varying
+        return (*sizes, n_states * (3 if self.has_tails else 1), n_longest + 1, self.n_spans * n_longest)
+
+    def score_segments(self, lane_kind: Any, tile: Tile, weights: tuple, constants: np.ndarray, tables: tuple) -> None:
+        """Write the scores of candidate segments, given scores of tokens and cells, ``tables``, and of lengths."""
+        index, candidates, cells = self.segment_index, self.candidates, tables[1]
+        segment_scores.assemble(lane_kind, index, tile, constants, *tables)
+        if len(candidates.length):  # a kernel that is not called need not be compiled
+            segment_scores.sum_candidates(candidates, self.layout.pairs, index, tile, cells, *weights, None, None)
+
+    def forbid_segments(self, tile: Tile, cells: np.ndarray) -> None:
+        """Exclude candidate segments that the mask excludes, and those that are too short."""
+        if self.mask is not None:
+            segment_scores.forbid_segments(self.segment_index, tile, *self.mask, cells)
+        if len(self.shortest):
+            segment_scores.forbid_short(self.segment_index, tile, self.shortest, cells)
+
     @cached_property
     def length_weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the weights of lengths and tokens, and which of these each entry of ``length_entries`` has."""
+        """Indices of the weights of lengths and tokens, and the one that each entry of ``length_entries`` uses."""
         return np.unique(self.length_entries.weight, return_inverse=True)
 
     def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -101,17 +136,12 @@ class _SegmentBasePass(BasePass):
 
     def _score(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
         """Return the scores of tokens and the scores of all candidate segments."""
-        scores, cells, candidates = self._score_tokens(tile), self.cells(tile), self.plan.candidates
-        segment_scores.assemble(self._lane_kind(tile), self.index, tile, self.length_scores, scores, cells)
-        if len(candidates.length):  # a kernel that is not called need not be compiled
-            of_segments = candidates, self.layout.pairs, self.index, tile, cells
-            segment_scores.sum_candidates(*of_segments, *self.pair_weights, None, None)
-        self._shift_segments(tile, cells)
-        if self.plan.mask is not None:
-            segment_scores.forbid_segments(self.index, tile, *self.plan.mask, cells)
-        if len(self.plan.shortest):
-            segment_scores.forbid_short(self.index, tile, self.plan.shortest, cells)
-        return scores, cells
+        tables = self._score_tokens(tile), self.cells(tile)
+        lane_kind, constants = self._lane_kind(tile), self.length_scores
+        self.plan.score_segments(lane_kind, tile, self.pair_weights, constants, tables)
+        self._shift_segments(tile, tables[1])
+        self.plan.forbid_segments(tile, tables[1])
+        return tables
 
     def _shift_segments(self, tile: Tile, cells: np.ndarray) -> None:
         """Subtract the shifts of their tokens from the scores of all segments."""
@@ -132,16 +162,7 @@ class _SegmentBasePass(BasePass):
 
     def _scratch(self, tile: Tile) -> segment.SegmentScratch:
         """Return the arguments of the kernels for one position."""
-        network, automaton = self.layout.network, self.layout.automaton
-        n_longest = int(self.index.longest.max())
-        sizes = (
-            automaton.n_states + len(network.starts) - 1,
-            automaton.n_arcs + len(network.back_starts) - 1,
-            self.plan.n_varying,
-            automaton.n_states * (3 if self.plan.has_tails else 1),
-            n_longest + 1,
-            self.plan.n_spans * n_longest,
-        )
+        sizes = self.plan.scratch_sizes
         memory = self.workspace("scratch", sum(sizes), self._columns(tile, self.is_wide))
         stops = accumulate(sizes)
         return segment.SegmentScratch(*(memory[stop - size : stop] for size, stop in zip(sizes, stops, strict=True)))
@@ -158,13 +179,9 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         return self._pass_table("log_total", tile, 1), self._pass_table("inverse", tile, 1)
 
     def _tile_tables(self, tile: Tile) -> segment.SegmentTables:
-        plan, layout = self.plan, self.layout
-        sizes = {"scores": layout.pairs.n_columns, "cells": plan.n_cells, "varying": plan.n_varying}
-        sizes |= {"begin": layout.automaton.n_states, "span_begin": plan.n_spans}
-        tables = [self._pass_table(name, tile, size) for name, size in sizes.items()]
-        tables += [self._alpha(tile), *self._scales(tile), *self._reach_tables(tile)]
-        tables.append(self._pass_table("tail", tile, layout.automaton.n_states if plan.has_tails else 0))
-        return segment.SegmentTables._make(tables)
+        sizes = self.plan.table_sizes.items()
+        extra = {"alpha": len(tile.length)}
+        return segment.SegmentTables(*(self._pass_table(name, tile, n, extra.get(name, 0)) for name, n in sizes))
 
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
         (tile,) = task.tiles
@@ -235,12 +252,98 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
         return cells, varying_log, beta
 
 
+class SegmentLane:
+    """Passes over the only sequence of a batch, by the kernels of single lanes; the results are those of a batch.
+
+    Parameters
+    ----------
+    model : SegmentModel
+    plan : SegmentPlan
+        Of any sequence of the length.
+    """
+
+    plan: SegmentPlan
+    tables: segment.SegmentTables
+    structure: tuple
+
+    def __init__(self, model: Any, plan: SegmentPlan) -> None:
+        self.model, n_tokens = model, plan.n_tokens
+        self.weights, self.weight = (model.pair_weights, model.pair_weights), np.ones((1, 1))
+        self.constants = plan.length_scores(self.weights[:1])
+        tile = Tile(*freeze_all(([0, n_tokens], [[0]], [[n_tokens]], [[n_tokens - 1]]), np.int64))
+        self.place = plan.segment_index, tile
+        self.shapes = [((n_tokens + (name == "alpha")) * size, 1) for name, size in plan.table_sizes.items()]
+        self.scratch_shapes = [(size, 1) for size in plan.scratch_sizes]
+
+    def with_plan(self, plan: SegmentPlan) -> Self:
+        """Return the lane of another sequence, with its scores."""
+        lane, model, tile = object.__new__(type(self)), self.model, self.place[1]
+        lane.__dict__.update(self.__dict__, plan=plan)
+        lane.tables = segment.SegmentTables(*map(np.empty, self.shapes))
+        lane.structure = model.pass_arcs, *self.place, segment.SegmentScratch(*map(np.empty, self.scratch_shapes))
+        scores, cells, *_ = lane.tables
+        of_tokens = plan.token_features, model.layout.pairs, *self.weights, model.dense_table, tile
+        token_scores.score_rows(*of_tokens, scores)
+        plan.score_segments(None, tile, self.weights, self.constants, (scores, cells))
+        plan.forbid_segments(tile, cells)
+        return lane
+
+    def decode(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return labels of tokens and lengths of segments as in :class:`DecodePass`, and the best score, (1,)."""
+        tables, best = self.tables, np.empty((2, self.plan.n_tokens), np.int32)
+        if len(tables.varying):
+            n_columns = self.model.n_columns
+            token_scores.varying_scores(self.model.pass_arcs, n_columns, tables.scores, tables.varying)
+        scored = tables.cells, tables.varying, tables.alpha
+        segment.backward_max(None, *self.structure, *scored, tables.reach, tables.span_reach)
+        segment.walk(*self.structure[:3], *scored, *best)
+        return best[0], best[1], tables.alpha[0]
+
+    def run(self) -> bool:
+        """Turn the scores of segments into probabilities; return whether scaled numbers suffice."""
+        log_z, suspect, arcs = np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((self.model.layout.automaton.n_arcs, 1))
+        masked = len(self.plan.shortest) > 0 or self.plan.mask is not None
+        if self.model.scales:
+            segment.forward(None, *self.structure, self.tables, masked, log_z, suspect)
+        if not self.model.scales or suspect[0, 0] != 0.0:
+            return False
+        segment.backward(None, *self.structure, self.tables, self.weight, arcs)
+        return True
+
+    def column_marginals(self) -> np.ndarray:
+        """Return the marginals of score columns after :meth:`run`; (T, C)."""
+        scores, cells, *_ = self.tables
+        segment_scores.collect(None, *self.place, self.weight, cells, scores, np.empty((0, 1)))
+        return scores.reshape(self.plan.n_tokens, -1)
+
+
 class SegmentPosterior(LanePosterior):
     """The posterior of a high-order semi-Markov CRF; its labellings are :class:`Segments`."""
 
     pass_class: ClassVar[type[MarginalPass]] = SegmentPass
     decode_pass_class: ClassVar[type[DecodePass]] = SegmentDecodePass
     most_likely = 1.0
+
+    def _lane(self) -> SegmentLane | None:
+        """Return the only lane of a batch of one short sequence; None for other batches, and for large scores."""
+        plan, lane = self.plan, self.plan.lane
+        has_lane = lane is not None and lane.model is self.model and plan.dense is None and self.shift is None
+        return lane.with_plan(plan) if has_lane else None
+
+    def _best(self) -> tuple[Any, np.ndarray]:
+        lane = self._lane()
+        if lane is None:
+            return super()._best()
+        codes, lengths, best = lane.decode()
+        if not math.isfinite(best[0]):
+            self.refuse_impossible([0], best)
+        return self.model.labelling(self.batch.offsets, codes, lengths), best
+
+    def column_marginals(self, n_columns: int) -> np.ndarray:
+        lane = self._lane()
+        if lane is None or not lane.run():
+            return super().column_marginals(n_columns)
+        return lane.column_marginals()[:, :n_columns].copy()
 
     def pattern_marginals(self, patterns: Sequence[Sequence[int]]) -> np.ndarray:
         return self._marginals_of([(tuple(pattern), END_OF_SEGMENT) for pattern in patterns])
@@ -263,6 +366,10 @@ class SegmentPosterior(LanePosterior):
 
     def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
         table, probability = by_first_token(segments, self.batch.n_tokens)
+        lane = self._lane()
+        if lane is not None and lane.run():
+            segment_scores.take_given(*lane.place, lane.tables.cells, lane.weight, table, probability)
+            return np.minimum(probability[segments.start], 1.0)
 
         def take(backward: Any, tile: Tile, weight: np.ndarray) -> None:
             segment_scores.take_given(backward.index, tile, backward.cells(tile), weight, table, probability)
@@ -288,7 +395,7 @@ class SegmentModel(Model):
 
 
 class AgedPlan(SegmentPlan):
-    """Plan of a batch, for semi-Markov CRFs of any length of one layout."""
+    """Plan of a batch, for semi-Markov CRFs of one layout, with segments of any length."""
 
     default_schedule = ChainPlan.default_schedule
     allowed: np.ndarray | None = None  # (N, M) bool   aged labels that tokens may have; None: all
@@ -303,6 +410,9 @@ class AgedPlan(SegmentPlan):
         self.n_varying, n_states = self.aged.n_varying, self.aged.automaton.n_states
         self.row_size = n_states + layout.pairs.n_columns + self.n_cells + self.n_varying + 1
         self.work_per_token = self.row_size + len(self.aged.compiled.network.terms)
+
+    def prepare_lane(self, model: Any) -> None:
+        """Aged labels are those of a chain."""
 
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> Self:
         plan = super().masked(mask, may_be_impossible)
@@ -392,13 +502,13 @@ class AgedDecodePass(_AgedBasePass, ChainDecodePass):
 
 
 class AgedPosterior(SegmentPosterior):
-    """The posterior of a semi-Markov CRF of any length; its labellings are :class:`Segments`."""
+    """The posterior of a semi-Markov CRF with segments of any length; its labellings are :class:`Segments`."""
 
     pass_class, decode_pass_class = AgedPass, AgedDecodePass
 
     @property
     def of_sums(self) -> LanePosterior:
-        """The posterior by passes with tails, where the plan has them."""
+        """The posterior that uses passes with tails, if the plan has them."""
         plan, model = self.plan.tailed, self.model
         if plan is None or self.shift is not None:
             return self
@@ -412,7 +522,7 @@ class AgedPosterior(SegmentPosterior):
 
 
 class AgedModel(SegmentModel):
-    """A semi-Markov CRF of any length with given weights."""
+    """A semi-Markov CRF with segments of any length and with given weights."""
 
     plan_class, posterior_class = AgedPlan, AgedPosterior
     has_lengths = False  # of the labellings that kernels write: codes of aged labels

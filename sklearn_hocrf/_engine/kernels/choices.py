@@ -11,8 +11,8 @@ labels are labels of tokens.
 
 Equations are those of docs/develop/theory.md.
 
-Logarithms throughout; -inf is impossible. Shapes: B blocks, W lanes, R rows (positions of all blocks), C score columns,
-E cells of segment scores, P states, Q varying arcs, L labels, K most choices, N tokens, S sequences.
+All scores are logarithms; impossible choices have -inf. Shapes: B blocks, W lanes, R rows (positions of all blocks), C
+score columns, E cells of segment scores, P states, Q varying arcs, L labels, K most choices, N tokens, S sequences.
 """
 
 from typing import NamedTuple
@@ -331,8 +331,8 @@ def _move_best_to_end(pending, last):
 def weigh(choices, n_choices):
     """Turn the scores of choices into weights, exp(score - highest); return sums for entropy and probabilities.
 
-    These are the sum of the weights except for one of the highest, which is 1, and the weighted sum of (highest -
-    score), not yet divided by the sum of weights.
+    These are the sum of the weights without one of the highest (which is 1), and the sum of weight * (highest - score),
+    before division by the sum of weights.
     """
     scores, top = choices.score, 0
     for choice in range(1, n_choices):

@@ -7,7 +7,7 @@ pairs of its feature: ``first .. stop``. No dense table is used.
 
 Shapes: n sequences of the batch, K pairs.
 
-Ids of the attributes of tokens, sorted.
+Ids of the attributes of tokens, sorted. Strings of tokens, as numbers.
 
 Vectors whose numbers have 16 bits: integers, in a unit for each block.
 
@@ -91,6 +91,47 @@ def sort_ids(indptr, ids, values, ends, sorted_ids, amounts):
             n_found += 1
         ends[row + 1] = n_found
     return n_found
+
+
+FACTOR = np.uint64(0xD1342543DE82EF95)  # odd, so that no two numbers have the same product
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mixed(left, right):
+    """Return a random number that a pair of numbers determines, uint64."""
+    left = (left ^ left >> np.uint64(32)) * FACTOR
+    return (left ^ left >> np.uint64(29)) + right
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def mix_strings(numbers, start, stop, found):
+    """Mix the numbers of the tokens of each string ``[start, stop)``: two blocks of 1, 2, 4 .. tokens cover a string.
+
+    numbers : (N,) int64   -1 if missing        start, stop : (M,) int64
+    found : (M,) int64, out   -1 if a number is missing
+    """
+    first, last, longest = len(numbers), 0, 1
+    for string in range(len(start)):
+        first, last = min(first, start[string]), max(last, stop[string])
+        longest = max(longest, stop[string] - start[string])
+    n_tokens, n_levels = max(last - first, 0), 1
+    while 1 << n_levels <= longest:
+        n_levels += 1
+    blocks, n_missing = np.zeros((n_levels, n_tokens), np.uint64), np.zeros(n_tokens + 1, np.int64)
+    for token in range(n_tokens):
+        blocks[0, token] = np.uint64(numbers[first + token])
+        n_missing[token + 1] = n_missing[token] + (numbers[first + token] < 0)
+    for level in range(1, n_levels):
+        half = 1 << (level - 1)
+        for token in range(n_tokens - 2 * half + 1):
+            blocks[level, token] = _mixed(blocks[level - 1, token], blocks[level - 1, token + half])
+    for string in range(len(start)):
+        begin, end, level = start[string] - first, stop[string] - first, 0
+        while 2 << level <= end - begin:
+            level += 1
+        left = blocks[level, begin] + np.uint64(end - begin)
+        number = np.int64(_mixed(left, blocks[level, end - (1 << level)]) >> np.uint64(1))
+        found[string] = -1 if n_missing[end] > n_missing[begin] else number
 
 
 BLOCK = 1 << 14  # numbers of one unit: few units, and a block of doubles fits into the cache

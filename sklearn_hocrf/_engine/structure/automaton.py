@@ -186,7 +186,7 @@ def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternA
 
 
 class _Trie:
-    """The trie of patterns, and all single labels, and the longest suffixes of its nodes.   Node 0 is the root.
+    """The trie of patterns and all single labels, with the longest suffixes of its nodes.   Node 0 is the root.
 
     Parameters
     ----------

@@ -348,8 +348,7 @@ class WeightLayout(ArcLayout):
             return token_scores.cut_kinds(*entries, self.pairs.starts, n_dense, *parts)
 
         def sort(first: int, stop: int) -> None:
-            entries, parts = part(first, stop)
-            row_part, entry_part, range_part = freeze_all(parts, np.int64)
+            entries, (row_part, entry_part, range_part) = part(first, stop)
             features = TokenFeatures(row_part, rows, entry_part, range_part, pair, other, of_entries)
             token_scores.sort_kinds(*entries, values, self.pairs.starts, self.pairs.columns, n_dense, features)
 
@@ -361,12 +360,12 @@ class WeightLayout(ArcLayout):
             row_cuts[first], cuts[first] = n_rows, n_others  # the range before has written them, too
             n_rows, n_others = n_rows + more_rows, n_others + more_others
         row_cuts[-1], cuts[-1] = n_rows, n_others
+        row_cuts, cuts, ranges = freeze_all((row_cuts, cuts, ranges), np.int64)
         rows, pair, other = (empty(length, np.uint32) for length in (n_rows, n_others, n_others))
         of_entries = empty(n_rows + n_others if len(values) else 0, np.float64)
         list(each(sort, ends[:-1], ends[1:]))
-        features = row_cuts, rows, cuts, ranges, pair, other, of_entries
-        dtypes = np.int64, np.uint32, np.int64, np.int64, np.uint32, np.uint32, np.float64
-        return TokenFeatures(*freeze_all(features, *dtypes))
+        rows, pair, other = freeze_all((rows, pair, other), np.uint32)
+        return TokenFeatures(row_cuts, rows, cuts, ranges, pair, other, freeze(of_entries, np.float64))
 
     def dense_product(self, batch: SequenceBatch) -> DenseProduct | None:
         """Return the dense columns of a batch with the slots of their weights; None if there are none."""

@@ -170,7 +170,7 @@ def count_patterns(
         more often. Use 1 for counts that will be merged.
     sequence_weight : ndarray of shape (n_sequences,) or None
         The weight of each sequence; a sequence of weight 0 is ignored.
-    history : {"tokens", "segments"} or TagHistory
+    history : {"tokens", "segments"}
         Except for "tokens", pairs of labels are counted inside segments, and patterns of segments at their borders.
 
     Returns

@@ -262,20 +262,33 @@ class SegmentLayout(WeightLayout):
             if isinstance(block, RowBlock) and self._n_with_pairs[stop] > self._n_with_pairs[first]:
                 blocks.append((first, block))
             first = stop
-        if not blocks or not batch.n_tokens:
+        longest = min(int(self.longest.max()), batch.n_tokens)
+        if not blocks or not longest:
             return CandidateFeatures.none(batch.n_tokens)
-        parts = [self._rows_of_chunk(batch, blocks, tokens) for tokens in self._chunks(batch)]
-        stop_token, length, counts, attributes, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
-        ranks = self.rank_of_attribute[attributes]
-        has_pairs = ranks >= 0
-        indptr = offsets_of(has_pairs)[offsets_of(counts)]
-        ranks, values = ranks[has_pairs], values[has_pairs]
-        kept = (indptr[1:] > indptr[:-1]).nonzero()[0]
-        starts = stop_token[kept].searchsorted(np.arange(batch.n_tokens + 1))
-        rows = starts, length[kept], np.concatenate([[0], indptr[kept + 1]])
-        pairs = self.pairs.starts[ranks], self.pairs.starts[ranks + 1]
+        is_small = len(batch) == 1 and batch.n_tokens * longest <= _MOST_KEPT
+        if is_small:
+            starts, length, start, stop = _candidates_of_one(batch.n_tokens, longest)
+            indptr, features, values = self._entries(batch, blocks, start, stop)
+        else:
+            parts = [self._entries_of_chunk(batch, blocks, tokens, longest) for tokens in self._chunks(batch)]
+            stop, length, counts, features, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
+        pairs = [ids[features] for ids in self._pairs_of_features]
+        if not is_small:  # leave out what has no weights
+            has_pairs = pairs[0] < pairs[1]
+            indptr = offsets_of(has_pairs)[offsets_of(counts)]
+            pairs, values = [ids[has_pairs] for ids in pairs], values[has_pairs]
+            kept = (indptr[1:] > indptr[:-1]).nonzero()[0]
+            starts = stop[kept].searchsorted(np.arange(1, batch.n_tokens + 2))
+            length, indptr = length[kept], np.concatenate([[0], indptr[kept + 1]])
         values = np.empty(0) if (values == 1).all() else values
-        return CandidateFeatures(*freeze_all((*rows, *pairs, values), *_CANDIDATE_DTYPES))
+        return CandidateFeatures(*freeze_all((starts, length, indptr, *pairs, values), *_CANDIDATE_DTYPES))
+
+    @cached_property
+    def _pairs_of_features(self) -> tuple[np.ndarray, ...]:
+        """The first pair and the end of the pairs of each feature, which are equal if it has none."""
+        ranks, starts = self.rank_of_attribute[self.features.attribute], self.pairs.starts
+        ids = [np.where(ranks < 0, 0, starts[ranks + shift]) for shift in (0, 1)]
+        return freeze_all(ids, np.uint32)
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
         """Return ranges of tokens whose candidates are processed together."""
@@ -283,27 +296,30 @@ class SegmentLayout(WeightLayout):
         tokens = max(_CANDIDATES_AT_A_TIME // int(min(self.longest.max(), longest)), 1)
         return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
 
-    def _rows_of_chunk(
-        self, batch: SequenceBatch, blocks: list[tuple[int, RowBlock]], tokens: tuple[int, int]
+    def _entries_of_chunk(
+        self, batch: SequenceBatch, blocks: list[tuple[int, RowBlock]], tokens: tuple[int, int], longest: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return last token, length and number of features of candidates, and the features' attributes and values."""
-        longest = min(int(self.longest.max()), batch.n_tokens)
-        if len(batch) == 1 and batch.n_tokens * longest <= _MOST_KEPT:
-            token, length = _candidates_of_one(batch.n_tokens, longest)
-        else:
-            ends = np.arange(*tokens)
-            offsets = batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
-            token, length = _candidates(ends - offsets, longest)
+        """Return end, length and number of features of candidates, and the features and their values."""
+        ends = np.arange(*tokens)
+        offsets = batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
+        token, length = _candidates(ends - offsets, longest)
         stop = token + (tokens[0] + 1)
-        parts = [(first, *block.entries(batch, stop - length, stop)) for first, block in blocks]
-        counts = sum(indptr[1:] - indptr[:-1] for _, indptr, _, _ in parts)
-        features = np.concatenate([first + of_block for first, _, of_block, _ in parts])
+        indptr, features, values = self._entries(batch, blocks, stop - length, stop)
+        return stop, length, np.diff(indptr), features, values
+
+    def _entries(
+        self, batch: SequenceBatch, blocks: list[tuple[int, RowBlock]], start: np.ndarray, stop: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the ranges of entries of candidates, and the features and values of the entries."""
+        parts = [(first, *block.entries(batch, start, stop)) for first, block in blocks]
+        features = [first + of_block for first, _, of_block, _ in parts]
+        if len(parts) == 1:
+            return parts[0][1], features[0], parts[0][3]
+        counts = [np.diff(indptr) for _, indptr, _, _ in parts]
+        owner = np.concatenate([np.repeat(np.arange(len(stop)), of_block) for of_block in counts])
+        order = np.argsort(owner, kind="stable")  # of candidates
         values = np.concatenate([of_block for *_, of_block in parts])
-        if len(parts) > 1:  # in the order of candidates
-            owner = [np.repeat(np.arange(len(stop)), np.diff(indptr)) for _, indptr, _, _ in parts]
-            order = np.argsort(np.concatenate(owner), kind="stable")
-            features, values = features[order], values[order]
-        return stop - 1, length, counts, self.features.attribute[features], values
+        return offsets_of(sum(counts)), np.concatenate(features)[order], values[order]
 
     def _features_of(self, batch: SequenceBatch, segments: Segments) -> Iterator[tuple[slice, sparse.csr_array]]:
         """Yield ranges of segments, and their features except those of dense columns."""
@@ -355,7 +371,10 @@ def _candidates(position: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndar
 
 @lru_cache(maxsize=16)  # calls for one sequence ask
 def _candidates_of_one(n_tokens: int, longest: int) -> tuple[np.ndarray, ...]:
-    return freeze_all(_candidates(np.arange(n_tokens), longest), np.int64)
+    """Return the range of the candidates that end with each token, and the lengths, first tokens and ends of all."""
+    token, length = _candidates(np.arange(n_tokens), longest)
+    arrays = token.searchsorted(np.arange(n_tokens + 1)), length, token + 1 - length, token + 1
+    return freeze_all(arrays, np.int64, np.int32, np.int64, np.int64)
 
 
 class SegmentLayoutBuilder(LayoutBuilder):

@@ -240,7 +240,7 @@ def _with_scores(structure: WeightedArcs, scores: np.ndarray, derivative: np.nda
 
 
 def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
-    """Return a bound of the logarithm of max beta / min beta over all states, at any position; inf if there is none.
+    """Return a bound on the logarithm of max beta / min beta over all states, at any position; inf if there is none.
 
     Two states that read the same labels have the same emissions, and use arcs of different scores for at most as many
     tokens as patterns have labels. After these tokens, they are the same state, or stay in segments of the same label.

@@ -122,7 +122,7 @@ class Fold:
         return self._ties.widen(self.state[0])
 
     def useful_l1(self) -> float:
-        """Return the approximate strength of an L1 penalty at which one weight of a hundred first moves away from 0."""
+        """Return the approximate strength of an L1 penalty at which 1 % of the weights move away from 0."""
         slope = np.abs(self._training.gradient(np.zeros(len(self._group)))) / self._ties.root
         return float(np.quantile(slope, USEFUL)) if len(slope) else 0.0
 

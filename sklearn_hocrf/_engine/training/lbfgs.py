@@ -268,7 +268,7 @@ class RestrictedHessian(NamedTuple):
         return self.root * (v - np.linalg.solve(self.middle, self.factor @ v) @ self.factor)
 
     def solve(self, v, fixed):
-        """Return the product of a vector and the inverse of the rows and columns that are not fixed; 0 at the fixed."""
+        """Return the product of a vector and the inverse of the rows and columns not in ``fixed``, and 0 for these."""
         columns = self.factor[:, fixed]
         v = np.where(fixed, 0.0, v / self.root)
         v += np.linalg.solve(self.inner + columns @ columns.T, self.factor @ v) @ self.factor
@@ -501,8 +501,8 @@ def orthant_search(attempt, point, curvature, penalty):
 def _path(point, curvature, strength):
     """Return a function from the length of a step, up to 1, to the end of the step.
 
-    The steps lead towards a lower point of the quadratic model. Without one they follow the gradient within the
-    orthant: weights may become 0 at any length, or they would only come closer to it.
+    The steps lead towards a lower point of the quadratic model. Without one, they follow the gradient within the
+    orthant, and weights become 0 at any length of the step, which would otherwise only bring them closer to 0.
     """
     w, _, gradient, steepest = point
     if not len(curvature):

@@ -28,12 +28,13 @@ def most_states(n_candidates: int) -> int:
 class PrunedProblem(Problem):
     """A problem in which each token has a few candidate labels; features pair only with single labels.
 
-    The likelihood is conditional on all labels being candidates. Other parameters are as in :class:`Problem`.
+    The likelihood is that of the labels, given that all of them are candidates. Other parameters are as in
+    :class:`Problem`.
 
     Parameters
     ----------
     candidates : Candidates
-        The labels that tokens may have: the support is None.
+        The labels that tokens may have; they replace the support, which is None.
     """
 
     candidates: Candidates
@@ -168,7 +169,7 @@ def _of_equal_size(features: TokenFeatures, starts: np.ndarray) -> tuple[TokenFe
     """Return features scaled to a mean absolute value of 1, and the resulting scale of the weights of each pair.
 
     The length of a step depends on the whole token, so a feature with large values, such as a year, would make the
-    steps of the others too short. ``starts`` (F + 1,) is the range of each attribute's pairs.
+    steps of the others too short. ``starts`` (F + 1,) gives the range of each attribute's pairs.
     """
     if not len(features.values):
         return features, 1.0

@@ -250,8 +250,8 @@ def minimize_in_box(
 
     The first step of L-BFGS-B is as long as the gradient, which depends on the units of the function. The function is
     therefore scaled so that the first step has a length of about 1, or less if the gradient is small: a function that
-    is about its own value, divided by ``REACH``, times half the square of the distance from its minimum, has its
-    minimum at the end of the step.
+    approximately equals its own value, divided by ``REACH``, times half the square of the distance from its minimum,
+    has its minimum at the end of the step.
 
     Parameters
     ----------
@@ -265,9 +265,9 @@ def minimize_in_box(
         Number of evaluations after which no further step is begun.
     tol : float
         Stop when ``PATIENCE`` evaluations in a row lower the function by less than this fraction of its value. A single
-        one may be a step that is too long; with inexact values, more of them would be in vain. The second one is
-        omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for a convex
-        function.
+        evaluation may belong to a step that is too long; if values are inexact, further ones are in vain. The second
+        one is omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for a
+        convex function.
     """
     if not len(start):
         with suppress(SearchEnd):

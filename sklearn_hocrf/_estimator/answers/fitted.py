@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from functools import partial
 from itertools import chain, repeat
 from numbers import Integral, Real
@@ -46,11 +46,12 @@ class CachedTables:
     Attributes
     ----------
     model : Model or None
-        With the tables that its kernels read. Any thread may set it, because all threads make the same tables.
+        The model with the tables that its kernels read. Any thread may set it, because all threads make the same
+        tables.
     tags : dict
-        The labels as tags of segments, by scheme; likewise.
+        The labels as tags of segments, by scheme. Any thread may add to it.
     one : OneCall or None
-        For calls with one sequence; likewise.
+        The tables for calls with one sequence. Any thread may set it.
     """
 
     __slots__ = ("model", "one", "tags")
@@ -267,7 +268,7 @@ class FittedModel:
 
     @property
     def reader(self) -> Reader:
-        """The settings of the estimator that reading requires."""
+        """The settings of the estimator that are needed to read X."""
         check_columns = partial(validate_data, self.estimator, reset=False, skip_check_array=True)
         return self.kind.reader(self.estimator)._replace(check_columns=check_columns)
 
@@ -346,21 +347,21 @@ class OneCall:
         is_kept = state.tables is not None and state.tables.model is model
         self.search = OneSequence.for_model(model, state.borders) if is_kept else None
 
-    def answer(self, question: str, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
-        """Return a result of :class:`OneSequence` for the only sequence of X; None if a batch is needed."""
+    def answer(self, question: Callable, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
+        """Return the result of a method of :class:`OneSequence` for the only sequence of X; None: a batch is needed."""
         attributes = None if self.search is None else self._attributes(X, steps)
-        return None if attributes is None else getattr(self.search, question)(attributes, *arguments)
+        return None if attributes is None else question(self.search, attributes, *arguments)
 
     def predict(self, X: Any, steps: Sequence = ()) -> list | None:
         """Return the labels of the only sequence of X in a list; None if a batch is needed."""
-        codes = self.answer("decode", X, steps=steps)
+        codes = self.answer(OneSequence.decode, X, steps=steps)
         if codes is None:
             return None
         return [[*map(self.labels.__getitem__, codes.tolist())] if self.as_lists else self.labels[codes]]
 
     def marginals(self, X: Any) -> list[np.ndarray] | None:
         """Return the probabilities of labels in the only sequence of X, in a list; None if a batch is needed."""
-        sums = self.answer("marginals", X)
+        sums = self.answer(OneSequence.marginals, X)
         return None if sums is None else [sums[1]]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray | None:
@@ -368,15 +369,16 @@ class OneCall:
         if type(y) is not list or len(y) != 1 or type(y[0]) is not list or set(map(type, y[0])) != {str}:
             return None
         codes = [*map(self.code_of.get, y[0], repeat(-1))]
-        log_likelihood = None if min(codes) < 0 else self.answer("log_likelihood", X, codes)
+        log_likelihood = None if min(codes) < 0 else self.answer(OneSequence.log_likelihood, X, codes)
         return None if log_likelihood is None else np.array([log_likelihood])
 
     def _attributes(self, X: Any, steps: Sequence = ()) -> tuple | None:
         """Return the attributes of the sequence, as for ``token_entries``; None if X must be read as a batch."""
         if steps:
             read = getattr(steps[0], "__token_ids__", None) if len(steps) == 1 and type(X) is list else None
-            read_ids = read and read(X[0])
-            return read_ids[1:5] if read_ids and read_ids[0] is self.features.names else None
+            names, n_features, _, *attributes = (read and read(X[0])) or (None,) * 3
+            is_alike = names is self.features.names and n_features == self.features.n_features
+            return tuple(attributes) if is_alike else None
         if self.features.kinds is not None:
             return None
         if type(X) is list:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..._data.batch import Sequences
 from ..._data.tagger import Labelling
+from ..._engine.inference.chain import OneSequence
 from ..._reading.schemes import segment_lists
 from ..labels.patterns import SegmentTags, pattern_codes, scheme_of, segment_tables, tags_of_labels
 from .fitted import FittedModel, one_call, predict_one
@@ -547,8 +548,8 @@ class TagSegmentsMixin:
             As in :meth:`predict`.
         threshold : float or None, default=None
             None returns the segments that the labels of :meth:`predict` encode. A number in [0, 1] returns all segments
-            that are at least as probable, with their probabilities. Up to 0.5, they may overlap: with a low threshold,
-            the result contains more of the true segments than the best labelling does.
+            that are at least as probable, with their probabilities. They may overlap if the threshold is at most 0.5. A
+            low threshold finds more of the true segments than the best labelling contains.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that
             ``constraints`` name, otherwise the scheme of ``classes_`` if all look like tags, and else "runs".
@@ -602,12 +603,12 @@ class TagSegmentsMixin:
         fitted = FittedModel(self)
         tags = _tag_table(fitted, scheme)
         one = one_call(fitted.estimator, X) if threshold is None and known is None else None
-        if one is not None and (codes := one.answer("decode", X)) is not None:
+        if one is not None and (codes := one.answer(OneSequence.decode, X)) is not None:
             offsets = np.array([0, len(codes)])
             segments = segments_of_codes(codes, offsets, tags)
             if not with_probability:
                 return segment_lists(segments, offsets, tags.names.tolist())
-            probability = one.answer("segment_probabilities", X, segments, tags.tags)
+            probability = one.answer(OneSequence.segment_probabilities, X, segments, tags.tags)
             if probability is not None:
                 return segment_tables(offsets, segments, probability, tags.names)
         return fitted.query(X, known).segments(threshold, with_probability, tags)

@@ -40,7 +40,7 @@ class Query(NamedTuple):
         if channels is None:
             return self.posterior.marginals()
         table = self.posterior.tag_marginals(channels)
-        return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
+        return np.divide(table, np.add.reduce(table, axis=1, keepdims=True), out=table)
 
     def reshape(self, rows: np.ndarray) -> Any:
         """Reshape one row per token to the form of X."""

@@ -117,82 +117,9 @@ TRAINING = "training"  # name of the last stage, which trains the weights of the
 # names of tasks
 FIT = "fit"
 ITERATION = "iteration"
-SEARCH_STEP = "step"  # of a search for parameters
-REFIT = "refit with best parameters"
 
 
-class _Tasks:
-    """The task of a fit, with the root of its tasks; does nothing if the estimator has no callbacks.
-
-    Parameters
-    ----------
-    estimator : estimator
-    n_tasks : int or None
-        Number of tasks of which the fit consists; None if unknown.
-    X, y, sample_weight
-        The arguments of ``fit``.
-    """
-
-    def __init__(self, estimator: BaseEstimator, n_tasks: int | None, X: Sized, y: Sized, sample_weight: Any) -> None:
-        self._callbacks, self.is_stopped = getattr(estimator, "_skl_callbacks", []), False
-        if not self._callbacks:
-            return
-        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
-        self._arguments = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
-        self._root = estimator._init_callback_context(FIT, max_subtasks=n_tasks)
-        self._root.call_on_fit_task_begin(**self._arguments)
-
-    def _begin(self, parent: Any, name: str, n_tasks: int | None = 0) -> Any:
-        """Begin a task within another one."""
-        return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
-
-    def end(self, **more: Any) -> None:
-        """End the task of the whole fit; the callbacks get ``more``."""
-        if self._callbacks:
-            self._root.call_on_fit_task_end(**self._arguments, **more)
-
-
-class SearchTasks(_Tasks):
-    """The tasks of a search for parameters: one for each order, which consists of steps, and the last fit.
-
-    Parameters
-    ----------
-    search : estimator
-    n_orders, n_steps : int
-        Number of orders, and the greatest number of steps of each.
-    X, y, sample_weight
-        The arguments of ``fit``.
-    """
-
-    def __init__(self, search: BaseEstimator, n_orders: int, n_steps: int, *data: Any) -> None:
-        super().__init__(search, n_orders + bool(search.refit), *data)
-        self._n_steps = n_steps
-
-    def begin_order(self, order: Any) -> Any:
-        """Begin and return the task of the search for one order; None without callbacks."""
-        return self._begin(self._root, f"order {order}", self._n_steps) if self._callbacks else None
-
-    def end_order(self, task: Any) -> None:
-        """End the task of the search for one order."""
-        self.is_stopped = self.is_stopped or (task is not None and task.call_on_fit_task_end(**self._arguments))
-
-    def end_step(self, of_order: Any) -> bool:
-        """End a step of the task of an order, and return whether a callback stops the search for this order."""
-        return of_order is not None and self._begin(of_order, SEARCH_STEP).call_on_fit_task_end(**self._arguments)
-
-    def refit(self, best: Any, fit: Callable[[], Any]) -> None:
-        """Call a function that fits the best estimator: a task, whose details callbacks may request."""
-        if not self._callbacks:
-            fit()
-            return
-        task = self._root.subcontext(REFIT)
-        with task.propagate_callback_context(best):
-            task.call_on_fit_task_begin(**self._arguments)
-            fit()
-            task.call_on_fit_task_end(**self._arguments)
-
-
-class FitTasks(_Tasks):
+class FitTasks:
     """The tasks of a fit; does nothing if the estimator has no callbacks.
 
     Parameters
@@ -205,9 +132,27 @@ class FitTasks(_Tasks):
         The arguments of ``fit``.
     """
 
-    def __init__(self, estimator: BaseEstimator, solver: Minimizer, n_stages: int | None, *data: Any) -> None:
-        self._estimator, self._is_flat = estimator, n_stages == 1
-        super().__init__(estimator, solver.max_iter if self._is_flat else n_stages, *data)
+    def __init__(
+        self, estimator: BaseEstimator, solver: Minimizer, n_stages: int | None, X: Sized, y: Sized, sample_weight: Any
+    ) -> None:
+        self._estimator, self._is_flat, self.is_stopped = estimator, n_stages == 1, False
+        self._callbacks = getattr(estimator, "_skl_callbacks", [])
+        if not self._callbacks:
+            return
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        self._arguments = {"estimator": estimator, "X": X, "y": y, "metadata": metadata}
+        n_tasks = solver.max_iter if self._is_flat else n_stages
+        self._root = estimator._init_callback_context(FIT, max_subtasks=n_tasks)
+        self._root.call_on_fit_task_begin(**self._arguments)
+
+    def _begin(self, parent: Any, name: str, n_tasks: int | None = 0) -> Any:
+        """Begin a task within another one."""
+        return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
+
+    def end(self, **more: Any) -> None:
+        """End the task of the whole fit; the callbacks get ``more``."""
+        if self._callbacks:
+            self._root.call_on_fit_task_end(**self._arguments, **more)
 
     def run_stage(
         self,

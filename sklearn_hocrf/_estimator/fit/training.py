@@ -143,7 +143,7 @@ def _failure(trained: str, solver: Minimizer, report: SolverReport) -> str:
 
 
 def _is_near(solver: Minimizer, report: SolverReport) -> bool:
-    """Return whether ``max_iter`` ended a training whose weights have about the scores of the optimum."""
+    """Return whether ``max_iter`` ended a training whose scores are close to those of the optimum."""
     is_judged = np.isfinite(report.gradient_norm) and report.n_iter >= solver.max_iter and not report.remedy
     return bool(is_judged and report.gap <= _NEAR**2 * abs(float(report.history[-1])))
 

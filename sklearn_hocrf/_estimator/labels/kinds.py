@@ -36,7 +36,7 @@ class Kind:
     labels_segments: ClassVar[bool] = False
 
     def reader(self, estimator: BaseEstimator) -> Reader:
-        """Return the settings of an estimator that reading requires."""
+        """Return the settings of an estimator that are needed to read its data."""
         return Reader(type(estimator).__name__)
 
     def possible_patterns(self, targets: Any, patterns: PatternTable) -> PatternTable:

@@ -23,7 +23,6 @@ from functools import partial
 
 import numpy as np
 import protocol
-from orders import ATTRIBUTES, product, words_of
 from protocol import part, print_table
 from usaddress import FILE
 
@@ -32,9 +31,20 @@ from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.model_selection import ConformalSequenceLabeler
 from sklearn_hocrf.text import extract_segments
 
-SETS = {  # the file, how it is read, features, the scheme, sizes of the parts
-    "conll2002": (("conll2002", "esp.train.gz"), words_of, SequenceFeatureExtractor(), "bio", (1000, 1000, 2000)),
-    "usaddress": (FILE, product, None, "runs", (744, 372, 372)),
+
+def sentences(*file):
+    X, y = protocol.words_and_labels(protocol.data_file(*file))
+    return SequenceFeatureExtractor().fit_transform(X), y
+
+
+def addresses(*file):
+    X, y = ([row[key] for row in protocol.read_rows(*file)] for key in ("features", "labels"))
+    return SequenceFeatureExtractor("attributes").fit_transform(X), y
+
+
+SETS = {  # the file, what reads it, the scheme, sizes of the parts
+    "conll2002": (("conll2002", "esp.train.gz"), sentences, "bio", (1000, 1000, 2000)),
+    "usaddress": (FILE, addresses, "runs", (744, 372, 372)),
 }
 ALPHAS, OFF, POOLED = (0.1, 0.05), 0.03, "(pooled)"
 
@@ -114,11 +124,10 @@ def main(arguments=None):
     options = protocol.parse(__doc__, arguments, sets=list(SETS), splits=20, strata=False, quick=False)
     n_off = 0
     for name in options.sets:
-        file, read, extractor, scheme, sizes = SETS[name]
+        file, read, scheme, sizes = SETS[name]
         if protocol.skipped(protocol.absent(file)):
             continue
         X, y = read(*file)
-        X = (extractor.fit_transform if extractor else ATTRIBUTES)(X)
         if options.quick:
             sizes = [len(y) // 3] * 3
         n_splits = 2 if options.quick else options.splits

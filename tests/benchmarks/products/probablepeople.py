@@ -17,8 +17,6 @@ fit with the chosen penalties, and the processor seconds of each search. Needs p
 sixth of the strings. --keep: a folder for results, read where they exist.
 """
 
-import json
-import os
 import pickle
 import tempfile
 import time
@@ -44,9 +42,9 @@ def group_of(tokens):
     return "".join(c for token in tokens for c in token.lower() if c.isalnum())
 
 
-def ours(X, y, groups, folds, path):
+def ours(X, y, groups, folds, folder, name):
     """Return the results of the models whose penalties and order are chosen inside each training part."""
-    results = protocol.kept(path, partial(Results, y))
+    results = protocol.kept(folder, name, partial(Results, y))
     settings = {"orders": [1, 2, 3], "learn_l1": True, "penalty_groups": [("features", 0), None], "tol": 5e-3}
     settings["refit"] = False
     for train, test in folds[len(results.seconds) :]:
@@ -56,10 +54,9 @@ def ours(X, y, groups, folds, path):
         middle = time.process_time()
         best = HighOrderCRF(**chosen).fit(X_train, y_train)
         seconds = middle - start, time.process_time() - middle
-        labels = best.predict(part(X, test))
-        results.add(test, labels, np.exp(best.log_likelihood(part(X, test), labels)), seconds[1])
+        results.add(test, best.predict(part(X, test)), seconds[1])
         results.chosen.append(f"order {chosen['max_order']}")
-        Path(path).write_bytes(pickle.dumps(results))  # what was interrupted continues here
+        Path(folder, name).write_bytes(pickle.dumps(results))  # what was interrupted continues here
         right = 100 * np.mean([results.labels[n] == y[n] for n in test])
         print(f"  {right:.2f} %, search {seconds[0]:.0f} s, fit {seconds[1]:.1f} s, {chosen}", flush=True)
     return results
@@ -79,7 +76,7 @@ def main(arguments=None):
     options = protocol.parse(__doc__, arguments, quick=False, shuffles=[0, 1, 2, 3, 4], keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
         return
-    rows = [json.loads(line) for line in protocol.read_lines(*FILE)[:: 6 if options.quick else 1]]
+    rows = protocol.read_rows(*FILE, every=6 if options.quick else 1)
     y, dicts = [row["labels"] for row in rows], [row["features"] for row in rows]
     groups = np.array([group_of(row["tokens"]) for row in rows])
     # one vocabulary for all folds: the weights of what a training part lacks stay 0
@@ -89,9 +86,9 @@ def main(arguments=None):
             folds = list(GroupKFold(5, shuffle=True, random_state=shuffle).split(y, groups=groups))
             folds = folds[: 2 if options.quick else None]
             keep = options.keep or folder
-            results = {OURS: ours(X, y, groups, folds, os.path.join(keep, f"{shuffle} {OURS}"))}
+            results = {OURS: ours(X, y, groups, folds, keep, f"{shuffle} {OURS}")}
             run = partial(protocol.cross_validate, {"": [("dicts", Theirs())]}, {"dicts": dicts}, y, folds)
-            results[PRODUCT] = protocol.kept(os.path.join(keep, f"{shuffle} {PRODUCT}"), run)
+            results[PRODUCT] = protocol.kept(keep, f"{shuffle} {PRODUCT}", run)
             print(f"\nshuffle {shuffle}")
             protocol.print_results(results, PRODUCT)
             pairs.append([results[name] for name in (OURS, PRODUCT)])

@@ -9,32 +9,29 @@ their log-probabilities (a logarithmic opinion pool), among the N_BEST best ones
 """
 
 import gzip
+import json
 import os
 import pickle
 import random
 import sys
 import tempfile
 import time
-import warnings
 from collections import Counter
 from itertools import product as product_of
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from scipy.special import logit
 from sklearn.base import BaseEstimator, clone
-from sklearn.dummy import DummyClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from common import absent, data_file, fit_quietly, parse, print_table, skipped  # noqa: F401
+from common import absent, data_file, fit_quietly, parse, print_table, skipped, words_and_labels  # noqa: F401
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.metrics import sequence_accuracy_score, token_accuracy_score
 
-PRECISION, N_BEST, N_RESAMPLED = 0.99, 8, 9999
+N_BEST, N_RESAMPLED = 8, 9999
 PENALTIES, SIGMAS = list(product_of((0.0, 0.1), (0.01, 0.1, 0.5))), (1.0, 2.0, 4.0)  # c1 and c2 of theirs; of ours
 ROUGH = ("tol", 0.1), ("max_iterations", 100)  # where a choice stops: ours, and theirs
 
@@ -60,7 +57,7 @@ class Theirs(BaseEstimator):
             self.n_bytes = os.path.getsize(path)
         return self
 
-    def predict_nbest(self, X, n=1, accept=None):
+    def predict_nbest(self, X, n=1):
         """Return the best labelling of each sequence: it finds no others."""
         return [[SimpleNamespace(labels=self.tagger.tag(features))] for features in X]
 
@@ -107,10 +104,15 @@ def part(values, indices):
     return [values[i] for i in indices] if isinstance(values, list) else values[indices]
 
 
-def read_lines(*parts):
-    """Return the lines of an optional data file that is compressed."""
+def read_text(*parts):
+    """Return the text of an optional data file that is compressed."""
     with gzip.open(data_file(*parts), "rt", encoding="utf-8", newline="\n") as file:
-        return file.read().strip("\n").split("\n")
+        return file.read().strip("\n")
+
+
+def read_rows(*parts, every=1):
+    """Return what a file of JSON has in one line of so many."""
+    return [json.loads(line) for line in read_text(*parts).split("\n")[::every]]
 
 
 def fit_all(members, X_by_features, y, indices):
@@ -121,21 +123,18 @@ def fit_all(members, X_by_features, y, indices):
     ]
 
 
-def n_best(fitted, X_by_features, indices, n=N_BEST, **settings):
+def n_best(fitted, X_by_features, indices, n=N_BEST):
     """Return the labellings that are among the n best of any member of a model, a list for each sequence."""
     found = [{} for _ in indices]
     for features, model in fitted:
-        for labellings, others in zip(
-            found, model.predict_nbest(part(X_by_features[features], indices), n, **settings), strict=True
-        ):
+        answers = model.predict_nbest(part(X_by_features[features], indices), n)
+        for labellings, others in zip(found, answers, strict=True):
             labellings.update(dict.fromkeys(tuple(other.labels) for other in others))
     return [list(labellings) for labellings in found]
 
 
 def log_probabilities(fitted, X_by_features, indices, labellings):
     """Return the log-probability of a labelling of each sequence, the mean of all members."""
-    if not len(indices):
-        return np.empty(0)
     y = [list(labels) for labels in labellings]
     return np.mean([model.log_likelihood(part(X_by_features[of], indices), y) for of, model in fitted], axis=0)
 
@@ -153,28 +152,28 @@ def flatten(found):
     return owners, [labels for labellings in found for labels in labellings]
 
 
-def rank(fitted, X_by_features, indices, **settings):
-    """Return the best labelling of each sequence, its log-probability, and the logarithm of the sum of probabilities.
+def rank(fitted, X_by_features, indices):
+    """Return the best labelling of each sequence.
 
-    A single model is asked for its best labelling; the sum is 1. With several, the labelling is the one with the
-    highest mean log-probability among the best ones of each, and the sum is over these. None where there is none.
+    A single model is asked for its best labelling. With several, the labelling is the one with the highest mean
+    log-probability among the best ones of each.
     """
-    found = n_best(fitted, X_by_features, indices, N_BEST if len(fitted) > 1 else 1, **settings)
+    found = n_best(fitted, X_by_features, indices, N_BEST if len(fitted) > 1 else 1)
     owners, flat = flatten(found)
     scores = log_probabilities(fitted, X_by_features, indices[owners], flat)
     answers, best = [None] * len(found), np.full(len(found), -np.inf)
     for owner, labels, score in zip(owners, flat, scores, strict=True):
         if answers[owner] is None or score > best[owner]:
             answers[owner], best[owner] = list(labels), score
-    return answers, best, sums(owners, scores, len(found)) if len(fitted) > 1 else np.zeros(len(found))
+    return answers
 
 
-def choose(models, X_by_features, y, indices, n_inner, utility=np.exp):
+def choose(models, X_by_features, y, indices, n_inner):
     """Return the name of the best of some models, each a list of members by its name, in folds of a training part.
 
-    The first of ``n_inner`` folds is held out. ``utility`` is what counts, of the log-probability of a sequence. If one
-    of the models has several members, probabilities are shares in the sum over the same labellings for all models: the
-    truth and the N_BEST best ones of all members, as a sum over all labellings is not known then.
+    The first of ``n_inner`` folds is held out. If one of the models has several members, probabilities are shares in
+    the sum over the same labellings for all models: the truth and the N_BEST best ones of all members, as a sum over
+    all labellings is not known then.
     """
     train, test = next(KFold(n_inner, shuffle=True, random_state=0).split(indices))
     train, test = indices[train], indices[test]
@@ -195,7 +194,7 @@ def choose(models, X_by_features, y, indices, n_inner, utility=np.exp):
     scores = {}
     for name, members in models.items():
         of = np.mean([known[features, str(model.get_params())] for features, model in members], axis=0)
-        scores[name] = utility(of[first] - (sums(owners, of, len(test)) if has_pools else 0)).sum()
+        scores[name] = np.exp(of[first] - (sums(owners, of, len(test)) if has_pools else 0)).sum()
     return max(scores, key=scores.get)
 
 
@@ -203,70 +202,28 @@ class Results:
     """What a model predicts for each sequence, when it is in a test part."""
 
     def __init__(self, y):
-        self.y, self.labels, self.by_rule = y, [None] * len(y), [None] * len(y)
-        self.probability, self.fold = np.zeros(len(y)), np.full(len(y), -1)
+        self.y, self.labels = y, [None] * len(y)
         self.seconds, self.chosen = [], []
 
-    def add(self, test, labels, probability, seconds, by_rule=None):
-        for i, labels_of, ruled in zip(test, labels, by_rule or labels, strict=True):
-            self.labels[i], self.by_rule[i] = list(labels_of), list(ruled)
-        self.probability[test], self.fold[test] = probability, len(self.seconds)
+    def add(self, test, labels, seconds):
+        for i, labels_of in zip(test, labels, strict=True):
+            self.labels[i] = list(labels_of)
         self.seconds.append(seconds)
 
-    def fit(self, members, X, train, test, accept=None):
-        """Fit a model to a training part, keep what it predicts for the test part, and return the fitted members."""
+    def fit(self, members, X, train, test):
+        """Fit a model to a training part, and keep what it predicts for the test part."""
         start = time.process_time()
         fitted = fit_all(members, X, self.y, train)
         seconds = time.process_time() - start
-        labels, score, total = rank(fitted, X, test)
-        by_rule = labels.copy()
-        broken = np.array([n for n, labels_of in enumerate(labels) if accept and not accept(labels_of)], dtype=int)
-        if broken.size:
-            with warnings.catch_warnings(action="ignore", category=UserWarning):  # some have no accepted labelling
-                others = rank(fitted, X, test[broken], accept=accept)[0]
-            for n, other in zip(broken, others, strict=True):
-                by_rule[n] = other or labels[n]
-        self.add(test, labels, np.exp(score - total), seconds, by_rule)
-        return [model for _, model in fitted]
+        self.add(test, rank(fitted, X, test), seconds)
 
     @property
     def tested(self):
-        return np.flatnonzero(self.fold >= 0)
+        return np.flatnonzero([labels is not None for labels in self.labels])
 
     @property
     def is_right(self):
         return np.array([self.labels[i] == list(self.y[i]) for i in self.tested])
-
-    def accepted(self):
-        """Return the share of sequences above a threshold of probability, and how many of these are right.
-
-        The threshold of a test part is the lowest one with a precision of 99 % in all other test parts.
-        """
-        fold, probability, right = self.fold[self.tested], self.probability[self.tested], self.is_right
-        taken = np.zeros(len(fold), dtype=bool)
-        for k in np.unique(fold):
-            order = np.argsort(-probability[fold != k], kind="stable")
-            precision = np.cumsum(right[fold != k][order]) / np.arange(1, len(order) + 1)
-            enough = np.flatnonzero(precision >= PRECISION)
-            if enough.size:
-                taken[fold == k] = probability[fold == k] >= probability[fold != k][order[enough[-1]]]
-        return taken.mean(), right[taken].mean() if taken.any() else np.nan
-
-    def calibrated(self):
-        """Return the probabilities of what was tested, after calibration on all other test parts.
-
-        By logistic regression of whether predictions are right on the log-odds of their probabilities (Platt).
-        """
-        fold, right = self.fold[self.tested], self.is_right
-        log_odds = logit(np.clip(self.probability[self.tested], 1e-9, 1 - 1e-9))[:, None]
-        probability = np.empty(len(fold))
-        for k in np.unique(fold):
-            one, others = fold == k, fold != k
-            is_same = len(set(right[others])) < 2
-            model = DummyClassifier(strategy="prior") if is_same else LogisticRegression(C=1e6)
-            model.fit(log_odds[others], right[others])
-            probability[one] = model.predict_proba(log_odds[one]) @ model.classes_
-        return probability
 
 
 def gain(one, other):
@@ -280,7 +237,7 @@ def gain(one, other):
     return shares @ values, *np.quantile(drawn, [0.025, 0.975])
 
 
-def cross_validate(models, X, y, folds, accept=None, every=1):
+def cross_validate(models, X, y, folds, every=1):
     """Return the results of the best of some models, each a list of members by its name, inside each training part.
 
     With ``every``, choices are made on one sequence of so many of a training part.
@@ -288,7 +245,7 @@ def cross_validate(models, X, y, folds, accept=None, every=1):
     results = Results(y)
     for train, test in folds:
         best = next(iter(models)) if len(models) == 1 else choose(models, X, y, train[::every], 2)
-        results.fit(models[best], X, train, test, accept)
+        results.fit(models[best], X, train, test)
         results.chosen.append(best)
         right = 100 * results.is_right[np.isin(results.tested, test)].mean()
         print(f"  {best}: {right:.2f} % entirely right; {results.seconds[-1]:.1f} s", flush=True)
@@ -299,13 +256,11 @@ def print_results(results, baseline):
     """Print the figures of results by name, with the test against one of them, or against none of the name.
 
     They are the shares of sequences that are entirely right, and of tokens; processor seconds of a fit from ready
-    features; the gain with its interval; the share that can be accepted at 99 % precision, and how many of these are
-    right; what was chosen, and how often.
+    features; the gain with its interval; what was chosen, and how often.
     """
     rows = []
     for name, of in results.items():
         y, labels = part(of.y, of.tested), part(of.labels, of.tested)
-        share, precision = of.accepted()
         is_other = baseline in results and name != baseline
         points = gain(of.is_right, results[baseline].is_right) if is_other else ()
         rows.append(
@@ -315,40 +270,11 @@ def print_results(results, baseline):
                 f"{100 * token_accuracy_score(y, labels):.2f}",
                 f"{np.mean(of.seconds):.1f}",
                 "{:+.2f} ({:+.2f} to {:+.2f})".format(*points) if is_other else "",
-                f"{100 * share:.1f} ({100 * precision:.1f})",
                 "; ".join(f"{settings} ({n})" for settings, n in Counter(of.chosen).items() if settings),
             ]
         )
-    heads = ["entirely right %", "tokens %", "s a fit", f"gain over {baseline}", "accepted % (right)", "chosen"]
+    heads = ["entirely right %", "tokens %", "s a fit", f"gain over {baseline}", "chosen"]
     print_table(["", *heads], rows)
-
-
-def calibration_error(probability, right, n_bins=10):
-    """Return the mean difference of probability and the share that is right, in bins with as many sequences each."""
-    bins = np.array_split(np.argsort(probability, kind="stable"), n_bins)
-    return sum(abs((probability[part] - right[part]).sum()) for part in bins) / len(right)
-
-
-def print_calibration(results):
-    """Print mean probabilities of results by name, and errors of calibration, before and after calibration."""
-    rows = []
-    for name, of in results.items():
-        probability, right = of.probability[of.tested], of.is_right
-        both = probability, of.calibrated()
-        means = [f"{100 * values.mean():.1f}" for values in (right, *both)]
-        rows.append([name, *means, *(f"{100 * calibration_error(values, right):.1f}" for values in both)])
-    print_table(["", "right %", "mean probability %", "calibrated %", "error of calibration %", "calibrated"], rows)
-
-
-def print_rule(results, accept, what):
-    """Print how many predictions break a rule, before and after they are replaced by the best that does not."""
-    rows = []
-    for name, of in results.items():
-        before, after = ([n for n in of.tested if not accept(labels[n])] for labels in (of.labels, of.by_rule))
-        wrong = sum(of.labels[n] != of.y[n] for n in before)
-        right = np.mean([of.by_rule[n] == of.y[n] for n in of.tested])
-        rows.append([name, len(before), wrong, len(after), f"{100 * right:.2f}"])
-    print_table(["", what, "wrong of these", "with accept=", "entirely right % then"], rows)
 
 
 def print_means(shuffles, baseline):
@@ -364,13 +290,12 @@ def print_means(shuffles, baseline):
         print(f"{name}: {means.mean():.2f}, {spread}; gain over {baseline}: {points}")
 
 
-def kept(path, function):
-    """Return what a function returns, from a file where it has been kept; without a path, it is not kept."""
-    if path is None:
+def kept(folder, name, function):
+    """Return what a function returns, from a file where it has been kept; without a folder, it is not kept."""
+    if not folder:
         return function()
-    if Path(path).exists():
-        return pickle.loads(Path(path).read_bytes())
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    result = function()
-    Path(path).write_bytes(pickle.dumps(result))
-    return result
+    path = Path(folder, name)
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pickle.dumps(function()))
+    return pickle.loads(path.read_bytes())

@@ -10,26 +10,21 @@ python-crfsuite with the features and the settings of its authors' notebook is t
 machine. "joint" has the same sentences, with one label for the part of speech and the name of each word; labels with
 the same part share weights, and each word keeps four labels (``label_parts``, ``pruning``); tokens right and F1 of
 names are those of the names' tags there. Prints tokens right, weighted and macro F1 (a label that is predicted alone
-counts 0), F1 of exact names, and processor seconds of a fit from ready features. Where order 1 is chosen for khPOS,
-``export_crfsuite`` writes the model, and python-crfsuite tags with it. Needs python-crfsuite.
+counts 0), F1 of exact names, and processor seconds of a fit from ready features. Needs python-crfsuite.
 """
 
-import os
-import tempfile
+from functools import partial
 from itertools import chain
 from operator import methodcaller
 
 import numpy as np
 import protocol
-from protocol import Results, Theirs, part, print_table
+from protocol import Results, Theirs, part, print_table, words_and_labels
 from public_data import load_tagged_words
 from sklearn.metrics import f1_score
-from verse import both_forms
 
-from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.metrics import segment_f1_score, token_accuracy_score
-from sklearn_hocrf.tagger import export_crfsuite
 
 AUTHORS = Theirs(c1=0.1, c2=0.1, max_iterations=100, possible_transitions=True)
 DIGITS = set("0123456789\u1040\u1041\u1042\u1043\u1044\u1045\u1046\u1047\u1048\u1049")
@@ -42,25 +37,11 @@ PUBLISHED = {
 }  # fmt: skip
 
 
-def words_of(path):
-    X, y = load_conll(path, ["word", None, "tag"], separator="\t")
-    return [[token["word"] for token in sentence] for sentence in X], y
-
-
-def words_and_both_tags(path):
-    X, y = load_conll(path, ["word", "pos", "tag"], separator="\t")
-    labels = [
-        [f"{token['pos']}|{tag}" for token, tag in zip(sentence, tags, strict=True)]
-        for sentence, tags in zip(X, y, strict=True)
-    ]
-    return [[token["word"] for token in sentence] for sentence in X], labels
-
-
 BURMESE = ["train.conll.gz", "test.conll.gz"]
 SETS = {
     "khpos": ("khpos", ["train.txt.gz", "test.txt.gz"], load_tagged_words, (1, 2)),
-    "myner": ("myner", BURMESE, words_of, (1, 2, 3)),
-    "joint": ("myner", BURMESE, words_and_both_tags, (1,)),
+    "myner": ("myner", BURMESE, partial(words_and_labels, separator="\t"), (1, 2, 3)),
+    "joint": ("myner", BURMESE, partial(words_and_labels, columns=["word", "pos", "tag"], separator="\t"), (1,)),
 }
 SETTINGS = {"joint": {"label_parts": methodcaller("split", "|"), "pruning": 4}}
 
@@ -88,25 +69,12 @@ def figures(results, y, name):
 
 
 def test_once(models, X, y, train, test):
-    """Return the results of the best of some models on the test part, and that model."""
+    """Return the results of the best of some models on the test part."""
     best = protocol.choose(models, X, y, train[::EVERY], 2) if len(models) > 1 else ""
     results = Results(y)
-    (model,) = results.fit(models[best], X, train, test)
+    results.fit(models[best], X, train, test)
     results.chosen.append(best)
-    return results, model
-
-
-def print_export(model, names, labels):
-    """Write a model for CRFsuite, and print its size and how often it finds some labels of the model."""
-    import pycrfsuite
-
-    with tempfile.TemporaryDirectory() as folder:
-        export_crfsuite(model, path := os.path.join(folder, "model.crfsuite"), bias="bias")
-        size, tagger = os.path.getsize(path), pycrfsuite.Tagger()
-        tagger.open(path)
-        found = [tagger.tag([[*names_of, "bias"] for names_of in sentence]) for sentence in names]
-    same = sum(a == list(b) for a, b in zip(found, labels, strict=True))
-    print(f"model.crfsuite: {size / 2**20:.1f} MiB, the labels of {same} of {len(found)} sentences are the same")
+    return results
 
 
 def main(arguments=None):
@@ -118,19 +86,15 @@ def main(arguments=None):
         (words, y), (X_test, y_test) = (load(protocol.data_file(folder, file)) for file in files)
         train, test = np.arange(len(y)), np.arange(len(y), len(y) + len(y_test))
         words, y, table = words + X_test, y + y_test, []
-        names, batch = both_forms(words, SequenceFeatureExtractor())
-        X = {"own": batch, "authors": [of_authors(sentence) for sentence in words]}
+        X = {"own": SequenceFeatureExtractor().fit_transform(words), "authors": list(map(of_authors, words))}
         rows = {"ours": protocol.chains("own", orders, **SETTINGS.get(name, {}))}
         if name == "myner":
             rows["ours, the authors' features"] = protocol.chains("authors", orders)
             rows["python-crfsuite, as the authors train it"] = {"": [("authors", AUTHORS)]}
         for row, models in rows.items():
-            results, model = test_once(models, X, y, train, test)
-            shown = figures(results, y, name)
-            table.append([row, *shown, f"{results.seconds[0]:.1f}", results.chosen[0]])
+            results = test_once(models, X, y, train, test)
+            table.append([row, *figures(results, y, name), f"{results.seconds[0]:.1f}", results.chosen[0]])
             print(*table[-1], sep=" | ", flush=True)
-            if results.chosen[0].startswith("order 1") and name == "khpos":
-                print_export(model, part(names, test), part(results.labels, test))
         print(name, *PUBLISHED[name], sep="\n  ")
         print_table(["", "tokens right %", "F1 weighted", "macro", "of names", "s a fit", "chosen"], table)
 

@@ -34,7 +34,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf.datasets import load_conll
 from sklearn_hocrf.scores import posterior
 from sklearn_hocrf.text import convert_tags, extract_segments
 
@@ -45,8 +44,8 @@ CLASSIFIER = make_pipeline(FeatureHasher(1 << 16, input_type="string"), Logistic
 
 
 def load(name):
-    X, y = load_conll(protocol.data_file(*FILES[name]), ["w", "p", "tag"])
-    return [[token["w"] for token in sentence] for sentence in X], convert_tags(y, "bio", "bio")  # a few begin with I
+    X, y = protocol.words_and_labels(protocol.data_file(*FILES[name]))
+    return X, convert_tags(y, "bio", "bio")  # a few begin with I
 
 
 def shape(word):

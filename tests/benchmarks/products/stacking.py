@@ -26,7 +26,7 @@ STRENGTHS = (1.0, 3.0, 10.0, 30.0)
 
 def load(part):
     """Return the sentences and roles of a part."""
-    blocks = "\n".join(protocol.read_lines("nicta_piboso", f"{part}.txt.gz")).split("\n\n")
+    blocks = protocol.read_text("nicta_piboso", f"{part}.txt.gz").split("\n\n")
     rows = [[line.split("\t") for line in block.split("\n") if line and line[:3] != "###"] for block in blocks]
     return [[text for _, text in row] for row in rows], [[role for role, _ in row] for row in rows]
 

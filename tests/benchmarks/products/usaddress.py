@@ -14,8 +14,6 @@ after ``predict_nbest(accept=)``. --quick: two folds of a third of the data. --k
 python-crfsuite. ``compare.py --tasks addresses`` measures the speed.
 """
 
-import json
-import os
 from functools import partial
 from itertools import groupby
 
@@ -63,19 +61,11 @@ def more(tokens, t):
     )
 
 
-def no_repeats(labels):
-    """Return whether the product would not raise its RepeatedLabelError."""
-    after = [label == "IntersectionSeparator" for label in labels]
-    names = ["Second" * ("StreetName" in label and any(after[:t])) + label for t, label in enumerate(labels)]
-    runs = [name for name, _ in groupby(names)]
-    return len(runs) == len(set(runs))
-
-
 def main(arguments=None):
     options = protocol.parse(__doc__, arguments, quick=False, rows=[*ROWS, *OTHERS], folds=5, shuffles=[11], keep="")
     if protocol.skipped(protocol.absent(FILE, modules=["pycrfsuite"])):
         return
-    rows = [json.loads(line) for line in protocol.read_lines(*FILE)[:: 3 if options.quick else 1]]
+    rows = protocol.read_rows(*FILE, every=3 if options.quick else 1)
     y, dicts = ([row[key] for row in rows] for key in ("labels", "features"))
     added = [[d | more(row["tokens"], t) for t, d in enumerate(row["features"])] for row in rows]
     # one vocabulary for all folds: the weights of what a training part lacks stay 0
@@ -90,12 +80,9 @@ def main(arguments=None):
         results = {}
         for name in options.rows:
             print(f"{name}:", flush=True)
-            run = partial(protocol.cross_validate, (ROWS | OTHERS)[name], X, y, folds, no_repeats)
-            path = options.keep and os.path.join(options.keep, f"{options.folds} {shuffle} {name}") or None
-            results[name] = protocol.kept(path, run)
+            run = partial(protocol.cross_validate, (ROWS | OTHERS)[name], X, y, folds)
+            results[name] = protocol.kept(options.keep, f"{options.folds} {shuffle} {name}", run)
         protocol.print_results(results, BASELINE)
-        protocol.print_calibration(results)
-        protocol.print_rule(results, no_repeats, "repeated labels")
         shuffles.append(results)
     protocol.print_means(shuffles, BASELINE if BASELINE in options.rows else options.rows[0])
 

@@ -13,7 +13,6 @@ an error if the syllables of each word are counted by a rule of spelling, where 
 what protocol.print_results says, by line. Needs python-crfsuite.
 """
 
-import os
 import re
 from functools import partial
 from itertools import chain, pairwise
@@ -83,8 +82,8 @@ def main(arguments=None):
     results = {}
     for name in options.rows:
         print(f"{name}:", flush=True)
-        path = options.keep and os.path.join(options.keep, f"{name} {options.folds}") or None
-        results[name] = protocol.kept(path, partial(protocol.cross_validate, ROWS[name], X, y, folds, every=EVERY))
+        run = partial(protocol.cross_validate, ROWS[name], X, y, folds, every=EVERY)
+        results[name] = protocol.kept(options.keep, f"{name} {options.folds}", run)
     counted, rows = np.array([is_counted(line) for line in pairs]), []
     for name, of in results.items():
         flat = [list(chain(*part(labels, of.tested))) for labels in (y, of.labels)]

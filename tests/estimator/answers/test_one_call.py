@@ -16,7 +16,11 @@ from sklearn.pipeline import Pipeline
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf._engine.inference.chain import OneSequence
 from sklearn_hocrf._estimator.answers.fitted import predict_one
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf.feature_extraction import (
+    SegmentFeatureExtractor,
+    SegmentLogOddsEncoder,
+    SequenceFeatureExtractor,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(none of the|no token of)")
 
@@ -288,7 +292,11 @@ def assert_same_batches(extractor, X):
         assert alone.columns.keys() == part.columns.keys()
         for field, column in alone.columns.items():
             other = part.columns[field]
-            assert column.values[column.codes].tolist() == other.values[other.codes].tolist()
+            assert type(column) is type(other)
+            if isinstance(column, np.ndarray):
+                np.testing.assert_array_equal(column, other)
+            else:
+                assert column.values[column.codes].tolist() == other.values[other.codes].tolist()
 
 
 def shout(text):
@@ -304,6 +312,12 @@ EXTRACTORS = {
     "dropped borders": {"padding": "drop"},
     "dropped borders, bias": {"padding": "drop", "bias": True, "token_features": ["lower", "length"]},
     "hashed": {"n_features": 64},
+    "hashed, few collisions": {"n_features": 2**18, "bias": True, "padding": "drop"},
+    "hashed numbers": {
+        "n_features": 50,
+        "token_features": ["lower", "is_title", "length"],
+        "templates": [(("length", -1), ("lower", 0)), ("is_title", 1), (("w", -2), ("w", 0)), ("length", 0), ("w", 1)],
+    },
     "rare ones": {"min_count": 3},
     "numbers": {"token_features": ["lower", "is_title", "length"]},
     "products": {
@@ -336,8 +350,7 @@ def test_words_behind_an_extractor(name):
     assert [pipe.predict([x])[0] for x in new] == together
     assert [Pipeline(pipe.steps).predict([x])[0] for x in new] == together
     assert_same_batches(pipe[0], new)
-    found = [predict_one(pipe[-1], [x], [pipe[0]]) for x in X]
-    assert (sum(one is not None for one in found) > 25) == (name != "hashed")
+    assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 25
     if name == "functions":
         with pytest.raises(ValueError, match="no dash"):
             pipe.predict([["-", "a"]])
@@ -401,6 +414,56 @@ def test_arrays_behind_an_extractor(padding):
         assert answers[0] == answers[1]
 
 
+WITH_NUMBERS = {
+    "numbers": lambda rng: float(rng.normal()),
+    "rows": lambda rng: rng.normal(size=3),
+    "tuples": lambda rng: (str(rng.choice(WORDS)), int(rng.integers(-1, 2)), bool(rng.integers(2))),
+    "lists": lambda rng: [float(rng.normal()), int(rng.integers(3))],
+    "dicts": lambda rng: {
+        "w": str(rng.choice(WORDS)),
+        "n": np.float64(rng.integers(-1, 2) / 3),
+        "v": rng.normal(size=2),
+    },
+    "arrays alone": lambda rng: {"v": rng.normal(size=3)},
+}
+
+
+@pytest.mark.parametrize("name", WITH_NUMBERS)
+@pytest.mark.parametrize("n_features", [None, 7])
+@pytest.mark.filterwarnings("ignore")  # few iterations
+def test_numbers_behind_an_extractor(name, n_features):
+    rng, token_of = np.random.default_rng(3), WITH_NUMBERS[name]
+    X = [[token_of(rng) for _ in range(length)] for length in rng.integers(1, 9, 40)]
+    X = [np.array(x) for x in X] if name == "rows" else X
+    y = [rng.choice(["B-P", "O"], len(x)).tolist() for x in X]
+    fields = next(iter(X[0])) if name == "dicts" else range(3 if name in ("rows", "tuples") else 2)
+    templates = [[(fields[0], 0)], [(fields[1], 1), (fields[0], 0)]] if name in ("rows", "tuples", "lists") else None
+    extractor = SequenceFeatureExtractor(templates, n_features=n_features, bias=name == "rows")
+    pipe = make_pipeline(extractor, HighOrderCRF(max_iter=3)).fit(X, y)
+    assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 35
+    assert_same_batches(pipe[0], X)
+    assert [pipe.predict([x])[0] for x in X] == pipe.predict(X)
+    assert [pipe.predict_segments([x])[0] for x in X] == pipe.predict_segments(X)
+    for x, marginals in zip(X, pipe.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(pipe.predict_marginals([x])[0], marginals, rtol=1e-11)
+
+
+ODD_NUMBERS = [None, np.nan, "a", 10**400, np.inf, np.float32(0.5), 3, True, np.array(1.0), [1.0], "", -0.0]
+
+
+@pytest.mark.parametrize("cell", ODD_NUMBERS)
+@pytest.mark.filterwarnings("ignore")
+def test_uncommon_numbers_are_read_as_in_a_batch(cell):
+    X, y = [[{"w": "a", "n": 1.5}, {"w": "b", "n": 2.0}]] * 2, [["A", "B"]] * 2
+    pipe, answers = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(sigma_reg=30)).fit(X, y), []
+    for asked in ([[{"w": "b", "n": cell}]], [[{"w": "b", "n": cell}], []]):
+        try:
+            answers.append(pipe.predict(asked)[0])
+        except (TypeError, ValueError) as error:
+            answers.append(str(error))
+    assert answers[0] == answers[1]
+
+
 def test_an_extractor_of_another_fit_is_not_taken():
     X, y = [["a", "b"], ["b"]], [["A", "B"], ["B"]]
     pipe = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(sigma_reg=30)).fit(X, y)
@@ -448,6 +511,71 @@ def segment_model():
     return make_pipeline(*features, HighOrderSemiCRF(2, scheme="bio", max_iter=5)).fit(X, y), X
 
 
+def marks(tokens, starts, stops):
+    """Return values of segments: a number, a text, and a mark of some tokens."""
+    lengths = stops - starts
+    return {"inverse": 1 / lengths, "parity": np.array(["even", "odd"], object)[lengths % 2], "first": starts == 0}
+
+
+def draw_tags(rng, n_tokens):
+    """Return tags of segments, the first of which has the label P; those of P have at least two tokens."""
+    tags = ["B-P", "I-P"]
+    while len(tags) < n_tokens:
+        label = rng.choice(list("OPQ"))
+        rest = [f"I-{label}"] * int(rng.integers(2) + (label == "P"))
+        tags += ["O"] if label == "O" else [f"B-{label}", *rest]
+    return tags[:n_tokens]
+
+
+SEGMENT_SETTINGS = {
+    "token features": ([], {}),
+    "identity": ([SegmentFeatureExtractor(begin=True, identity=True, scheme="bio")], {}),
+    "functions": ([SegmentFeatureExtractor(functions=marks, end=True, identity=True, scheme="bio")], {}),
+    "lengths and tags": ([SegmentFeatureExtractor(tags="bigrams", length=("capped", "gamma"), scheme="bio")], {}),
+    "log-odds": ([SegmentLogOddsEncoder(scheme="bio"), SegmentFeatureExtractor(identity=True, scheme="bio")], {}),
+    "constraints": ([SegmentFeatureExtractor(identity=True, scheme="bio")], {"constraints": Constraints(start=["P"])}),
+    "lowest lengths": ([SegmentFeatureExtractor(identity=True, scheme="bio")], {"segment_length": {"P": (2, 4)}}),
+    "any length": ([], {"segment_length": np.inf}),
+    "pairs": ([SegmentFeatureExtractor(begin=True, scheme="bio")], {"feature_order": 1}),
+    "parts": ([SegmentFeatureExtractor(identity=True, scheme="bio")], {"label_parts": {"P": ["p", "q"], "Q": ["q"]}}),
+}
+TOKEN_SETTINGS = {
+    "words": ({}, lambda rng, tag: str(rng.choice(list("abcdef"))) + tag[-1] * int(rng.integers(2))),
+    "hashed": ({"n_features": 40}, lambda rng, tag: str(rng.choice(list("abcdef"))) + tag[-1]),
+    "numbers": ({}, lambda rng, tag: (str(rng.choice(list("abc"))), float(rng.normal()))),
+    "arrays": ({}, lambda rng, tag: {"w": str(rng.choice(list("abc"))), "v": rng.normal(size=3)}),
+}
+SEGMENT_CASES = [(name, "words") for name in SEGMENT_SETTINGS] + [("identity", form) for form in TOKEN_SETTINGS]
+
+
+@pytest.mark.parametrize(("name", "form"), SEGMENT_CASES)
+@pytest.mark.filterwarnings("ignore")  # few iterations, tags that violate the scheme
+@settings(max_examples=3)
+@given(seed=st.integers(0, 10**6))
+def test_a_call_with_one_sequence_has_the_segments_of_a_batch(name, form, seed):
+    """Sequences of more lengths than plans are kept for, in any order, each twice."""
+    rng, (transformers, params), (token_params, token_of) = (
+        np.random.default_rng(seed),
+        SEGMENT_SETTINGS[name],
+        TOKEN_SETTINGS[form],
+    )
+    lengths = [*range(1, 20), *rng.integers(1, 30, 10)]
+    y = [draw_tags(rng, length) for length in lengths]
+    X = [[token_of(rng, tag) for tag in tags] for tags in y]
+    steps = [SequenceFeatureExtractor(**token_params), *map(copy.deepcopy, transformers)]
+    model = HighOrderSemiCRF(2, **{"scheme": "bio", "max_iter": 4} | params)
+    pipe = make_pipeline(*steps, model).fit(X, y)
+    X = [*X, []]
+    labels, marginals = pipe.predict(X), pipe.predict_marginals(X)
+    segments, tables = pipe.predict_segments(X), pipe.predict_segments(X, with_probability=True)
+    for n in rng.permutation(2 * len(X)).tolist():
+        n %= len(X)
+        assert pipe.predict([X[n]]) == [labels[n]]
+        assert np.array_equal(pipe.predict_marginals([X[n]])[0], marginals[n])
+        assert pipe.predict_segments([X[n]]) == [segments[n]]
+        assert np.array_equal(pipe.predict_segments([X[n]], with_probability=True)[0], tables[n])
+
+
 @pytest.mark.filterwarnings("ignore")  # few iterations
 def test_plans_of_lengths_are_kept_for_other_sequences(monkeypatch):
     monkeypatch.setattr("sklearn_hocrf._engine.inference.model.MOST_PLANS", 3)
@@ -460,6 +588,21 @@ def test_plans_of_lengths_are_kept_for_other_sequences(monkeypatch):
     plans = FittedModel(model[-1]).model()._plans
     assert plans
     assert all(length == plan.n_tokens and plan.batch is None for length, plan in plans.items())
+    assert all(plan.lane is not None for plan in plans.values())
+
+
+@pytest.mark.parametrize("factor", [0.0, 300.0, 1e7])
+@pytest.mark.filterwarnings("ignore")
+def test_large_scores_of_segments_are_left_to_the_batch(factor):
+    model, X = segment_model()
+    state = FittedModel(model[-1]).state
+    state._replace(weights=state.weights * factor).checked(model[-1]._kind).set_on(model[-1])
+    labels, marginals = model.predict(X), model.predict_marginals(X)
+    tables = model.predict_segments(X, with_probability=True)
+    for n, x in enumerate(X):
+        assert model.predict([x]) == [labels[n]]
+        assert np.array_equal(model.predict_marginals([x])[0], marginals[n])
+        assert np.array_equal(model.predict_segments([x], with_probability=True)[0], tables[n])
 
 
 @pytest.mark.filterwarnings("ignore")
