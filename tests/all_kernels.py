@@ -1,7 +1,8 @@
 """A program that compiles all kernels, by models of every kind on toys, and counts their versions.
 
     python tests/all_kernels.py
-    python tests/all_kernels.py --backwards   # a second process: both meet in the middle, as each finds what is there
+    python tests/all_kernels.py --forwards    # only compiles; with a second process, --backwards, both meet in the
+                                              # middle, as each finds what is there
 
 The first writes a JSON list of three objects, kernels with their numbers of versions: after toys, after other sizes,
 forms and settings, and after extremes. Only kernels that Python calls are counted; those that kernels call are
@@ -38,8 +39,8 @@ TRAININGS = {}, {"l1_reg": 0.1}, {"solver": "sgd"}, {"objective": "local_feature
 def main():
     """Write what is compiled after toys, after others, and after extremes: long and large."""
     warnings.simplefilter("ignore")  # not converged
-    if "--backwards" in sys.argv:
-        use_all(reversed([*everything(*toy(*SIZE))]))
+    if len(sys.argv) > 1:
+        use_all([*everything(*toy(*SIZE)), *extremes(*toy(*EXTREME))][:: 1 if "--forwards" in sys.argv else -1])
         return
     stages = []
     for uses in [*everything(*toy(*SIZE))], [*everything(*toy(*OTHER)), *others(*toy(*SIZE)), *others(*toy(*OTHER))]:

@@ -6,12 +6,23 @@ import math
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
 import segment_oracle as so
 from hypothesis import strategies as st
-from internals import ChainModel, LayoutBuilder, LayoutFrame, MarginalPass, PairRule, fitting, given_patterns, minimise
+from internals import (
+    ChainModel,
+    LayoutBuilder,
+    LayoutFrame,
+    MarginalPass,
+    PairRule,
+    Problem,
+    fitting,
+    given_patterns,
+    minimise,
+)
 from segment_cases import (
     MODERATE,
     VALUES,
@@ -123,6 +134,15 @@ def to_chain_model(case, **options):
     return ChainModel(layout, weights), to_batch(case.rows, case.n_attributes)
 
 
+def to_problem(case, sequence_weight=None, schedule=None, **options):
+    """Return the training problem of a case's data, of the weights that these have."""
+    batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
+    patterns = given_patterns(case.model.patterns, case.model.n_labels)
+    options |= {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
+    layout = build_layout(batch, codes, patterns, **options)
+    return Problem(ChainModel, layout, batch, codes, sequence_weight=sequence_weight, schedule=schedule)
+
+
 def reschedule(model, **changes):
     """Return the model with other sizes at which batches are cut."""
     schedule = replace(model.plan_class.default_schedule, **changes)
@@ -173,22 +193,16 @@ def golden_case(name):
     )
 
 
-class WidePasses:
-    """Counts the passes on wide numbers, and the sequences that they process."""
-
-    def __init__(self):
-        self.calls, self.n_sequences, self.method = 0, 0, MarginalPass._on_wide_numbers
-
-    def on_wide_numbers(self, scaled, task, factor):
-        self.calls, self.n_sequences = self.calls + 1, self.n_sequences + task.sequences.size
-        return self.method(scaled, task, factor)
-
-
 def count_wide_passes(monkeypatch):
-    """Return a counter of passes on wide numbers."""
-    counter = WidePasses()
-    monkeypatch.setattr(MarginalPass, "_on_wide_numbers", lambda *args: counter.on_wide_numbers(*args))
-    return counter
+    """Return a counter of passes on wide numbers, and of the sequences that they process."""
+    passes, on_wide_numbers = SimpleNamespace(calls=0, n_sequences=0), MarginalPass._on_wide_numbers
+
+    def counted(scaled, task, factor):
+        passes.calls, passes.n_sequences = passes.calls + 1, passes.n_sequences + task.sequences.size
+        return on_wide_numbers(scaled, task, factor)
+
+    monkeypatch.setattr(MarginalPass, "_on_wide_numbers", counted)
+    return passes
 
 
 def by_order(*values):

@@ -60,6 +60,8 @@ def pytest_configure(config):
         print_blob=True,
     )
     settings.load_profile("sklearn_hocrf")
+    if getattr(config.option, "numprocesses", 0):
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # each of the processes would start threads for all cores
     shares_all_tests = config.args_source == config.ArgsSource.TESTPATHS and getattr(config.option, "numprocesses", 0)
     if shares_all_tests and not Path(os.environ["NUMBA_CACHE_DIR"]).exists():
         compile_kernels()
@@ -70,7 +72,7 @@ def compile_kernels():
     command = [sys.executable, str(Path(__file__).with_name("all_kernels.py"))]
     environment = os.environ | {"PYTHONPATH": str(KERNELS.parents[2])}  # the package that the tests import
     options = {"env": environment, "stdout": subprocess.DEVNULL}
-    for process in [subprocess.Popen([*command, *more], **options) for more in ([], ["--backwards"])]:
+    for process in [subprocess.Popen([*command, way], **options) for way in ("--forwards", "--backwards")]:
         process.wait()
 
 

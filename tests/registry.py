@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import feature_definitions
 import numpy as np
 import segment_oracle as so
 from cases import of_history
-from fuzz import definitions
 from internals import FitSteps, SequenceBatch, pattern_labels
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
@@ -408,7 +408,7 @@ def sequence_of(kind, estimator, words):
     elif isinstance(X, SequenceBatch):
         rows, names = [dict(enumerate(row)) for row in X.toarray().tolist()], None
     else:
-        rows = [definitions.row_of(token) for token in (X[0].tolist() if names is None else X[0])]
+        rows = [feature_definitions.row_of(token) for token in (X[0].tolist() if names is None else X[0])]
     names = range(estimator.n_features_in_) if names is None else names.tolist()
 
     @cache
@@ -418,9 +418,9 @@ def sequence_of(kind, estimator, words):
         name, at = names[feature], range(u, v)
         if kind.reader == "segments":
             if name.startswith("length"):
-                return definitions.length_value(name, v - u)
+                return feature_definitions.length_value(name, v - u)
             place, _, rest = name.rpartition(":")
-            name, at = rest, definitions.positions(place, "bio", u, v, len(words))
+            name, at = rest, feature_definitions.positions(place, "bio", u, v, len(words))
         return sum(rows[t].get(name, 0.0) for t in at)
 
     return so.Sequence(len(words), value)
@@ -519,7 +519,7 @@ def labellings(name, number):
 def value_for(given, name, order):
     """Return a parameter's value for a weight, or None: the rules, one after the other; ``name`` None: a pattern."""
     if not isinstance(given, dict):
-        return definitions.by_order(given, order)
+        return given
     if name is None:
         return given.get(("patterns", order), given.get(None))
     for stop in range(len(str(name)), -1, -1):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import segment_oracle as so
-from fuzz.definitions import length_value
+from feature_definitions import length_value
 from hypothesis import assume
 from hypothesis import strategies as st
 from internals import (
@@ -212,6 +212,7 @@ FEATURES = {  # each kind by itself, and some of all
     **{prefix.rstrip(":"): (token_block(channel, [0, 1], prefix),) for prefix, channel in CHANNELS.items()},
     **{f"length_{block.kind}_{block.longest}": (block,) for block in LENGTHS},
     "whole": (WHOLE,),
+    "twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])),
     "plain": None,
     "all": MIXED,
 }

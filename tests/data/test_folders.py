@@ -204,37 +204,17 @@ def test_features_of_segments_are_not_saved(folder):
 
 
 def with_values(folder):
-    batch = SequenceFeatureExtractor([("w", 0), ("n", 0), ("v", 0)]).fit_transform(
-        [
-            [{"w": "a", "n": 2.0, "v": np.ones(2)}, {"w": "b", "n": 3.0, "v": np.ones(2)}],
-            [{"w": "a", "n": 1.0, "v": np.ones(2)}],
-        ]
-    )
-    batch.save(folder)
-    return batch
-
-
-FILES = [
-    "offsets",
-    "indptr",
-    "indices",
-    "values",
-    "names_texts",
-    "names_lengths",
-    "dense_values",
-    "dense_attributes",
-    "column_0",
-    "column_0_values_texts",
-    "column_0_values_lengths",
-    "column_1",
-]
+    tokens = [{"w": word, "n": number, "v": np.ones(2)} for word, number in (("a", 2.0), ("b", 3.0), ("a", 1.0))]
+    SequenceFeatureExtractor([("w", 0), ("n", 0), ("v", 0)]).fit_transform([tokens[:2], tokens[2:]]).save(folder)
 
 
 @pytest.mark.parametrize("mmap_mode", ["r", None])
-@pytest.mark.parametrize("name", FILES)
-def test_wrong_files_are_refused(folder, name, mmap_mode):
+@pytest.mark.parametrize("number", range(12))
+def test_wrong_files_are_refused(folder, number, mmap_mode):
     with_values(folder)
-    path = array_file(folder, name)
+    paths = sorted(array_file(folder, "indices").parent.iterdir())
+    assert len(paths) == 12
+    path, name = paths[number], paths[number].stem
     good, array = path.read_bytes(), np.load(path)
 
     def refused(match=None):
@@ -487,13 +467,6 @@ def test_training_from_files_has_the_same_bits(folder):
         np.testing.assert_array_equal(one.coef_.toarray(), other.coef_.toarray())
         np.testing.assert_array_equal(one.pattern_coef_, other.pattern_coef_)
         assert list(one.feature_names_in_) == list(other.feature_names_in_)
-        for answer in ("predict", "predict_marginals", "log_likelihood"):
-            data = (y,) if answer == "log_likelihood" else ()
-            for left, right in zip(
-                getattr(one, answer)(batch, *data), getattr(other, answer)(mapped, *data), strict=True
-            ):
-                np.testing.assert_array_equal(left, right)
-        assert one.score(batch, y) == other.score(mapped, y)
         assert os.listdir(folder.parent) == ["batch"]
         names = os.listdir(array_file(folder, "indices").parent)
         assert all(name.endswith(".npy") for name in names)  # scratch files have no names

@@ -488,8 +488,6 @@ def test_own_functions(tmp_path):
     assert export_tagger(model, path, dtype="float64", X=X_NAMES).n_different_labels == 0
     with pytest.raises(ValueError, match="needs your function"):
         Tagger(path)
-    with pytest.raises(ValueError, match="does not need"):
-        Tagger(path, functions={"half": str.lower, "other": str.lower})
     assert_same(Tagger(path, functions={"half": functions["half"]}), model, X_NAMES[:20], Y_NAMES[:20])
     with pytest.raises(ValueError, match="the column 'half' held text in fit"):
         Tagger(path, functions={"half": len}).predict(["a"])
@@ -572,8 +570,6 @@ def test_questions_that_make_no_sense(tmp_path):
         found.log_likelihood(["Ann"], ["X"])
     with pytest.raises(ValueError, match="2 labels for 1 tokens"):
         found.log_likelihood(["Ann"], ["O", "O"])
-    with pytest.raises(ValueError, match="n must be"):
-        found.predict_nbest(["Ann"], 0)
     for threshold in -0.1, 2, math.nan, "0.5", True:
         with pytest.raises(ValueError, match="threshold must be a probability, a number in"):
             found.predict_segments(["Ann"], threshold=threshold)
@@ -737,32 +733,6 @@ def test_module_is_self_contained():
             assert node.level == 0
             modules.add(node.module.partition(".")[0])
     assert modules - set(sys.stdlib_module_names) == {"numpy"}
-
-
-def test_copied_module(tmp_path):
-    """A copy in a folder of its own reads a file where no other library can be imported."""
-    (tmp_path / "own_tagger.py").write_bytes(MODULE.read_bytes())
-    code = f"""if True:
-        import json, sys
-        class Blocker:
-            def find_spec(self, name, path=None, target=None):
-                root = name.partition(".")[0]
-                if root not in ("numpy", "own_tagger") and root not in sys.stdlib_module_names:
-                    raise ImportError(name + " is blocked")
-        sys.meta_path.insert(0, Blocker())
-        sys.path.insert(0, {str(tmp_path)!r})
-        from own_tagger import Tagger
-        tagger = Tagger({str(GOLDEN / "tagger-names-1.hocrf")!r})
-        tokens = json.load(open({str(GOLDEN / "tagger-1.json")!r}))["names"]["X"][0]
-        segments, marginals = tagger.predict_segments(tokens), tagger.predict_marginals(tokens)
-        print(json.dumps([tagger.predict(tokens), segments, marginals.tolist()]))
-    """
-    run = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True)
-    labels, segments, marginals = json.loads(run.stdout)
-    known = json.loads((GOLDEN / "tagger-1.json").read_text(encoding="utf-8"))["names"]["answers"][0]
-    assert labels == known["labels"]
-    assert segments == [segment[:3] for segment in known["segments"]]
-    assert_allclose(marginals, known["marginals"], **CLOSE)
 
 
 # --- golden and broken files ------------------------------------------------------------------------------------------
@@ -968,10 +938,10 @@ def test_the_reader_for_browsers(tmp_path):
     export_tagger(model.fit(X_NAMES, Y_NAMES), tmp_path / "names.hocrf", compress=False)
     text = (demo / "addresses.js").read_text(encoding="utf-8").split('"')[1]
     (tmp_path / "addresses.hocrf").write_bytes(gzip.decompress(base64.b64decode(text)))
-    for name, X in (
-        ("names", X_NAMES[:20]),
-        ("addresses", [["123", "N", "Main", "St", ",", "Springfield"], ["PO", "Box", "9"]]),
-    ):
+    words = ["123", "N", "Main", "St", ",", "Springfield", "IL", "PO", "Box", "9", "Apt", "new"]
+    rng = np.random.default_rng(0)
+    addresses = [rng.choice(words, length).tolist() for length in rng.integers(1, 12, 100)]
+    for name, X in ("names", X_NAMES[:20]), ("addresses", addresses):
         tagger = Tagger(tmp_path / f"{name}.hocrf")
         command = [node, tmp_path / "page.js", demo / "tagger.js", tmp_path / f"{name}.hocrf", json.dumps(X)]
         answers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -1018,10 +988,6 @@ test_refusals_of_files = refusals_of_files(
     (lambda tmp_path: export_tagger(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()).fit(
          [[{"w": "a", "v": np.ones(2)}], [{"w": "b", "v": np.zeros(2)}]], [["A"], ["B"]]), tmp_path / "m"),
      "no fields of arrays"),
-    (lambda tmp_path: export_tagger(sklearn_pipeline(
-         SequenceFeatureExtractor(), SequenceFeatureExtractor([("w", 1)]), HighOrderCRF()).fit(
-         [["a"], ["b"]], [["A"], ["B"]]), tmp_path / "m"),
-     "one transformer"),
     (lambda tmp_path: export_tagger(
          HighOrderCRF().fit([[["a"]], [["b"]]], [["A"], ["B"]]), tmp_path / "m", dtype="float16"),
      "dtype"),

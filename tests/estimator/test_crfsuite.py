@@ -283,14 +283,6 @@ def test_the_optimum_with_numbers(tmp_path_factory, data):
         assert theirs(X, **states) == pytest.approx(ours(X, all_pairs=True), rel=1e-5)
 
 
-def test_sequences_without_items_have_no_effect():
-    X, y = draw(7, 15, draw_token=draw_names)
-    crf, same = HighOrderCRF(1).fit(X, y), HighOrderCRF(1).fit([[], *X, []], [[], *y, []])
-    np.testing.assert_array_equal(crf.coef_.toarray(), same.coef_.toarray())
-    with pytest.raises(ValueError, match="only one class"):
-        HighOrderCRF(1).fit(X, [["A"] * len(tokens) for tokens in X])
-
-
 def test_the_penalty_of_l2sgd():
     X, y = draw(7, 60, draw_token=draw_names)  # of half as many, its calibration leaves the weights near 0
     theirs = HighOrderCRF.from_crfsuite(peer(algorithm="l2sgd", c2=2.0, period=100, delta=1e-7).fit(X, y))

@@ -29,30 +29,9 @@ SEGMENTS = [
     [(0, 2, "P"), (2, 3, "L")],
     [(0, 1, "O"), (1, 2, "L"), (2, 3, "O"), (3, 4, "P")],
 ]
-Y = {
-    "segments": SEGMENTS,
-    "runs": [["P", "P", "O", "P", "O", "L"], ["O", "P"], ["P", "P", "L"], ["O", "L", "O", "P"]],
-    "bio": [
-        ["B-P", "I-P", "O", "B-P", "O", "B-L"],
-        ["O", "B-P"],
-        ["B-P", "I-P", "B-L"],
-        ["O", "B-L", "O", "B-P"],
-    ],
-    "bioes": [
-        ["B-P", "E-P", "O", "S-P", "O", "S-L"],
-        ["O", "S-P"],
-        ["B-P", "E-P", "S-L"],
-        ["O", "S-L", "O", "S-P"],
-    ],
-}
-SCHEMES = list(Y)
 TOKEN_SCHEMES = ["runs", "bio", "bioes"]
-CLASSES = {
-    "segments": ["L", "O", "P"],
-    "runs": ["L", "O", "P"],
-    "bio": ["B-L", "B-P", "I-P", "O"],
-    "bioes": ["B-P", "E-P", "O", "S-L", "S-P"],
-}
+SCHEMES = ["segments", *TOKEN_SCHEMES]
+Y = {scheme: [written(segments, scheme) for segments in SEGMENTS] for scheme in SCHEMES}
 LABELS = ["L", "O", "P"]
 
 
@@ -79,7 +58,8 @@ def test_predictions_are_in_the_scheme_of_y(fitted, scheme):
     assert predicted == Y[scheme]
     assert all(type(sequence) is list for sequence in predicted)
     assert crf.predict_segments(X) == [without_outside(segments, scheme) for segments in SEGMENTS]
-    assert crf.classes_.tolist() == CLASSES[scheme]
+    labels = [[label for *_, label in of_one] for of_one in SEGMENTS] if scheme == "segments" else Y[scheme]
+    assert crf.classes_.tolist() == sorted({label for of_one in labels for label in of_one})
     assert crf.score(X, Y[scheme]) == 1
     if scheme in TOKEN_SCHEMES:
         assert extract_segments(predicted, scheme=scheme) == crf.predict_segments(X)

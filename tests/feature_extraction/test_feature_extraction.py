@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from fuzz.definitions import BEGIN, END, attributes_of_templates
+from feature_definitions import BEGIN, END, attributes_of_templates
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from internals import SequenceBatch, TokenColumn, _template_rows

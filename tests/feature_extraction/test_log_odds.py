@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fuzz.definitions import runs
+from feature_definitions import runs
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import segment_features

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from fuzz.definitions import length_value, positions, runs
-from fuzz.definitions import tags_of_segment as tags_of
+from feature_definitions import length_value, positions, runs
+from feature_definitions import tags_of_segment as tags_of
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (

@@ -2,6 +2,5 @@
 
 strategies    hypothesis strategies for cases; a case is plain data whose repr makes it again
 builders      cases as users would write them, and what does not belong
-definitions   what forms and features mean, in plain Python; nothing here comes from sklearn_hocrf
 checks        one function for each kind of case: the answer is right, or a documented exception is raised
 """

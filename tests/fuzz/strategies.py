@@ -6,9 +6,9 @@ from typing import NamedTuple
 import registry
 from hypothesis import strategies as st
 
-from sklearn_hocrf.training import SGD
+from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
-from .builders import JUNK, TABLES
+from .builders import TABLES, junk
 
 SCHEMES = ("runs", "bio", "bioes", "segments")
 
@@ -43,13 +43,6 @@ def lengths_of(draw, form):
 
 def sequences_of(token, lengths):
     return st.tuples(*(st.lists(token, min_size=n, max_size=n) for n in lengths)).map(list)
-
-
-WEIGHTS = st.sampled_from([0, 0.5, 1, 2, 1.0])
-
-
-def weights_of(n):
-    return st.none() | st.lists(WEIGHTS, min_size=n, max_size=n)
 
 
 LABEL = st.integers(0, 2)
@@ -153,54 +146,6 @@ def model_cases(draw):
     )
 
 
-# --- ways to train --------------------------------------------------------------------------------------------------
-
-
-class TrainingCase(NamedTuple):
-    """An estimator with any objective, solver and penalty."""
-
-    segments: bool
-    width: int
-    tokens: list  # rows of numbers
-    labels: list
-    weight: list | None
-    scale: float  # of the rows
-    parameters: dict
-    keep: str  # "pickle", "joblib", "deepcopy": what the fitted estimator goes through
-
-
-SOLVERS = ["auto", "lbfgs", "sgd", SGD()]
-
-
-@st.composite
-def training_cases(draw):
-    width = draw(st.integers(1, 2))
-    lengths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
-    objective = draw(st.sampled_from([*["likelihood"] * 3, "local_feature_matching"]))
-    fits = draw(st.sampled_from([True, True, True, True, False]))
-    return TrainingCase(
-        draw(st.booleans()),
-        width,
-        draw(sequences_of(tokens_of("arrays", width), lengths)),
-        draw(label_sequences(lengths)),
-        draw(weights_of(len(lengths))),
-        draw(st.sampled_from([1.0, 1.0, 1.0, 30.0, 1e4, 1e-6, 1e150])),
-        {
-            "objective": objective,
-            "solver": draw(st.sampled_from(SOLVERS[:2] if fits and objective != "likelihood" else SOLVERS)),
-            "sigma_reg": draw(st.sampled_from([1.0, 1.0, 10.0, 1e-3, 1e6, float("inf")])),
-            "l1_reg": draw(st.sampled_from([0.0, 0.0, 0.0, 0.3])),
-            "max_order": draw(st.integers(0, 2)),
-            "max_iter": draw(st.sampled_from([100, 100, 3, 1, 0])),
-            "tol": draw(st.sampled_from([1e-4, 1e-4, 1e-8, 0.0])),
-            "warm_start": draw(st.booleans()),
-            "n_jobs": draw(st.sampled_from([None, 2])),
-            "random_state": draw(st.integers(0, 3)),
-        },
-        draw(st.sampled_from(["pickle", "joblib", "deepcopy"])),
-    )
-
-
 # --- what does not belong -------------------------------------------------------------------------------------------
 
 
@@ -213,7 +158,7 @@ class SpoiltCase(NamedTuple):
     tokens: list
     labels: list
     where: str  # what is replaced: a key of checks.SPOILT
-    junk: str  # by what: a key of JUNK
+    junk: str  # by what: a key of junk()
     n: int  # sequence, modulo their number
     t: int  # position, modulo its length
     scheme: str
@@ -221,12 +166,7 @@ class SpoiltCase(NamedTuple):
 
 
 SPOILT = ("X", "sequence", "token", "value", "y", "labels", "label", "segment", "weight", "weights", "parameter")
-PARAMETERS = (
-    *("max_order", "sigma_reg", "l1_reg", "patterns", "feature_order", "min_count"),
-    *("fit_intercept", "all_pairs", "objective", "solver", "max_iter", "tol"),
-    *("warm_start", "n_jobs", "verbose", "random_state", "scheme", "segment_length"),
-    *("constraints", "label_parts", "history"),
-)
+PARAMETERS = sorted({*HighOrderCRF().get_params(), *HighOrderSemiCRF().get_params()})
 
 
 @st.composite
@@ -244,7 +184,7 @@ def spoilt_cases(draw):
         draw(sequences_of(tokens_of(form, width), lengths)),
         draw(label_sequences(lengths)),
         where,
-        draw(st.sampled_from(JUNK)),
+        draw(st.sampled_from([*junk()])),
         draw(st.integers(0, 3)),
         draw(st.integers(0, 3)),
         draw(st.sampled_from(SCHEMES)),
@@ -254,6 +194,5 @@ def spoilt_cases(draw):
 
 STRATEGIES = {
     "model": model_cases(),
-    "training": training_cases(),
     "spoilt": spoilt_cases(),
 }

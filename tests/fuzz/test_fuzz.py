@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from fuzz.checks import judge
 from fuzz.strategies import STRATEGIES
 
-N_CASES = {"model": 60, "training": 25, "spoilt": 80}
+N_CASES = {"model": 60, "spoilt": 80}
 
 
 @pytest.mark.slow

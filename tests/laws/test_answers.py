@@ -1,19 +1,48 @@
-"""The best labellings, samples and entropies, against enumeration."""
+"""Questions to models, also given a mask: the best labellings, samples and entropies, too, against enumeration."""
 
 import math
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
 import segment_oracle as so
-from internals import LanePosterior, query
-from mask_cases import all_families, as_segmentations, feasible, with_weights
+from internals import LanePosterior, Mask, both, query
+from mask_cases import all_families, as_segmentations, check_answers, feasible, with_weights
 from refusals import refusals
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 
 SEEDS = range(12)
+
+
+@all_families
+@pytest.mark.parametrize("seed", SEEDS)
+def test_answers_are_those_of_enumeration(questions, seed):
+    model, batch, mask, possible = questions(seed)
+    plan = model.posterior(batch).plan.masked(mask, may_be_impossible=True)
+    for got, scores in zip(model.posterior_on(plan).log_z(), possible, strict=True):
+        wanted = so.log_sum_exp(scores.values())
+        assert got == wanted or abs(got - wanted) <= 1e-13 * max(1.0, abs(wanted))
+    check_answers(*feasible(model, batch, mask, possible), [(0,), (1, 0), (0, 0), (0, 1, 0)])
+
+
+@all_families
+def test_impossible_sequences_are_named(questions):
+    model, batch, mask, possible = next(q for q in map(questions, range(400)) if not all(q[3]))
+    first = next(s for s, scores in enumerate(possible) if not scores)
+    posterior = model.posterior(batch, mask)
+    for ask in posterior.marginals, posterior.decode:
+        with pytest.raises(ValueError, match=f"sequence {first}: the model forbids every labelling"):
+            ask()
+
+
+def test_conjunction():
+    left = Mask(np.array([[True, True], [True, False]]), np.array([0, 1], np.int8))
+    right = Mask(np.array([[True, False], [True, True]]), np.array([1, -1], np.int8))
+    joined = both(left, right)
+    assert joined.allowed.tolist() == [[True, False], [False, False]]
+    assert joined.begins.tolist() == [1, 1]
+    assert both(left, None) is left
+    assert both(None, None) is None
 
 
 def all_scores_equal(model):
@@ -97,16 +126,6 @@ def test_samples(questions, seed, strength):
         for got, wanted in pooled:
             error = math.sqrt(max(wanted * (1 - wanted / n_drawn), 1.0))
             assert abs(got - wanted) <= 5 * error
-
-
-@all_families
-def test_threads_do_not_change_bits(questions, many_chunks):
-    model, batch, mask, _ = feasible(*questions(3))
-    many, mask = batch[[*range(len(batch))] * 20], mask.part([*range(batch.n_tokens)] * 20)
-    alone, together = (model.posterior(many, mask, n_jobs=n) for n in (1, 2))
-    for ask in lambda given: given.best_labellings(5), lambda given: given.draw(5, 7), lambda given: given.entropy():
-        np.testing.assert_equal(ask(together), ask(alone))
-    assert len(together.plan.chunks) > 1
 
 
 # ----------------------------------------------------------------------------------------------------------- estimators
@@ -218,34 +237,6 @@ def test_beside_lists_of_k():
         ]
         assert own_scores == pytest.approx([c.score for c in candidates], rel=1e-12)
         assert len(set(map(tuple, labellings))) == 25
-
-
-@pytest.mark.skipif(shutil.which("crf_test") is None, reason="CRF++ is not on PATH")
-def test_beside_crfpp(tmp_path):
-    """The best labellings are those of CRF++, trained on the same data with the same penalty."""
-    rng = np.random.default_rng(1)
-    X = [[f"w{i}" for i in rng.integers(0, 4, 6)] for _ in range(30)]
-    y = [[f"y{(int(word[1]) + int(rng.random() < 0.3)) % 3}" for word in words] for words in X]
-    text = "\n\n".join(
-        "\n".join(map(" ".join, zip(words, labels, strict=True))) for words, labels in zip(X, y, strict=True)
-    )
-    (tmp_path / "train").write_text(text + "\n\n", encoding="utf-8")
-    (tmp_path / "template").write_text("U00:%x[0,0]\n\nB\n", encoding="utf-8")
-    train = ["crf_learn", "-c", "1", "-e", "1e-9", "-p", "1", "template", "train", "model"]
-    subprocess.run(train, cwd=tmp_path, check=True, capture_output=True)
-    test = subprocess.run(
-        ["crf_test", "-n", "10", "-m", "model", "train"], cwd=tmp_path, check=True, capture_output=True, text=True
-    )
-    crf = HighOrderCRF(patterns="all", all_pairs=True, fit_intercept=False, sigma_reg=1.0, tol=1e-7)
-    crf.fit([[[word] for word in words] for words in X], y)
-    blocks = [block.splitlines() for block in test.stdout.strip().split("\n\n")]
-    candidates = crf.predict_nbest([[[word] for word in words] for words in X], 10)
-    assert len(blocks) == 10 * len(X)
-    for sequence, found in enumerate(candidates):
-        theirs = blocks[10 * sequence : 10 * sequence + 10]
-        probabilities = [float(lines[0].split()[2]) for lines in theirs]
-        assert [math.exp(c.log_probability) for c in found] == pytest.approx(probabilities, abs=2e-4)
-        assert found[0].labels == [line.split()[-1] for line in theirs[0][1:]]
 
 
 test_refusals = refusals(

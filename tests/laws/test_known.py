@@ -5,14 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import segment_oracle
-import sklearn
 from refusals import refusals
 from registry import LETTERS, fits, written
-from sklearn.base import clone
-from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils import _safe_indexing
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
 from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
@@ -129,27 +124,6 @@ def test_through_pipelines():
     plain = Pipeline(pipe.steps)
     assert plain.predict(SENTENCES, known=KNOWN) == pipe.predict(SENTENCES, known=KNOWN)
     np.testing.assert_array_equal(plain.predict_proba(SENTENCES, known=KNOWN)[0], marginals[0])
-
-
-@pytest.mark.parametrize("routing", [False, True])
-def test_known_labels_of_folds(routing):
-    """scikit-learn passes no parameters of predict on, so that folds are predicted one by one."""
-    with sklearn.config_context(enable_metadata_routing=routing):
-        crf = HighOrderCRF(max_iter=5)
-        pipe = Pipeline(
-            [("same", FunctionTransformer()), ("crf", crf.set_predict_request(known=True) if routing else crf)]
-        )
-        X = [[[word] for word in words] for words in SENTENCES]
-        found: list = [None] * 4
-        for train, test in KFold(2).split(X):
-            fitted = clone(pipe).fit(_safe_indexing(X, train), _safe_indexing(TAGS, train))
-            predicted = fitted.predict(_safe_indexing(X, test), known=_safe_indexing(KNOWN, test))
-            for i, labels in zip(test, predicted, strict=True):
-                found[i] = labels
-        assert agree(KNOWN, found)
-        alone = cross_val_predict(pipe, X, TAGS, cv=KFold(2), params={}).tolist()  # scikit-learn 1.6 routes no None
-        assert found[2] == alone[2]
-        assert not agree(KNOWN, alone)
 
 
 test_refusals = refusals(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import registry
 import skops.io
-from fuzz import definitions
 from internals import LocalFeatureMatching, NegativeLogLikelihood
 from registry import GROUPS, KINDS, NEW, STREAM, asked, fitted, labellings, problem_of
 from sklearn.base import clone
@@ -36,10 +35,10 @@ def close(found, expected, atol):
 
 
 @kinds()
-@pytest.mark.parametrize("number", range(len(NEW)))
-def test_answers_are_those_of_all_labellings(name, number):
+def test_answers_are_those_of_all_labellings(name):
     """Scores by the fitted weights and the definitions of features, in plain Python, make every answer."""
-    assert_answers(asked(name), labellings(name, number), number)
+    for number in range(len(NEW)):
+        assert_answers(asked(name), labellings(name, number), number)
 
 
 def assert_answers(crf, every, number):
@@ -72,7 +71,11 @@ def assert_answers(crf, every, number):
         close([listed[one] for one in listed], [of_segments[one] for one in listed], 10 * slack)
         np.testing.assert_array_equal(crf.predict_segments(X, threshold=0.1)[0], table[table["probability"] >= 0.1])
         outside = () if crf.scheme in ("runs", "segments") else ("O",)
-        assert crf.predict_segments(X) == [[s for s in every.segments[best] if s[2] not in outside]]
+        predicted = [s for s in every.segments[best] if s[2] not in outside]
+        assert crf.predict_segments(X) == [predicted]
+        (table,) = crf.predict_segments(X, with_probability=True)
+        assert table[["start", "stop", "label"]].tolist() == predicted
+        close(table["probability"], [of_segments[one] for one in predicted], 10 * slack)
 
 
 @kinds("known")
@@ -117,9 +120,9 @@ def assert_known_labels(crf, sequences, n=12):
 @kinds()
 def test_a_batch_equals_its_sequences_one_by_one(name):
     """In any order; ``test_one_sequence`` compares the bits."""
-    crf, words = asked(name), [*NEW, *registry.WORDS[:6]]
+    crf, words = asked(name), [*NEW, *registry.WORDS[:2]]
     alone = [answers(crf, KINDS[name].X([own])) for own in words]
-    for order in [*range(10), *range(9, -1, -1)], range(9, -1, -1):  # a full block of lanes and a part; a part
+    for order in [*range(6), *range(5, -1, -1)] * 2, range(5, -1, -1):  # a full block of lanes and a part; a part
         together = answers(crf, KINDS[name].X([words[n] for n in order]))
         for place, n in enumerate(order):
             for found, expected in zip(together, alone[n], strict=True):
@@ -233,7 +236,7 @@ def test_products_of_the_hessian_are_differences_of_gradients(name):
 def test_minibatches_and_parts_add_up(name):
     """Each sequence is in one minibatch, which reads no weight but those it names."""
     objective = objective_of(name, sample_weight=weights_of_sequences(name))
-    w = some_weights(objective)
+    w = some_weights(objective, KINDS[name].scale)
     value, gradient = objective.value_gradient(w)
     for batch_size in () if "minibatches" in KINDS[name].without else (1, 3, 100):
         total, sums = 0.0, np.zeros(len(w))
@@ -292,7 +295,7 @@ def assert_optimum(kind, crf):
     assert crf.objective_history_[-1] == pytest.approx(value, rel=1e-9)
     assert len(crf.objective_history_) == crf.n_iter_ + 1
     assert crf.objective_history_[-1] <= crf.objective_history_[0]
-    shortest = definitions.shortest_subgradient(w, gradient + precision * w, strength)
+    shortest = shortest_subgradient(w, gradient + precision * w, strength)
     gap = 0.5 * shortest @ (shortest / precision)
     way = 2.0 * np.linalg.norm(shortest) * max(1.0, np.linalg.norm(w))
     assert gap <= 1.01e-10 * value or (strength.any() and way <= 1.01e-5 * value)
@@ -300,6 +303,12 @@ def assert_optimum(kind, crf):
     assert not has_gap or crf.optimality_gap_ == pytest.approx(gap, rel=0.1, abs=1e-14)
     assert np.count_nonzero(w) == np.count_nonzero(crf._state.weights)
     return w, has_gap, gap
+
+
+def shortest_subgradient(w, gradient, l1):
+    """Return the subgradient of least norm of f(w) + sum(l1 * abs(w)) for the gradient of f."""
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+    return np.where(w != 0, gradient + l1 * np.sign(w), at_zero)
 
 
 @kinds("weights")
@@ -347,7 +356,7 @@ def assert_same_attributes(one, other):
 @kinds()
 def test_any_number_of_threads_gives_the_same_bits(name, many_chunks):
     kind, found = KINDS[name], []
-    words, y, X = kind.chosen(registry.WORDS) * 5, kind.y() * 5, kind.X(NEW * 8)
+    words, y, X = kind.chosen(registry.WORDS) * 3, kind.y() * 3, kind.X(NEW * 6)
     one, other = (clone(kind.estimator).set_params(n_jobs=n, max_iter=2).fit(kind.X(words), y) for n in (1, 2))
     assert_same_attributes(one, other)
     for n_jobs in (1, 2, 3):
@@ -380,12 +389,12 @@ COPIES = {
 
 
 @kinds()
-@pytest.mark.parametrize("way", COPIES)
-def test_copies_are_the_model(name, way, tmp_path):
-    twin = COPIES[way](fitted(name), tmp_path)
-    assert vars(twin).keys() == vars(fitted(name)).keys()
-    assert repr(twin) == repr(fitted(name))
-    assert_as_fitted(twin, name)
+def test_copies_are_the_model(name, tmp_path):
+    for copied in COPIES.values():
+        twin = copied(fitted(name), tmp_path)
+        assert vars(twin).keys() == vars(fitted(name)).keys()
+        assert repr(twin) == repr(fitted(name))
+        assert_as_fitted(twin, name)
 
 
 @kinds()
@@ -452,11 +461,10 @@ def test_empty_training_sequences_change_nothing(name):
     y[-1] = None  # nothing is known of it, as of the other empty ones
     weight = np.arange(len(y)) % 3 + 0.5
     full = np.array([len(part) > 0 for part in words])
-    assert_as_fitted(clone(kind.estimator).fit(kind.X(words), y), name)
     few = clone(kind.estimator).set_params(max_iter=3)
-    weighted = clone(few).fit(kind.X(words), y, weight)
-    same = clone(few).fit(kind.X(), kind.y(), weight[full])
-    assert_same_model(weighted, same, kind.X(NEW))
+    for weights, of_full in (None, None), (weight, weight[full]):
+        one, other = clone(few).fit(kind.X(words), y, weights), clone(few).fit(kind.X(), kind.y(), of_full)
+        assert_same_model(one, other, kind.X(NEW))
     if "stream" not in kind.without:
         one, other = (clone(kind.estimator).set_params(**STREAM) for _ in range(2))
         for _ in range(2):

@@ -141,8 +141,7 @@ def test_gradient_is_that_of_the_score(name):
     rng = np.random.default_rng(3)
     log_sigma = rng.normal(0.2, 0.5, len(groups.keys))
     directions = rng.normal(size=(2, len(log_sigma)))
-    gradient = np.sum([exact_gradient(fold, log_sigma) for fold in folds], axis=0)
-    differences = np.sum([slopes(fold, log_sigma, directions) for fold in folds], axis=0)
+    gradient, differences = exact_gradient(folds[0], log_sigma), slopes(folds[0], log_sigma, directions)
     assert np.linalg.norm(directions @ gradient - differences) <= 1e-4 * np.linalg.norm(differences)
 
 
@@ -154,7 +153,7 @@ def test_gradient_with_l1_is_that_of_the_score(name):
     logs = np.concatenate([rng.normal(1.0, 0.5, n_groups), rng.normal(-1.5, 0.3, n_groups)])
     directions = np.zeros((2, 2 * n_groups))  # one of each kind of penalty
     directions[0, :n_groups], directions[1, n_groups:] = rng.normal(size=(2, n_groups))
-    for fold in folds[:2]:
+    for fold in folds[:1]:
         gradient, support = exact_gradient(fold, logs), fold.weights != 0
         assert 0.1 < support.mean() < 0.9
         differences = slopes(fold, logs, directions, 1e-5)

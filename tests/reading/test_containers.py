@@ -216,22 +216,14 @@ def test_labels_of_numpys_texts(estimator):
         lists.score(X, [texts(labels) for labels in y])
 
 
-def void(rows):
-    return np.array([[(value, 0) for value in row] for row in rows], "f8,i4")
-
-
-def masked(rows):
-    return np.ma.array(rows, mask=[[0, 0], [0, 1]])
-
-
 def table_of(values):
     return pd.DataFrame({"u": [1.0, 2.0], "v": values})
 
 
 ODD = {
     "numpy's texts": lambda: np.array([["1", "2"], ["3", None]], np.dtypes.StringDType(na_object=None)),
-    "records": lambda: void([[1, 2], [3, 4]]),
-    "masked": lambda: masked([[1, 2], [3, 4]]),
+    "records": lambda: np.array([[(1, 0), (2, 0)], [(3, 0), (4, 0)]], "f8,i4"),
+    "masked": lambda: np.ma.array([[1, 2], [3, 4]], mask=[[0, 0], [0, 1]]),
     "times": lambda: np.array([["2020", "2021"], ["2020", "NaT"]], "M8[Y]"),
     "objects": lambda: np.array([[1, 2], [3, {}]], object),
     "arrays in arrays": lambda: np.array([[1, 2], [3, np.ones(2)]], object),

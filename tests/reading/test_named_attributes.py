@@ -211,18 +211,13 @@ CELL = st.sampled_from(["A", "b", "", "%", "É", "_B-1"])
 SEQUENCE = st.lists(st.tuples(CELL, CELL), min_size=1, max_size=5)
 
 
-@given(st.lists(st.builds(str.__add__, st.sampled_from("UB"), BODY), min_size=1, max_size=4), SEQUENCE)
-def test_strings_of_crfpp(templates, sequence):
-    if all(len(template) == 1 for template in templates):
-        return  # no features
-    assert names_of(templates, sequence) == plain(templates, sequence, crfpp("-"), crfpp("+"))
-
-
-@given(st.lists(st.builds(str.__add__, st.sampled_from("u*b"), BODY), min_size=1, max_size=4), SEQUENCE)
-def test_strings_of_wapiti(templates, sequence):
-    if all(len(template) == 1 for template in templates):
-        return
-    assert names_of(templates, sequence) == plain(templates, sequence, wapiti("-"), wapiti("+"))
+@pytest.mark.parametrize(("letters", "outside"), [("UB", crfpp), ("u*b", wapiti)])
+@given(data=st.data())
+def test_strings_of_crfpp_and_wapiti(letters, outside, data):
+    templates = data.draw(st.lists(st.builds(str.__add__, st.sampled_from(letters), BODY), min_size=1, max_size=4))
+    sequence = data.draw(SEQUENCE)
+    if any(len(template) > 1 for template in templates):  # else there are no features
+        assert names_of(templates, sequence) == plain(templates, sequence, outside("-"), outside("+"))
 
 
 TEMPLATE = st.builds(str.__add__, st.sampled_from("UB*"), BODY.filter(bool))

@@ -20,6 +20,7 @@ from internals import (
     token_labels,
 )
 from refusals import refusals
+from registry import tags_of
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.metrics import segment_f1_scorer, token_accuracy_score
@@ -44,24 +45,7 @@ def to_segments(sequences):
 def assert_same(ours, theirs):
     for name, one, other in zip(Segments._fields, ours, theirs, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=name)
-    assert (ours.offsets.dtype, ours.start.dtype, ours.stop.dtype, ours.codes.dtype) == (
-        np.int64,
-        np.int64,
-        np.int64,
-        np.int32,
-    )
-
-
-def tags_in_plain_python(sequences, scheme):
-    """Write segmentations as tags, segment by segment."""
-    tags = []
-    for sequence in sequences:
-        tags.append([])
-        for length, label in sequence:
-            inside = "I" * length if scheme == "bio" else "I" * (length - 1) + "E"
-            prefixes = "O" if label == 0 else "S" if scheme == "bioes" and length == 1 else "B" + inside[1:]
-            tags[-1] += [p if p == "O" else f"{p}-{LABELS[label]}" for p in prefixes]
-    return tags
+    assert [column.dtype for column in ours] == [np.int64, np.int64, np.int64, np.int32]
 
 
 def read(tags, scheme):
@@ -78,13 +62,12 @@ def read(tags, scheme):
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "bilou", "bmes", "iob1"])
 @given(SEGMENTATIONS)
 def test_tags_say_what_the_segments_are_and_back(scheme, sequences):
-    segments, _ = to_segments(sequences)
+    segments, offsets = to_segments(sequences)
     tags = schemes.tags_of_segments(segments, scheme, outside=0)
     pairs = zip(tags.prefix.tolist(), tags.label.tolist(), strict=True)
     names = [schemes.join_tag(p, LABELS[y], scheme=scheme) for p, y in pairs]
-    letters = {"bilou": str.maketrans("ES", "LU"), "bmes": str.maketrans("I", "M")}.get(scheme, {})
-    expected = tags_in_plain_python(sequences, "bio" if scheme == "iob1" else "bioes" if letters else scheme)
-    expected = [[tag[0].translate(letters) + tag[1:] for tag in sequence] for sequence in expected]
+    lists = schemes.segment_lists(segments, offsets, LABELS)
+    expected = [tags_of(of_one, "bio" if scheme == "iob1" else scheme) for of_one in lists]
     assert names == [tag for sequence in expected for tag in sequence]
     assert_same(read(expected, scheme), segments)
 
@@ -172,20 +155,9 @@ def test_names_of_tags(tag, scheme, parts):
 
 
 def test_tags_of_the_nameless_label_are_written_with_or_without_it():
-    assert [schemes.join_tag(p, "_") for p in (schemes.B, schemes.I, schemes.O, schemes.E, schemes.S)] == [
-        "B",
-        "I",
-        "O",
-        "E",
-        "S",
-    ]
-    assert [schemes.join_tag(p, "_", bare=False) for p in (schemes.B, schemes.I, schemes.O, schemes.E, schemes.S)] == [
-        "B-_",
-        "I-_",
-        "O",
-        "E-_",
-        "S-_",
-    ]
+    prefixes = schemes.B, schemes.I, schemes.O, schemes.E, schemes.S
+    assert [schemes.join_tag(p, "_") for p in prefixes] == ["B", "I", "O", "E", "S"]
+    assert [schemes.join_tag(p, "_", bare=False) for p in prefixes] == ["B-_", "I-_", "O", "E-_", "S-_"]
     assert schemes.join_tag(schemes.B, "PER") == schemes.join_tag(schemes.B, "PER", bare=False) == "B-PER"
 
 

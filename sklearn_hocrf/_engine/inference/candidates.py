@@ -569,8 +569,9 @@ class LatticeModel(Model):
         super().__init__(layout, weights, np.empty((0, 0)), schedule)
         self.finder = finder
         arcs = self.weighted_arcs
+        nothing = freeze(np.empty(0), np.float64)
         self.kernel_weights = lattice.Weights(
-            self.pair_weights, arcs.arc_score, arcs.arc_weight, arcs.log_shift, bool(self.scales), np.empty(0)
+            self.pair_weights, arcs.arc_score, arcs.arc_weight, arcs.log_shift, bool(self.scales), nothing
         )
 
     @cached_property

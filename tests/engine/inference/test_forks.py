@@ -43,8 +43,8 @@ def is_true_in_child(question, after_fork=lambda: None):
         os._exit(status)
 
 
-X_MARKOV, Y_MARKOV = make_markov_sequences(40, random_state=0)
-X_NAMES, Y_NAMES = make_name_sentences(40, random_state=0)
+X_MARKOV, Y_MARKOV = make_markov_sequences(15, random_state=0)
+X_NAMES, Y_NAMES = make_name_sentences(15, random_state=0)
 X_DICTS = [[{"word": word, "length": len(word)} for word in words] for words in X_NAMES]
 
 

@@ -131,16 +131,6 @@ def test_what_works_without_the_compiler_of_numba():
     assert len(labels.split()) > 2
 
 
-def test_kernels_come_from_the_cache(toy):
-    module = import_anew(toy)
-    assert module.second(1) == 4
-    assert module.first.stats.cache_misses.total() == module.second.stats.cache_misses.total() == 1
-    module = import_anew(toy)
-    assert module.second(1) == 4
-    assert module.second.stats.cache_hits.total() == 1
-    assert module.second.stats.cache_misses.total() == 0
-
-
 @pytest.mark.slow
 def test_code_of_imported_files_counts_and_times_do_not(tmp_path):
     """A kernel calls one of another file: numba's own cache would keep the old code of that."""
@@ -168,7 +158,7 @@ def test_code_of_imported_files_counts_and_times_do_not(tmp_path):
 
 
 def test_damaged_entries_are_compiled_again(toy):
-    call_anew(toy)
+    assert [call_anew(toy), call_anew(toy)] == [(4, 0, []), (4, 1, [])]
     damages = [lambda b: b[: len(b) // 2], lambda b: b[:-1], lambda b: b"", lambda b: bytes(len(b))]
     for damage, kinds in product(damages, [["nbi"], ["nbc"], ["nbi", "nbc"]]):
         files = [file for kind in kinds for file in toy.parent.rglob(f"*.{kind}")]

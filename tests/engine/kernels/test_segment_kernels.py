@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import segment_oracle as so
-from cases import count_wide_passes, peak_of, random_case, reschedule, to_chain_model
+from cases import count_wide_passes, peak_of, random_case, reschedule, to_chain_model, to_problem
 from internals import (
     BAG,
     BEGIN,
@@ -181,4 +181,14 @@ def test_memory_of_a_gradient_does_not_grow_with_the_data(blocks):
     assert (many - few < 8 * 150 * 20).all()  # less than one number per token
 
 
-# --------------------------------------------------------------------------------------------------------- compilation
+def test_memory_of_a_gradient_of_chains_does_not_grow_with_the_data():
+    def peaks(n_sequences):
+        orders = [(0,), (0, 1), (2,)]
+        problem = to_problem(random_case(np.random.default_rng(0), 3, [20] * n_sequences, 2, 8, 1.0, orders))
+        objective, w = NegativeLogLikelihood().bind(problem), np.zeros(problem.n_weights)
+        # tables of the first evaluation are kept for the next one
+        return np.array([peak_of(lambda: objective.value_gradient(w)) for _ in range(2)])
+
+    peaks(50)  # what a process allocates once
+    few, many = peaks(400), peaks(1000)
+    assert (many - few < 8 * 600 * 20).all()  # less than one number per token

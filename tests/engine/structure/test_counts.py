@@ -4,7 +4,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from cases import cases, to_batch, to_codes
+from cases import cases, to_batch, to_codes, to_problem
 from hypothesis import given
 from hypothesis import strategies as st
 from internals import (
@@ -18,7 +18,7 @@ from internals import (
     given_patterns,
     observed_patterns,
 )
-from segment_cases import segment_cases, to_segment_batch, to_segments
+from segment_cases import segment_cases, spread, to_segment_batch, to_segments
 from test_patterns import WEIGHTS, flat, labelled
 
 CUTS = st.lists(st.integers(0, 6), max_size=3).map(sorted)
@@ -126,3 +126,63 @@ def test_nothing_to_count(order):
     codes, offsets = np.empty(0, np.int32), np.zeros(1, np.int64)
     nothing = count_patterns(codes, offsets, 2, order).compact()
     assert nothing.merged(nothing).frequent(2).tuples() == [(0,), (1,)]
+
+
+# --- which weights there are ------------------------------------------------------------------------------------------
+
+
+def naive_pairs(case, sequence_weight, all_pairs, min_count):
+    """Return the (feature, pattern) pairs that have a weight."""
+    allowed = [(f, z) for f, k in enumerate(case.feature_orders) for z in case.model.patterns if len(z) - 1 in k]
+    if all_pairs:
+        return set(allowed)
+    seen = dict.fromkeys(allowed, 0.0)
+    for rows, labels, weight in zip(case.rows, case.labels, sequence_weight, strict=True):
+        for t, row in enumerate(rows):
+            for f, z in allowed:
+                seen[f, z] += weight * (f in row and z == labels[max(0, t + 1 - len(z)) : t + 1])
+    threshold = min_count if min_count > 1 else 0
+    return {pair for pair, count in seen.items() if count > 0 and count >= threshold}
+
+
+def naive_biases(case, fit_intercept):
+    return {z for z in case.model.patterns if fit_intercept or len(z) > 1}
+
+
+@st.composite
+def training_data(draw):
+    case = draw(cases())
+    weights = draw(st.lists(WEIGHTS, min_size=len(case.labels), max_size=len(case.labels)))
+    all_pairs = draw(st.booleans())
+    min_count = 1 if all_pairs else draw(st.sampled_from([1, 2, 3]))
+    options = {"all_pairs": all_pairs, "min_count": min_count, "fit_intercept": draw(st.booleans())}
+    return case, np.array(weights), options
+
+
+@given(training_data())
+def test_which_weights_there_are(drawn):
+    case, weights, options = drawn
+    layout = to_problem(case, weights, **options).layout
+    pairs = naive_pairs(case, weights, options["all_pairs"], options["min_count"])
+    biases = naive_biases(case, options["fit_intercept"])
+    assert layout.n_weights == len(pairs) + len(biases)
+    assert layout.n_features == len(case.feature_orders)
+    of_patterns, of_pairs = spread(layout, np.ones(layout.n_weights))
+    assert of_patterns.keys() == biases
+    assert of_pairs.keys() == pairs
+    of_patterns, of_pairs = spread(layout, layout.order_of_weight + 1.0)
+    assert of_patterns == {z: len(z) for z in biases}
+    assert of_pairs == {(f, z): len(z) for f, z in pairs}
+
+
+@given(training_data())
+def test_weights_go_to_coefficients_and_back(drawn):
+    case, weights, options = drawn
+    layout = to_problem(case, weights, **options).layout
+    w = np.random.default_rng(0).normal(size=layout.n_weights)
+    np.testing.assert_array_equal(layout.weights(layout.pattern_coef(w), layout.coef(w)), w)
+    # coefficients of pairs and patterns without a weight are dropped
+    n_patterns = len(layout.patterns.lengths)
+    everywhere = layout.weights(np.full(n_patterns, 2.0), np.full((n_patterns, layout.n_features), 3.0))
+    expected = layout.weights(2 * (layout.pattern_coef(np.ones(len(w)))), 3 * layout.coef(np.ones(len(w))))
+    np.testing.assert_array_equal(everywhere, expected)

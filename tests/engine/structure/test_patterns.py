@@ -60,14 +60,7 @@ def check_table(table, expected):
         assert row.tolist() == [-1] * (longest - len(z)) + list(z)
 
 
-@given(labelled(), st.integers(0, 5), st.integers(1, 3))
-def test_observed(data, max_order, min_count):
-    n_labels, labellings = data
-    expected = naive_observed(labellings, n_labels, max_order, min_count, [1.0] * len(labellings))
-    check_table(observed_patterns(*flat(labellings), n_labels, max_order, min_count=min_count), expected)
-
-
-@given(labelled(), st.integers(0, 3), st.integers(1, 3), st.sampled_from(["tokens", "segments"]), st.data())
+@given(labelled(), st.integers(0, 5), st.integers(1, 3), st.sampled_from(["tokens", "segments"]), st.data())
 def test_observed_counts_are_weighted(data, max_order, min_count, history, draw):
     n_labels, labellings = data
     weights = draw.draw(st.lists(WEIGHTS, min_size=len(labellings), max_size=len(labellings)))
@@ -76,20 +69,6 @@ def test_observed_counts_are_weighted(data, max_order, min_count, history, draw)
     )
     check_table(table, naive_observed(labellings, n_labels, max_order, min_count, weights, history))
     assert table.checked().history == history
-
-
-@given(labelled(), st.integers(0, 3))
-def test_weight_zero_is_absence(data, max_order):
-    n_labels, labellings = data
-    weights = np.arange(len(labellings)) % 2.0
-    kept = [labels for labels, weight in zip(labellings, weights, strict=True) if weight]
-    table = observed_patterns(*flat(labellings), n_labels, max_order, sequence_weight=weights)
-    assert table.tuples() == naive_observed(kept, n_labels, max_order, 1, [1.0] * len(kept))
-
-
-def test_observed_patterns_never_span_two_sequences():
-    table = observed_patterns(*flat([[0, 0], [1, 1], [], [0]]), 2, 3)
-    assert table.tuples() == [(0,), (1,), (0, 0), (1, 1)]
 
 
 def test_sizes_are_announced_before_the_table_is_made(monkeypatch):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import segment_oracle as so
-from cases import build_layout, cases, chain_case, random_case, to_batch, to_codes
+from cases import cases, chain_case, random_case, to_batch, to_problem
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import ChainModel, LocalFeatureMatching, NegativeLogLikelihood, Problem, Schedule, given_patterns
+from internals import ChainModel, LocalFeatureMatching, Problem, Schedule
 from segment_cases import matching_by_definition
 from sklearn.exceptions import ConvergenceWarning
 
@@ -17,14 +17,10 @@ X, Y = make_markov_sequences(12, length=9, n_labels=3, random_state=0)
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])
 
 
-def prepare(case, sequence_weight=None, schedule=None, **options):
+def prepare(*args, **options):
     """Return the layout and the objective of a case's data."""
-    batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
-    patterns = given_patterns(case.model.patterns, case.model.n_labels)
-    orders = {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
-    layout = build_layout(batch, codes, patterns, **orders, **options)
-    problem = Problem(ChainModel, layout, batch, codes, sequence_weight=sequence_weight, schedule=schedule)
-    return layout, LocalFeatureMatching().bind(problem)
+    problem = to_problem(*args, **options)
+    return problem.layout, LocalFeatureMatching().bind(problem)
 
 
 @st.composite
@@ -148,10 +144,3 @@ def test_nothing_is_said_about_the_distance_from_an_optimum(capsys):
     assert ["above the optimum" in line for line in lines] == [True, True, False, False, False]
     assert ["weights to start from" in line for line in lines] == [True, True, False, False, False]
     assert [warning.filename for warning in caught] == [__file__] * 2
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="needs solver='lbfgs': solver='sgd' takes a few"):
-        HighOrderCRF(objective="local_feature_matching", solver="sgd").fit(None, None)
-    assert LocalFeatureMatching().starting_objective().__class__ is NegativeLogLikelihood
-    assert NegativeLogLikelihood().starting_objective() is None

@@ -4,25 +4,20 @@ import math
 
 import numpy as np
 import pytest
-import segment_cases as sc
 from cases import peak_of
 from hypothesis import given
 from hypothesis import strategies as st
-from internals import BAG, BEGIN, INSIDE, Matching, SegmentModel, SegmentPlan
+from internals import Matching, SegmentModel, SegmentPlan
 from segment_cases import (
-    LENGTHS,
-    WHOLE,
+    FEATURES,
     matching_by_definition,
     random_segment_case,
     segment_cases,
     to_segment_batch,
     to_segment_layout,
     to_segments,
-    token_block,
 )
 
-OTHERS = (token_block(BAG, [0, 1]), token_block(BEGIN, [0, 1]), token_block(INSIDE, [1]), LENGTHS[2], WHOLE)
-FEATURES = sc.FEATURES | {"twice": (token_block(BAG, [0, 1]), token_block(BAG, [0])), "all": OTHERS}
 PATTERNS = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0)]
 ORDERS = {"order_0": ((0,),), "conjoined": ((0, 1, 2),)}
 WEIGHTS = st.sampled_from([0.0, 0.5, 1.0, 2.0])

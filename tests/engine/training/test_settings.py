@@ -55,17 +55,10 @@ def test_streams_take_the_seed_of_the_estimator():
 
 
 test_refusals = refusals(
-    (lambda: LBFGS(tol=1),
-     (TypeError, r"^LBFGS has no tol: pass tol to the estimator, as in HighOrderCRF\(tol=\.\.\.\)$")),
-    (lambda: LBFGS(max_iter=1),
-     (TypeError, r"^LBFGS has no max_iter: pass max_iter to the estimator, as in HighOrderCRF\(max_iter=\.\.\.\)$")),
-    (lambda: LBFGS(0.001), (TypeError, "positional argument")),
-    (lambda: LBFGS(step=1), (TypeError, "^LBFGS has no setting 'step'$")),
-    (lambda: SGD(tol=1), (TypeError, r"^SGD has no tol: pass tol to the estimator, as in HighOrderCRF\(tol=\.\.\.\)$")),
-    (lambda: SGD(max_iter=1),
-     (TypeError, r"^SGD has no max_iter: pass max_iter to the estimator, as in HighOrderCRF\(max_iter=\.\.\.\)$")),
-    (lambda: SGD(0.001), (TypeError, "positional argument")),
-    (lambda: SGD(step=1), (TypeError, "^SGD has no setting 'step'$")),
-    (lambda: LBFGS(callback=3), "callback must be None or a callable, got 3"),
-    (lambda: SGD(callback=3), "callback must be None or a callable, got 3"),
+    *((lambda args, solver=solver: solver(*args[:-1], **args[-1]),
+       *((TypeError, rf"^{name} has no {of}: pass {of} to the estimator, as in HighOrderCRF\({of}=\.\.\.\)$", [{of: 1}])
+         for of in ("tol", "max_iter")),
+       (TypeError, "positional argument", [0.001, {}]), (TypeError, f"^{name} has no setting 'step'$", [{"step": 1}]),
+       ("callback must be None or a callable, got 3", [{"callback": 3}]))
+      for name, solver in (("LBFGS", LBFGS), ("SGD", SGD))),
 )  # fmt: skip

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from cases import by_order
 from internals import LBFGSMemory, Penalty, Point, RowBlock, WeightLayout, reached_tolerance
-from refusals import refusals
-from sklearn.exceptions import ConvergenceWarning
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -237,20 +235,3 @@ def test_features_of_candidates_without_weights_are_not_computed(monkeypatch):
     with pytest.raises(AttributeError):
         few.predict(batch)
     assert len(none.predict(batch)) == 2
-
-
-# --- parameters -------------------------------------------------------------------------------------------------------
-
-
-@both_estimators
-def test_too_few_iterations_warn(estimator):
-    with pytest.warns(ConvergenceWarning, match=r"Increase max_iter \(now 2\)"):
-        assert estimator(max_iter=2, l1_reg=0.1).fit(X, Y).n_iter_ == 2
-
-
-test_refusals = refusals(
-    (lambda l1_reg: HighOrderCRF(l1_reg=l1_reg).fit(X, Y),
-     ("l1_reg", by_order(1.0, np.inf), by_order(0.0, -1.0), {}, {None: "a"})),
-    (lambda l1_reg: HighOrderSemiCRF(l1_reg=l1_reg).fit(X, Y),
-     ("l1_reg", by_order(1.0, np.inf), by_order(0.0, -1.0), {}, {None: "a"})),
-)  # fmt: skip

@@ -115,9 +115,17 @@ def drawn(name, seed, reader="texts"):
     return model, draw_data(rng, 9, reader)[0] + more
 
 
+def outcome(ask, *asked):
+    """Return the first answer, or the text of the error."""
+    try:
+        return ask(*asked)[0]
+    except (TypeError, ValueError) as error:
+        return str(error)
+
+
 @pytest.mark.parametrize(("name", "reader"), CASES)
 @pytest.mark.filterwarnings("ignore")  # unknown attributes
-@settings(max_examples=5)  # of each case, and of each some twelve sequences
+@settings(max_examples=3)  # of each case, and of each some twelve sequences
 @given(seed=st.integers(0, 10**6))
 def test_a_call_with_one_sequence_has_the_answers_of_a_batch(name, reader, seed):
     model, X = drawn(name, seed, reader)
@@ -139,20 +147,15 @@ def test_a_call_with_one_sequence_has_the_answers_of_a_batch(name, reader, seed)
         (found,) = model.log_likelihood([x], [labels])
         assert found == pytest.approx(expected, abs=1e-13 * max(1.0, abs(size)))
     for labels in ["O"], [None], [{"O", "B-P"}], [b"O"], ["new"], []:
-        answers = []
-        for asked in ([X[-2]], [labels]), ([X[-2], X[-2]], [labels, labels]):
-            try:
-                answers.append(model.log_likelihood(*asked)[0])
-            except (TypeError, ValueError) as error:
-                answers.append(str(error))
-        assert answers[0] == answers[1] or answers[0] == pytest.approx(answers[1], rel=1e-11, abs=1e-12)
+        one, other = (outcome(model.log_likelihood, [X[-2]] * n, [labels] * n) for n in (1, 2))
+        assert one == other or one == pytest.approx(other, rel=1e-11, abs=1e-12)
 
 
 @pytest.mark.parametrize(("name", "reader"), [case for case in CASES if case[0] in HOLDS])
 def test_the_search_finds_most(name, reader):
     """Equal labels would follow, too, if no call were ever decided."""
     found, asked = 0, 0
-    for seed in range(1, 31, 3):  # weights without ties
+    for seed in range(1, 16, 3):  # weights without ties
         model, X = drawn(name, seed, reader)
         model.predict(X[:1])
         results = [model._state.tables.one.predict([x]) for x in X[:-2] if len(x)]
@@ -376,13 +379,7 @@ def test_columns_of_texts_behind_an_extractor(form):
     assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 25
     odd = [("a",), ("a", "N", "z"), ("a", None), ("a", 1)] if form == "tuples" else [{"w": "a"}, {"w": None, "p": "N"}]
     for token in odd:
-        answers = []
-        for asked in ([[X[0][0], token]], [[X[0][0], token], []]):
-            try:
-                answers.append(pipe.predict(asked)[0])
-            except (TypeError, ValueError) as error:
-                answers.append(str(error))
-        assert answers[0] == answers[1]
+        assert outcome(pipe.predict, [[X[0][0], token]]) == outcome(pipe.predict, [[X[0][0], token], []])
 
 
 ODD_ARRAYS = [None, np.ones(3), np.ones(2, int), np.array([1.0, np.nan]), np.array([1e300, 0.0]), [1.0, 2.0], "a"]
@@ -405,13 +402,8 @@ def test_arrays_behind_an_extractor(padding):
         np.testing.assert_array_equal(alone.values, part.values)
     assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 25
     for cell in ODD_ARRAYS:
-        answers = []
-        for asked in ([[X[0][0], {"w": "a", "v": cell}]], [[X[0][0], {"w": "a", "v": cell}], []]):
-            try:
-                answers.append(pipe.predict(asked)[0])
-            except (TypeError, ValueError) as error:
-                answers.append(str(error))
-        assert answers[0] == answers[1]
+        tokens = [X[0][0], {"w": "a", "v": cell}]
+        assert outcome(pipe.predict, [tokens]) == outcome(pipe.predict, [tokens, []])
 
 
 WITH_NUMBERS = {
@@ -628,27 +620,6 @@ def test_threads_share_the_plan_of_a_length():
     for thread in threads:
         thread.join()
     assert all(np.array_equal(table, expected[n]) for n in range(len(X)) for table in found[n])
-
-
-def test_threads_predict_while_another_one_fits():
-    X, y = [[{"a": 1}, {"b": 1}], [{"b": 1}]], [["A", "B"], ["B"]]
-    model, swapped = HighOrderCRF(sigma_reg=30).fit(X, y), [["B", "A"], ["A"]]
-    wrong, stop = [], threading.Event()
-
-    def predict_on():
-        while not stop.is_set():
-            if (found := model.predict(X[:1])[0]) not in (["A", "B"], ["B", "A"]):
-                wrong.append(found)
-
-    threads = [threading.Thread(target=predict_on) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for n in range(10):
-        model.fit(X, swapped if n % 2 else y)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    assert not wrong
 
 
 def test_models_with_many_labels_are_left_to_the_batch():

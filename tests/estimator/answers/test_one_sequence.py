@@ -58,20 +58,6 @@ def test_segments_with_probabilities_alone_have_the_bits_of_a_batch(model):
         assert alone.tolist() == together.tolist()
 
 
-# ------------------------------------------------------------------------------------------------ features of templates
-
-
-@pytest.mark.parametrize("function", [len, lambda text: 1 / 0 if text == "c" else text])
-def test_functions_that_give_numbers_or_raise(function):
-    extractor = SequenceFeatureExtractor([("w", 0)], token_features={"f": function}).fit([["a", "b"]])
-    if function is len:
-        assert extractor.transform([["a", "bb"]]).values.tolist() == [1.0, 1.0, 2.0]
-    else:
-        with pytest.raises(ZeroDivisionError) as error:
-            extractor.transform([["c"]])
-        assert "the token feature 'f'" in str(error.value.__notes__)
-
-
 # --------------------------------------------------------------------------------------------------- what a model keeps
 
 

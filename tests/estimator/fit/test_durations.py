@@ -37,25 +37,6 @@ def log_duration(label):
     return (SHAPE[label] - 1) * np.log(d) - d / SCALE[label]
 
 
-def pipeline(sigma=30.0, tol=1e-4, **options):
-    return make_pipeline(
-        SequenceFeatureExtractor(),
-        SegmentFeatureExtractor(**options),
-        HighOrderSemiCRF(sigma_reg=sigma, segment_length=LONGEST, tol=tol),
-    )
-
-
-@pytest.fixture(scope="module")
-def data():
-    rng = np.random.default_rng(0)
-    return *drawn(rng, 200), *drawn(rng, 100)
-
-
-@pytest.fixture(scope="module")
-def model(data):
-    return pipeline(length="gamma").fit(*data[:2])
-
-
 def test_values_and_names_of_lengths():
     gamma = LengthBlock("gamma", 0)
     assert gamma.names(None).tolist() == ["length", "log_length"]

@@ -5,31 +5,11 @@ import warnings
 import numpy as np
 import pytest
 from refusals import refusals
-from registry import LETTERS, SCHEMES, hide, hide_tag, written
+from registry import KINDS, fitted, hide, written
+from sklearn.base import clone
 from test_known import random_words
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
-
-SEGMENTATIONS = [
-    [(0, 3, "x"), (3, 4, "O"), (4, 6, "y"), (6, 7, "x")],
-    [(0, 1, "y"), (1, 2, "x"), (2, 3, "y"), (3, 4, "O")],
-    [(0, 2, "x"), (2, 4, "y"), (4, 5, "O"), (5, 6, "x")],
-    [(0, 1, "O"), (1, 3, "x"), (3, 4, "O"), (4, 6, "y")],
-    [(0, 2, "y"), (2, 3, "O"), (3, 5, "x"), (5, 6, "O")],
-]
-
-
-def segmented(rng, scheme, share=0.5):
-    """Return sequences, and their segmentations with missing labels in the last three."""
-    X = [random_words(rng, segments[-1][1]) for segments in SEGMENTATIONS]
-    y = [written(segments, scheme) for segments in SEGMENTATIONS]
-    if scheme == "segments":
-        hidden = [[(u, v, hide(rng, z, ["x", "y"])) for u, v, z in s if rng.random() < share] for s in y[2:]]
-    elif scheme in LETTERS:
-        hidden = [[hide_tag(rng, tag, scheme) for tag in tags] for tags in y[2:]]
-    else:
-        hidden = [[hide(rng, label, ["x", "y", "O"]) for label in labels] for labels in y[2:]]
-    return X, [*y[:2], *hidden]
 
 
 def labelled(rng, n_sequences=8, length=6):
@@ -39,39 +19,16 @@ def labelled(rng, n_sequences=8, length=6):
     return X, y, [*y[:2], *[[hide(rng, label, ["x", "y", "z"]) for label in labels] for labels in y[2:]]]
 
 
-def with_missing_labels(rng, scheme, **options):
-    """Return an estimator for an scheme, None for chains, and sequences with missing labels in their labels."""
-    if scheme is None:
-        X, _, y = labelled(rng)
-        return HighOrderCRF(2, **options), X, y
-    X, y = segmented(rng, scheme)
-    return HighOrderSemiCRF(2, scheme=scheme, segment_length=LIMITS.get(scheme, 4), **options), X, y
-
-
-LIMITS = {scheme: {"x": 3, "y": 3} for scheme in LETTERS}
-
-
-# --- value and gradient -----------------------------------------------------------------------------------------------
-
-
-# --- training ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scheme", [None, *SCHEMES])
-def test_without_missing_labels_all_ways_are_one(scheme):
+@pytest.mark.parametrize("name", ["order 3", "scheme", "segments", "runs", "bioes", "bilou", "lists"])
+def test_without_missing_labels_all_ways_are_one(name):
     """Sets of one label are labels: the fit has the same bits."""
-    rng = np.random.default_rng(6)
-    estimator, X, _ = with_missing_labels(rng, scheme)
-    y = [list("xyzxyz")] * 8 if scheme is None else [written(s, scheme) for s in SEGMENTATIONS]
-    plain = estimator.fit(X, y).coef_.toarray(), estimator.pattern_coef_, estimator.optimality_gap_
-    if scheme == "segments":
-        sets = [[(u, v, {label}) for u, v, label in segments] for segments in y]
-    else:
-        sets = [[frozenset({label}) for label in labels] for labels in y]
-    same = estimator.fit(X, sets).coef_.toarray(), estimator.pattern_coef_, estimator.optimality_gap_
-    for one, other in zip(plain, same, strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert estimator.optimality_gap_ < np.inf
+    kind, plain = KINDS[name], fitted(name)
+    is_listed = kind.scheme == "segments"
+    sets = [[(*one[:2], {one[2]}) if is_listed else frozenset({one}) for one in labels] for labels in kind.y()]
+    same = clone(kind.estimator).fit(kind.X(), sets)
+    np.testing.assert_array_equal(plain.coef_.toarray(), same.coef_.toarray())
+    np.testing.assert_array_equal(plain.pattern_coef_, same.pattern_coef_)
+    assert plain.optimality_gap_ == same.optimality_gap_ < np.inf
 
 
 def is_known(label):

@@ -9,7 +9,7 @@ from segment_cases import WITH_INTERCEPTS
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderSemiCRF
 from sklearn_hocrf.inspection import weights_table
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
@@ -103,12 +103,3 @@ def test_penalties_of_order_0_are_its_own():
         ValueError, match=r"no key for the weight of the pattern \('a',\) of order 0: add \('patterns', 0\)"
     ):
         trained(X, y, sigma_reg={("features", 0): 1.0, ("patterns", 1): 1.0})
-
-
-@pytest.mark.parametrize("fit_intercept", ["both", "segment", 2, None])
-def test_no_such_intercept(fit_intercept):
-    X, y = numbers()
-    with pytest.raises(ValueError, match="'fit_intercept' parameter of HighOrderSemiCRF must be"):
-        HighOrderSemiCRF(fit_intercept=fit_intercept).fit(X, y)
-    with pytest.raises(ValueError, match="'fit_intercept' parameter of HighOrderCRF must be"):
-        HighOrderCRF(fit_intercept=fit_intercept).fit(X, y)

@@ -1,7 +1,6 @@
 """``sigma_reg`` and ``l1_reg`` by groups of weights: which value a weight gets, and that all of training honours it."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,21 +60,6 @@ def test_which_key_covers_a_weight(case, keys, data):
     expected = values_of({key: index for index, key in enumerate(keys)}, layout, names)
     found = weight_groups(layout, np.array(names, dtype=object), keys)
     assert found.tolist() == [-1 if index is None else index for index in expected]
-
-
-def test_many_weights_take_no_loop():
-    """Half a million weights of 100,000 features: arrays of weights are made by numpy alone."""
-    n = 100_000
-    names = [f"w{i % 10}={i}" for i in range(n)]
-    lengths = np.array([1, 2])
-    pair_feature, pair_pattern = np.tile(np.arange(n), 5), np.repeat([0, 0, 0, 1, 1], n)
-    order = np.append(lengths[pair_pattern] - 1, [0, 1])
-    layout = SimpleNamespace(
-        n_weights=len(order), n_pairs=5 * n, n_features=n, order_of_weight=order, pair_feature=pair_feature
-    )
-    found = weight_groups(layout, names, ["w", ("w3", 1), ("patterns", 1), "w3=3", None])
-    longest = sum(name.startswith("w3=3") for name in names)
-    assert np.bincount(found).tolist() == [5 * n - 20_000 - 3 * longest, 20_000 - 2 * longest, 1, 5 * longest, 1]
 
 
 # --- the estimators ---------------------------------------------------------------------------------------------------
@@ -229,7 +213,9 @@ test_refusals = refusals(
      ("sigma_reg, key 'w=': sigma_reg must be a number > 0", {"w=": 0.0, None: 1.0}),
      ("sigma_reg, key 'w=': .* is too small", {"w=": 1e-300, None: 1.0}),
      ("sigma_reg is an empty mapping", {})),
-    (lambda: HighOrderCRF(l1_reg={None: np.inf}).fit(X, Y), "l1_reg, key None: l1_reg must be a finite number >= 0"),
+    *((lambda l1_reg, function=function: function(l1_reg=l1_reg).fit(X, Y),
+       ("l1_reg, key None: l1_reg must be a finite number >= 0", {None: np.inf}), ("l1_reg", {}))
+      for function in (HighOrderCRF, HighOrderSemiCRF)),
     (lambda sigma_reg: HighOrderCRF(sigma_reg={None: 1.0, "end=": sigma_reg}).fit(X, Y),
      ("sigma_reg.*'end='", -1.0, np.nan, "1", None, True, [1.0], np.ones(2), 1j, 10 ** 400)),
     (lambda l1_reg: HighOrderCRF(l1_reg={None: 1.0, "end=": l1_reg}).fit(X, Y),

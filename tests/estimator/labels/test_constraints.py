@@ -10,12 +10,12 @@ from cases import of_history
 from internals import MarginalPass, Mask, schemes
 from mask_cases import FAMILIES, check_answers
 from refusals import refusals
-from segment_cases import to_segments
+from registry import tags_of
 from sklearn.base import clone
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF
 
-SEEDS = range(40)
+SEEDS = range(25)
 
 
 # --- models -----------------------------------------------------------------------------------------------------------
@@ -108,24 +108,13 @@ TAGS = {
 }
 
 
-def written(segments, scheme):
-    """Return the tags of a segmentation of one sequence."""
-    if scheme != "iob1":
-        prefixes = schemes.tags_of_segments(segments, scheme, 2).prefix.tolist()
-    else:
-        prefixes, before = [], 2
-        for length, label in zip(segments.lengths.tolist(), segments.codes.tolist(), strict=True):
-            prefixes += [2] if label == 2 else [int(label != before), *[1] * (length - 1)]
-            before = label
-    names = [NAMES[code] for code in np.repeat(segments.codes, segments.lengths)]
-    return ["O" if p == 2 else f"{schemes.PREFIXES[scheme][p]}-{name}" for p, name in zip(prefixes, names, strict=True)]
-
-
 def is_legal_in(tags, scheme):
     """Say whether tags are those which their own segments are written in."""
     prefix = np.array([schemes.PREFIXES[scheme].index(tag[0]) for tag in tags])
     codes = np.array([NAMES.index(tag[2:] or "O") for tag in tags])
-    return written(schemes.segments_of_tags(prefix, codes, np.array([0, len(tags)])), scheme) == tags
+    offsets = np.array([0, len(tags)])
+    (segments,) = schemes.segment_lists(schemes.segments_of_tags(prefix, codes, offsets), offsets, NAMES)
+    return tags_of(segments, scheme) == tags
 
 
 @pytest.mark.parametrize("scheme", schemes.PREFIXES)
@@ -161,11 +150,11 @@ def tagged_data(scheme="bio", n_sequences=30, seed=0):
     for length in lengths.tolist():
         segments, t = [], 0
         while t < length:
-            label = int(rng.integers(0, 3))
-            stop = t + 1 if label == 2 else min(length, t + int(rng.integers(1, 4)))
+            label = NAMES[rng.integers(0, 3)]
+            stop = t + 1 if label == "O" else min(length, t + int(rng.integers(1, 4)))
             segments.append((t, stop, label))
             t = stop
-        y.append(written(to_segments([segments], np.array([0, length])), scheme))
+        y.append(tags_of(segments, scheme))
     return sentences(rng, lengths), y
 
 

@@ -107,25 +107,6 @@ def test_the_scheme_is_that_of_the_constraints_or_of_the_labels(labels, constrai
     assert repr(shown[0]) == repr(shown[1])
 
 
-@pytest.mark.parametrize("scheme", ["bio", "bioes", "runs"])
-@pytest.mark.parametrize("seed", range(4))
-def test_probabilities_of_segmentations(seed, scheme):
-    labels = TAGS.get(scheme, ["a", "b", "c"])
-    X, y = random_data(seed, labels, longest=3)
-    y = y if scheme == "runs" else convert_tags(y, scheme, scheme)
-    crf = HighOrderSemiCRF(max_order=seed % 3, scheme=scheme, sigma_reg=3.0, tol=1e-2).fit(X, y)
-    probable, best = crf.predict_segments(X[:4], threshold=0.1), crf.predict_segments(X[:4], with_probability=True)
-    for x, found, table in zip(X, probable, best, strict=False):
-        wanted: dict = {}
-        for segments, p in dict(distribution(crf, x, scheme)).items():  # several tags may say the same
-            for segment in segments:
-                wanted[segment] = wanted.get(segment, 0.0) + p
-        assert {row[:3] for row in found.tolist()} == {segment for segment, p in wanted.items() if p >= 0.1}
-        for row in [*found.tolist(), *table.tolist()]:
-            assert row[3] == pytest.approx(wanted[row[:3]], rel=1e-10)
-        assert [[row[:3] for row in table.tolist()]] == extract_segments(crf.predict([x]), scheme=scheme)
-
-
 @pytest.mark.parametrize("estimator", [HighOrderCRF, HighOrderSemiCRF])
 def test_a_threshold_gives_probabilities_in_any_case(estimator):
     crf = estimator().fit(*random_data(0, ["a", "b"]))

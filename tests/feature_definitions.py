@@ -1,10 +1,8 @@
-"""What forms of X, schemes, features and weights mean, in plain Python; nothing here comes from sklearn_hocrf."""
+"""What forms of X, features and schemes mean, in plain Python; nothing here comes from sklearn_hocrf."""
 
 import math
 from collections import Counter
 from collections.abc import Mapping
-
-import numpy as np
 
 BEGIN, END = ("outside", "begin"), ("outside", "end")  # no token is equal to these marks
 
@@ -100,18 +98,3 @@ def runs(labels):
     """Return the (start, stop, label) of the maximal runs of equal labels."""
     starts = [t for t in range(len(labels)) if t == 0 or labels[t] != labels[t - 1]]
     return [(u, v, labels[u]) for u, v in zip(starts, [*starts, len(labels)][1:], strict=True)]
-
-
-# --- where weights are best -----------------------------------------------------------------------------------------
-
-
-def shortest_subgradient(w, gradient, l1):
-    """Return the subgradient of least norm of f(w) + sum(l1 * abs(w)) for the gradient of f."""
-    w, gradient = np.asarray(w, dtype=float), np.asarray(gradient, dtype=float)
-    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
-    return np.where(w != 0, gradient + l1 * np.sign(w), at_zero)
-
-
-def by_order(value, order, kind="patterns"):
-    """Return the value of a parameter, a number or a mapping by kind and order, for weights of one kind and order."""
-    return value.get((kind, order), value[None]) if isinstance(value, dict) else value
