@@ -529,7 +529,6 @@ SEGMENT_SETTINGS = {
     "lowest lengths": ([SegmentFeatureExtractor(identity=True, scheme="bio")], {"segment_length": {"P": (2, 4)}}),
     "any length": ([], {"segment_length": np.inf}),
     "pairs": ([SegmentFeatureExtractor(begin=True, scheme="bio")], {"feature_order": 1}),
-    "parts": ([SegmentFeatureExtractor(identity=True, scheme="bio")], {"label_parts": {"P": ["p", "q"], "Q": ["q"]}}),
 }
 TOKEN_SETTINGS = {
     "words": ({}, lambda rng, tag: str(rng.choice(list("abcdef"))) + tag[-1] * int(rng.integers(2))),
