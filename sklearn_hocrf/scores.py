@@ -32,7 +32,7 @@ from ._data.tagger import Labelling
 from ._engine.inference.chain import ChainModel
 from ._engine.structure.layout import WeightLayout
 from ._engine.structure.pairs import FeatureMap
-from ._engine.structure.patterns import TagHistory, given_patterns
+from ._engine.structure.patterns import given_patterns
 from ._estimator.answers.query import Query
 from ._estimator.labels.constraints import Constraints, check_constraints, compile_rules
 from ._estimator.labels.patterns import pattern_codes, tags_of_labels
@@ -275,9 +275,8 @@ def posterior(
         otherwise that of the labels if all look like tags, and else "runs" of equal labels, unless some labels look
         like tags: ``predict_segments`` then raises an error.
     history : {"tokens", "segments"}, default="tokens"
-        Whether patterns run over the labels of consecutive tokens or segments. If ``constraints`` name a scheme, the
-        segments are those of the tags, and patterns consist of their labels, such as ``("PER", "O", "LOC")``;
-        otherwise, segments are the runs of equal labels. See :class:`~sklearn_hocrf.HighOrderCRF`.
+        Whether patterns run over the labels of consecutive tokens or segments, which are the runs of equal labels. See
+        :class:`~sklearn_hocrf.HighOrderCRF`.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
 
@@ -341,8 +340,8 @@ def posterior(
     problem = _read_all(scores, {} if patterns is None else patterns, lengths, history, n_jobs, labels, constraints)
     if scheme is not None:
         tags_of_labels(problem.query.targets.labels, scheme, constraints)  # which refuses labels that are not tags
-        if history == "segments" and scheme not in ("auto", "runs") and not isinstance(constraints, str):
-            raise ValueError(f'history="segments" has segments of tags only with constraints="{scheme}", else runs')
+        if history == "segments" and scheme not in ("auto", "runs"):
+            raise ValueError(f'history="segments" has runs of equal labels as segments, not those of scheme="{scheme}"')
     return ScoredPosterior(problem.query, scheme or "auto", constraints)
 
 
@@ -462,7 +461,7 @@ def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, con
     check_constraints(constraints, history)
     table, offsets, is_copy = _read_scores(scores, lengths)
     labels = _read_labels(given_labels, table.shape[1])
-    history, rules = compile_rules(history, constraints, labels)
+    rules = compile_rules(history, constraints, labels)
     keys, weights = _read_patterns(patterns, labels, history)
     is_forbidden = weights == -np.inf
     layout = _layout(tuple(keys), tuple(is_forbidden.tolist()), rules.forbidden, len(labels), history)
@@ -490,7 +489,7 @@ def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, con
 
 
 @lru_cache(maxsize=8)  # training asks again with other weights of the same patterns
-def _layout(keys: tuple, is_forbidden: tuple, rules: tuple, n_labels: int, history: str | TagHistory) -> WeightLayout:
+def _layout(keys: tuple, is_forbidden: tuple, rules: tuple, n_labels: int, history: str) -> WeightLayout:
     """Return the layout with one weight for each label's score and one for each pattern."""
     pairs = list(zip(keys, is_forbidden, strict=True))
     table = given_patterns([key for key, forbidden in pairs if not forbidden], n_labels, history)

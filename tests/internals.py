@@ -2,7 +2,7 @@
 
 # ruff: noqa: F401
 
-from sklearn_hocrf._data.arrays import BufferPool, freeze, mapped_file
+from sklearn_hocrf._data.arrays import freeze, mapped_file
 from sklearn_hocrf._data.batch import SequenceBatch, as_sparse, with_blocks
 from sklearn_hocrf._data.checks import GUIDE
 from sklearn_hocrf._data.columns import DenseColumns, TokenColumn
@@ -47,7 +47,6 @@ from sklearn_hocrf._engine.structure.layout import LayoutBuilder, LayoutFrame, W
 from sklearn_hocrf._engine.structure.pairs import FeatureMap, LabelParts, PairRule
 from sklearn_hocrf._engine.structure.patterns import (
     PatternTable,
-    TagHistory,
     all_patterns,
     count_patterns,
     given_patterns,

@@ -92,7 +92,8 @@ def page():
     options = _table(("option", "for example"), *((name, f"`{text}`") for name, text in zip(MAIN, given, strict=True)))
     uses = _table(("use", "how"), *MEANING.items())
     parameters = [set(of().get_params()) for of in (HighOrderCRF, HighOrderSemiCRF)]
-    alone = [" and ".join(f"`{name}`" for name in sorted(one - other)) for one, other in (parameters, parameters[::-1])]
+    names = [[f"`{name}`" for name in sorted(one - other)] for one, other in (parameters, parameters[::-1])]
+    alone = [" and ".join([", ".join(of[:-1]), of[-1]]) for of in names]
     return (
         f"{HEAD}\n{options}\n{uses}\n{EXCEPTIONS}\n{''.join(_exceptions())}\n"
         f"## Parameters of one estimator\n\nOnly `HighOrderCRF` has {alone[0]}; only `HighOrderSemiCRF` has {alone[1]}."

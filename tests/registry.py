@@ -249,11 +249,11 @@ def semi(*args, **params):
 
 GROUPS = {("features", 0): 2.0, "w=": 0.5, ("w=c", 1): 0.3, ("patterns", 1): 4.0, None: 1.0}
 BY_L1 = {"t=": 0.15, ("patterns", 2): 0.4, None: 0.05}
-FIELDS = {"P": ["field"], "Q": ["field", "Q"]}
 PAIRS = {"on": (0, 1), "w=": 1}
 UNLIMITED_PAIRS = {"begin:": 1, "inside:": (0, 1), "length": (0, 1)}
 # candidates depend on weights of sequences, and on what is known
-PRUNED = ("stream", "minibatches", "hessp", "weights", "known")
+PARTIAL = ("stream", "minibatches", "search", "hessp")
+PRUNED = ("stream", "minibatches", "hessp", "search", "weights", "known")
 KINDS = {
     "chain": Kind(crf(), "numbers"),
     "order 0": Kind(crf(0)),
@@ -267,30 +267,17 @@ KINDS = {
     "groups of l1": Kind(crf(2, l1_reg=BY_L1, sigma_reg=GROUPS, constraints="bio"), legal=follow_tags),
     "dense": Kind(crf(2, feature_order=1), "table"),
     "dense parts": Kind(crf(1, label_parts=parts_of, l1_reg=0.05), "table"),
-    "missing labels": Kind(crf(2, constraints="bio"), partial=True, legal=follow_tags, without=("search", "hessp")),
+    "missing labels": Kind(crf(2, constraints="bio"), partial=True, legal=follow_tags, without=PARTIAL),
     "log space": Kind(crf(2, feature_order=1), scale=200.0),
     "history": Kind(crf(3, history="segments", feature_order=PAIRS, all_pairs=True)),
     "history of parts": Kind(
         crf(2, history="segments", constraints=NO_STAY, label_parts=parts_of),
         partial=True,
         legal=follow_segments,
-        without=("search", "hessp"),
+        without=PARTIAL,
     ),
     "history of groups": Kind(crf(2, history="segments", sigma_reg=GROUPS)),
     "history of l1": Kind(crf(2, history="segments", l1_reg=0.3, feature_order=1, patterns="all"), "table"),
-    "history of tags": Kind(crf(3, history="segments", constraints="bio", feature_order=PAIRS), legal=follow_tags),
-    "history of few tags": Kind(
-        crf(2, history="segments", constraints="bio", label_parts=parts_of, sigma_reg=GROUPS),
-        partial=True,
-        legal=follow_tags,
-        without=("search", "hessp"),
-    ),
-    "history of tags by l1": Kind(
-        crf(2, history="segments", constraints="bio", l1_reg=0.3, feature_order=1, patterns="all"),
-        "table",
-        legal=follow_tags,
-    ),
-    "history of tags in log space": Kind(crf(2, history="segments", constraints="bio"), legal=follow_tags, scale=200.0),
     "history in log space": Kind(crf(2, history="segments", constraints=NO_STAY), legal=follow_segments, scale=200.0),
     "hashed": Kind(crf(), "hashed"),
     "mapped": Kind(crf(2), "mapped"),
@@ -306,9 +293,9 @@ KINDS = {
     "unlimited": Kind(semi(1, scheme="runs", segment_length=np.inf)),
     "unlimited features": Kind(semi(2, segment_length=np.inf, feature_order=UNLIMITED_PAIRS), "segments"),
     "unlimited missing labels": Kind(
-        semi(2, scheme="bioes", segment_length={"P": np.inf, "Q": 5}, label_parts=FIELDS),
+        semi(2, scheme="bioes", segment_length={"P": np.inf, "Q": 5}),
         partial=True,
-        without=("search", "hessp"),
+        without=PARTIAL,
     ),
     "unlimited in log space": Kind(
         semi(2, scheme="runs", segment_length=np.inf, constraints=RULES), legal=follow_rules, scale=200.0
@@ -316,14 +303,11 @@ KINDS = {
     "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True)),
     "features": Kind(semi(2, feature_order={"begin:": 1, "length": (0, 1)}), "segments"),
     "segment rules": Kind(semi(2, scheme="runs", constraints=RULES), legal=follow_rules),
-    "segment parts": Kind(semi(1, label_parts=FIELDS)),
     "segment l1": Kind(semi(2, l1_reg=0.3, feature_order=1)),
     "segment groups": Kind(semi(2, sigma_reg=GROUPS)),
     "segment dense": Kind(semi(1), "table"),
-    "segment missing labels": Kind(semi(1, label_parts=FIELDS), partial=True, without=("search", "hessp")),
-    "missing labels in lists": Kind(
-        semi(1, scheme="segments", segment_length=4), partial=True, without=("search", "hessp")
-    ),
+    "segment missing labels": Kind(semi(1), partial=True, without=PARTIAL),
+    "missing labels in lists": Kind(semi(1, scheme="segments", segment_length=4), partial=True, without=PARTIAL),
     "segment log space": Kind(semi(2, feature_order=1), scale=200.0),
     "segment matching": Kind(
         semi(1, objective="local_feature_matching"), without=("search", "stream", "hessp", "likelihood", "parts")
@@ -361,7 +345,9 @@ def kept(estimator):
         rows = [row_of[z] for z in estimator.patterns_]
         pattern_coef, coef = np.zeros(len(row_of)), np.zeros((len(row_of), layout.n_features))
         pattern_coef[rows], coef[rows] = estimator.pattern_coef_, estimator.coef_.toarray()
-        return layout.weights(pattern_coef, coef, estimator.part_coef_, getattr(estimator, "token_intercept_", None))
+        return layout.weights(
+            pattern_coef, coef, *(getattr(estimator, name, None) for name in ("part_coef_", "token_intercept_"))
+        )
 
     return of
 
@@ -386,13 +372,11 @@ def labels_of(estimator):
 
 def model_of(estimator):
     """Return the oracle's model with the weights of a fitted estimator, from its public attributes."""
-    labels, history = labels_of(estimator), history_of(estimator)
+    labels = labels_of(estimator)
     code = {label: i for i, label in enumerate(labels)}
-    if isinstance(history, dict):
-        history = {code[label]: label for label in labels}
-    rows = [codes_of(z, code, history) for z in estimator.patterns_]
+    rows = [tuple(code[label] for label in z) for z in estimator.patterns_]
     coef = estimator.coef_.toarray()
-    parts = estimator.label_parts_.tolist()
+    parts = list(getattr(estimator, "label_parts_", []))
     for label in labels if parts else ():
         own = estimator.label_parts(label) if callable(estimator.label_parts) else estimator.label_parts.get(label, ())
         for part in {*own} & {*parts}:
@@ -402,38 +386,17 @@ def model_of(estimator):
     longest, shortest = limits_of(estimator)
     repeats = getattr(estimator, "scheme", None) != "runs"
     patterns = dict(zip(rows, estimator.pattern_coef_.tolist(), strict=True))
-    return so.Model(len(labels), longest, repeats, patterns, features, shortest, history)
+    return so.Model(len(labels), longest, repeats, patterns, features, shortest, history_of(estimator))
 
 
 def history_of(estimator):
-    """Return what the oracle calls history, for labels."""
-    history = getattr(estimator, "history", "tokens")
-    is_of_tags = history == "segments" and isinstance(estimator.constraints, str)
-    return {tag: tag for tag in labels_of(estimator)} if is_of_tags else history
-
-
-def codes_of(pattern, code, history):
-    """Return a pattern in codes of labels; labels of segments that tags describe stay as they are."""
-    tags = [history[code[label]] for label in pattern if label in code] if isinstance(history, dict) else []
-    if isinstance(history, dict) and len(pattern) > 1 and not (len(tags) == len(pattern) == 2 and so.goes_on(*tags)):
-        return pattern
-    return tuple(code[label] for label in pattern)
+    """Return what the oracle calls history."""
+    return getattr(estimator, "history", "tokens")
 
 
 def some_patterns(estimator):
     """Return the last two patterns of a model, and others of three labels that can occur."""
-    history, names = history_of(estimator), labels_of(estimator)[:2]
-    if isinstance(history, dict):
-        names = sorted({"O" if tag == "O" else tag[2:] for tag in history})
-        firsts = {tag[2:] for tag in history if tag[0] in "BSU"}
-        lasts = {tag[2:] for tag in history if tag[0] in ("BI" if estimator.constraints in ("bio", "iob1") else "ELSU")}
-        longer = [
-            z
-            for z in itertools.product(names, repeat=3)
-            if all(a != b or a in firsts & lasts for a, b in itertools.pairwise(z))
-        ]
-    else:
-        longer = of_history([*itertools.product(names, repeat=3)], history)
+    longer = of_history([*itertools.product(labels_of(estimator)[:2], repeat=3)], history_of(estimator))
     return [*estimator.patterns_[-2:], *longer]
 
 

@@ -63,7 +63,6 @@ def estimators():
         "scheme": {"constraints": "bio", "max_order": 2},
         "pruning": {"pruning": 2, "max_order": 2},
         "segments": {"history": "segments", "max_order": 3},
-        "segments of tags": {"history": "segments", "max_order": 2, "constraints": "bio"},
         "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
     }
     models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}

@@ -112,24 +112,11 @@ def patterns_ending(segmentation, i, history="tokens"):
 
 def patterns_of(labels, history="tokens"):
     """Return the patterns that end with the last of some labels."""
-    if isinstance(history, dict):
-        tags, names = [history[y] for y in labels], []
-        for before, tag in zip([None, *tags], tags, strict=False):
-            if before is None or not goes_on(before, tag):
-                names.append(tag if tag == "O" else tag[2:] or "_")
-        if len(tags) > 1 and goes_on(*tags[-2:]):
-            return [labels[-2:], labels[-1:]]
-        return [*(tuple(names[start:]) for start in range(len(names) - 1)), labels[-1:]]
     if history == "segments":
         if labels[-1:] == labels[-2:-1]:
             return [(labels[-1], labels[-1]), (labels[-1],)]
         labels = tuple(y for y, _ in itertools.groupby(labels))
     return [labels[start:] for start in range(len(labels))]
-
-
-def goes_on(before, tag):
-    """Say whether a tag is in the segment of the one before it; a run of O is one segment."""
-    return before[1:] == tag[1:] and (before == tag == "O" or (before[0] in "BIM" and tag[0] in "IMEL"))
 
 
 def terms_of(model, sequence):

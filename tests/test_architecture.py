@@ -86,8 +86,8 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "structure.layout": "FeatureCounts LayoutBuilder LayoutFrame WeightLayout",
     "structure.pairs": "FeatureMap LabelParts PairRule SetSequences",
     "structure.patterns": (
-        "PatternCounts PatternTable Role SEGMENTS TOKENS "
-        "TagHistory all_patterns contain_any count_patterns given_patterns has_equal_neighbours "
+        "PatternCounts PatternTable SEGMENTS TOKENS "
+        "all_patterns contain_any count_patterns given_patterns has_equal_neighbours "
         "without_equal_neighbours"
     ),
     "structure.segment_ages": "what_is_slow",
@@ -99,7 +99,7 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "training.objectives": "OBJECTIVES Objective",
     "training.penalties": "Penalty",
     "training.problem": "LARGE Problem",
-    "training.pruning": "prune prune_held_out",
+    "training.pruning": "prune",
     "training.solvers": (
         "Minimizer Progress ROUNDING STOPPED SearchEnd Solver SolverReport minimize_in_box one_blas_thread "
         "zero_of_slope"
@@ -124,7 +124,7 @@ OWNERS = {
 }
 SKLEARN = TOOLS | ESTIMATORS | {"_sklearn", "_reading", "datasets", "inspection", "model_selection", "dask"}
 SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
-    "_engine.training": {"sklearn.utils.check_random_state"},
+    "_engine.training": {"sklearn.base.BaseEstimator", "sklearn.utils.check_random_state"},  # of settings of solvers
 }
 PRIVATE_SKLEARN = "_sklearn/names.py"  # the only file that may import what scikit-learn may change
 THIRD_PARTY = {"numpy", "scipy.sparse", "sklearn", *OWNERS}

@@ -11,7 +11,7 @@ import functools
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -33,8 +33,17 @@ def empty_aligned(*shape: int) -> np.ndarray:
     >>> table.shape, table.ctypes.data % 64
     ((3, 16), 0)
     """
+    return _aligned(np.empty, shape)
+
+
+def zeros_aligned(*shape: int) -> np.ndarray:
+    """Return an array of zeros of float64 that begins at a cache line; of large ones, the system makes the zeros."""
+    return _aligned(np.zeros, shape)
+
+
+def _aligned(make: Callable, shape: tuple[int, ...]) -> np.ndarray:
     size = math.prod(shape)
-    memory = np.empty(size + _CACHE_LINE // 8 - 1)
+    memory = make(size + _CACHE_LINE // 8 - 1)
     first = -memory.ctypes.data % _CACHE_LINE // 8
     return memory[first : first + size].reshape(shape)
 
@@ -198,43 +207,6 @@ def _nameless_file(folder):
         return tempfile.TemporaryFile(dir=folder)
     except OSError:  # the batch may be on a read-only disk, or deleted
         return tempfile.TemporaryFile()
-
-
-class BufferPool:
-    """Memory for large arrays of few shapes, which begin at a cache line; callers give it back after use.
-
-    The system clears new memory page by page at its first use; with some allocators, after each allocation. Threads may
-    share a pool.
-
-    Attributes
-    ----------
-    max_kept : int
-        Maximum number of arrays of a shape that are kept for later.
-    """
-
-    max_kept = 1
-
-    def __init__(self) -> None:
-        self._free: dict[tuple[int, ...], list[np.ndarray]] = {}  # by shape
-
-    def zeros(self, *shape: int) -> np.ndarray:
-        """Return an array of zeros, in the memory of an array that was given back, if there is one.
-
-        If kernels add to ``np.zeros``, the system maps each page twice, first to read and then to write it.
-        """
-        try:
-            table = self._free.setdefault(shape, []).pop()
-        except IndexError:
-            table = empty_aligned(*shape)
-        table.fill(0.0)
-        return table
-
-    def give_back(self, arrays: Iterable[np.ndarray]) -> None:
-        """Keep the memory of arrays without other references, if arrays of their shapes were lent before."""
-        for array in arrays:
-            free = self._free.get(array.shape)
-            if free is not None and len(free) < self.max_kept:
-                free.append(array)
 
 
 T = TypeVar("T")

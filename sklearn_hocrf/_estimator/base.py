@@ -5,7 +5,7 @@ Subclasses define the kind of models.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from typing import Any, Self
 
 import numpy as np
@@ -13,17 +13,26 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import ClassifierTags
 
-from .._sklearn.names import CallbacksMixin, fit_context, without_tasks
+from .._sklearn.names import CallbacksMixin, available_if, fit_context, without_tasks
 from .._sklearn.versions import VersionMixin, with_lists, with_mappings
 from .answers.fitted import FittedState
 from .answers.predictions import AnswersMixin, PredictionsMixin
 from .fit.fit_steps import FitSteps
-from .fit.parameters import MAPPINGS
-from .fit.partial_fit import PartialFitMixin
+from .fit.parameters import MAPPINGS, is_stochastic
 from .labels.kinds import Kind
 
 
-class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, PartialFitMixin, CallbacksMixin, BaseEstimator):
+def _can_stream(estimator: BaseEstimator) -> bool:
+    """Return True, or raise an AttributeError with a remedy."""
+    if is_stochastic(estimator.solver):
+        return True
+    raise AttributeError(
+        f"partial_fit of {type(estimator).__name__} needs the solver 'sgd', or an instance of SGD; got solver="
+        f"{estimator.solver!r}"
+    )
+
+
+class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, CallbacksMixin, BaseEstimator):
     """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
     The estimators document its parameters and attributes in the same words (tests/documentation/test_docstrings.py).
@@ -124,6 +133,85 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, PartialF
         [['DET', 'NOUN', 'NOUN'], ['DET', 'NOUN']]
         """
         FitSteps(self).fit(X, y, sample_weight)
+        return self
+
+    @available_if(_can_stream)
+    @fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(
+        self,
+        X: Sized,
+        y: Sized,
+        classes: ArrayLike | None = None,
+        patterns: str | Iterable[tuple] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Train on the next sequences of a stream, with one pass over them.
+
+        This method is available if the solver is "sgd" or an instance of :class:`~sklearn_hocrf.training.SGD`. The
+        state of the solver (the number of sequences seen, sums of squared gradients, ...) is kept between calls. On a
+        fitted estimator, training continues from its weights, regardless of the solver that found them. :meth:`fit`
+        starts from scratch.
+
+        Parameters
+        ----------
+        X : list of sequences, SequenceBatch, array-like or sparse matrix
+            The next sequences, as in :meth:`fit`. New attribute names get the next free column indices. In any other
+            form, X must have the features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
+            ``SequenceFeatureExtractor(n_features=...)``.
+        y : list of label sequences, or array-like
+            As in :meth:`fit`.
+        classes : array-like of labels, default=None
+            All labels of the stream; tags for "bio" and "bioes". None means the labels of the first call. Optional in
+            later calls. Constraints apply to these labels, and are also fixed by the first call.
+        patterns : {"observed", "all"}, iterable of tuples of labels or None, default=None
+            The label patterns of the stream, which override the parameter ``patterns``; "observed" selects the patterns
+            of the first call. Optional on a fitted estimator, which keeps its patterns.
+        sample_weight : array-like of shape (n_sequences,), default=None
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        self : object
+            ``objective_history_`` contains two values, from before and after the pass, for the sequences of this call
+            with their share of the penalty. ``optimality_gap_`` is inf.
+
+        Raises
+        ------
+        AttributeError
+            If the solver is not stochastic.
+        ValueError, TypeError
+            For invalid data, and for labels that are not among the classes. The estimator is left unchanged.
+
+        Warns
+        -----
+        sklearn.exceptions.ConvergenceWarning
+            If the first pass increased the minimised function.
+
+        Notes
+        -----
+        The penalty applies to the stream as a whole; for each sequence, it is multiplied by 1 / N. N is ``n_sequences``
+        of the solver (:class:`~sklearn_hocrf.training.SGD`), by default the number of sequences seen so far. Set
+        ``n_sequences`` if you read a file several times.
+
+        A call takes about as long as a pass over its sequences and over all weights, so it is best to pass thousands of
+        sequences in each call. The first call determines the step size from its sequences, unless the solver has a
+        given ``step_size``; it should therefore contain more than a few sequences. ``min_count`` above 1 raises an
+        error, because it depends on the entire stream.
+
+        Examples
+        --------
+        >>> from sklearn_hocrf import HighOrderCRF
+        >>> crf = HighOrderCRF(solver="sgd", random_state=0)
+        >>> X = [[["the"], ["old"], ["man"]], [["the"], ["man"]]]
+        >>> y = [["DET", "ADJ", "NOUN"], ["DET", "NOUN"]]
+        >>> for _ in range(3):
+        ...     crf = crf.partial_fit(X, y, classes=["ADJ", "DET", "NOUN", "VERB"])
+        >>> crf.partial_fit([[["men"], ["walk"]]], [["NOUN", "VERB"]]).predict(
+        ...     [[["the"], ["walk"]]]
+        ... )
+        [['DET', 'NOUN']]
+        """
+        FitSteps(self).partial_fit(X, y, classes, patterns, sample_weight)
         return self
 
     def __check_fit__(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **_: Any) -> None:

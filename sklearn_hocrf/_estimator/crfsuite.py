@@ -59,12 +59,7 @@ def crfsuite_estimator(kind: Any, model: Any, encoding: str) -> Any:
             raise NotFittedError(f"this {type(model).__name__} is not fitted, so it has no model")
         path = model.modelfile.name
         return _fitted(_with_parameters_of(kind, model), read_crfsuite_file(path, encoding), path)
-    if hasattr(model, "info") and hasattr(model, "marginal"):
-        return _fitted(kind(max_order=1, fit_intercept=False), _weights_of_tagger(model), "the Tagger")
-    raise TypeError(
-        "model must be the path of a model file, a sklearn_crfsuite.CRF or a pycrfsuite.Tagger, not a "
-        f"{type(model).__name__}"
-    )
+    raise TypeError(f"model must be the path of a model file or a sklearn_crfsuite.CRF, not a {type(model).__name__}")
 
 
 def _with_parameters_of(kind: Any, model: Any) -> Any:
@@ -83,28 +78,6 @@ def _with_parameters_of(kind: Any, model: Any) -> Any:
     if model.min_freq:
         params["min_count"] = float(model.min_freq)
     return kind(**params)
-
-
-def _weights_of_tagger(tagger: Any) -> CRFsuiteWeights:
-    """Return the weights of an open tagger."""
-    try:
-        info = tagger.info()
-    except (AttributeError, AssertionError, IndexError, UnicodeError) as error:  # its parser of its own text has failed
-        raise ValueError(
-            f"python-crfsuite cannot read the names in its text of this model ({type(error).__name__}): pass the path "
-            "of the file"
-        ) from error
-    labels, attributes = list(info.labels), list(info.attributes)
-    ids = [{name: i for i, name in enumerate(names)} for names in (attributes, labels)]
-    return CRFsuiteWeights(
-        labels, attributes, _coordinates(info.state_features, *ids), _coordinates(info.transitions, ids[1], ids[1])
-    )
-
-
-def _coordinates(weights: dict, sources: dict, targets: dict) -> ReadWeights:
-    """Return the ids of the names of pairs, and their weights."""
-    ids = np.array([(sources[source], targets[target]) for source, target in weights], dtype=np.int64).reshape(-1, 2)
-    return ReadWeights(ids[:, 0], ids[:, 1], np.array(list(weights.values()), dtype=np.float64))
 
 
 def _fitted(crf: BaseEstimator, weights: CRFsuiteWeights, origin: str) -> BaseEstimator:

@@ -35,13 +35,7 @@ class EarlyStopping:
         segment F1 and other sequence metrics, pass the scorer itself, such as
         :func:`~sklearn_hocrf.metrics.segment_f1_scorer`.
     patience : int, default=5
-        Number of iterations without progress after which training stops.
-    min_delta : float, default=0.0
-        A score counts as progress if it exceeds the last score that counted as progress by more than ``min_delta``.
-    restore_best : bool, default=True
-        Whether to return the model of the first iteration with the best score rather than of the last iteration, even
-        if training has ended for another reason. ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are then
-        the same as if training had ended there, while ``n_passes_`` counts all passes.
+        Number of iterations without a new highest score after which training stops.
 
     Attributes
     ----------
@@ -55,6 +49,10 @@ class EarlyStopping:
 
     Notes
     -----
+    ``fit`` returns the model of the first iteration with the best score, even if training has ended for another reason.
+    ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are the same as if training had ended there, while
+    ``n_passes_`` counts all passes.
+
     Iterations that train initial weights do not count. After each other iteration, the model predicts the held-out
     sequences, which takes time.
 
@@ -92,20 +90,15 @@ class EarlyStopping:
         *,
         scoring: str | Callable | None = None,
         patience: int = 5,
-        min_delta: float = 0.0,
-        restore_best: bool = True,
     ) -> None:
         is_one = scoring is None or isinstance(scoring, str) or callable(scoring)
         check(is_one, "scoring", "None, a str or a callable", scoring)
         check(is_integer(patience) and patience >= 1, "patience", "an integer >= 1", patience)
-        check(is_number(min_delta) and 0 <= min_delta < np.inf, "min_delta", "a finite number >= 0", min_delta)
-        check(isinstance(restore_best, (bool, np.bool_)), "restore_best", "True or False", restore_best)
         n_x, n_y = (data.shape[0] if hasattr(data, "shape") else len(data) for data in (X, y))
         if n_x != n_y:
             raise ValueError(f"EarlyStopping: X has {n_x} sequences, but y has {n_y}")
         self._runs: dict[Any, _Scores] = {}  # by estimator, during its fit: clones share this object
-        self.X, self.y, self.scoring = X, y, scoring
-        self.patience, self.min_delta, self.restore_best = patience, min_delta, restore_best
+        self.X, self.y, self.scoring, self.patience = X, y, scoring, patience
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_runs": {}}
@@ -155,10 +148,10 @@ class EarlyStopping:
             return False
         run = self._runs[estimator]
         score = self._score(run.scorer, fitted_estimator)
-        if self.restore_best and (not run.scores or score > max(run.scores)):
+        if not run.scores or score > max(run.scores):
             run.best[:] = [fitted_estimator]
         run.scores.append(score)
-        return self._n_in_vain(run.scores) >= self.patience
+        return len(run.scores) - 1 - int(np.argmax(run.scores)) >= self.patience
 
     def _score(self, scorer: Callable, model: BaseEstimator) -> float:
         with _about_held_out():
@@ -166,14 +159,6 @@ class EarlyStopping:
         if not is_number(score):
             raise ValueError(f"scoring={self.scoring!r:.80} of EarlyStopping returned {score!r:.80}, not a number")
         return float(score)
-
-    def _n_in_vain(self, scores: list[float]) -> int:
-        """Return the number of scores since the last progress."""
-        last = 0
-        for i, score in enumerate(scores):
-            if score > scores[last] + self.min_delta:
-                last = i
-        return len(scores) - 1 - last
 
     def _best_estimator(self, estimator: BaseEstimator) -> Any:
         """Return the model that replaces the last one, or None. The estimator calls this method at the end of fit."""

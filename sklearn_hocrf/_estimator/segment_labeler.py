@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+from collections.abc import Hashable, Iterable, Mapping, Sized
 from numbers import Integral, Real
 from typing import Any, Literal, overload
 
@@ -109,11 +109,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Whether each label has two intercepts, one that counts once per segment of the label, and one that counts once
         per token. They are penalised like the other weights. Labels with a weight of the feature ``length``
         (``length="gamma"`` of the extractor) have no intercept for tokens, because the two weights would be redundant.
-    label_parts : callable, mapping or None, default=None
-        The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
-        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels share weights
-        with frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
-        https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
 
@@ -163,10 +158,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
         Weight of each (pattern, feature) pair. The first rows belong to the single labels.
-    label_parts_ : ndarray of shape (n_parts,)
-        The parts that two or more labels share, sorted; empty without ``label_parts``.
-    part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
-        Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
     automaton_ : PatternAutomaton
         The compiled patterns.
     n_features_in_ : int
@@ -285,7 +276,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         feature_order: int | Mapping[str, int | tuple] = 0,
         all_pairs: bool = False,
         fit_intercept: bool = True,
-        label_parts: Mapping[Hashable, Iterable] | Callable[..., Iterable] | None = None,
         objective: str = "likelihood",
         solver: str | LBFGS | SGD = "auto",
         max_iter: int = 500,
@@ -306,7 +296,6 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         self.feature_order = feature_order
         self.all_pairs = all_pairs
         self.fit_intercept = fit_intercept
-        self.label_parts = label_parts
         self.objective = objective
         self.solver = solver
         self.max_iter = max_iter

@@ -42,9 +42,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. Try 1 and 3, too, and
         choose by held-out accuracy.
     history : {"tokens", "segments"}, default="tokens"
-        Whether patterns run over the labels of neighbouring tokens, or of neighbouring segments: the runs of equal
-        labels or, if ``constraints`` name a tagging scheme, the segments of the tags, with patterns such as ``("PER",
-        "O", "PER")``. "segments" does not work with ``pruning`` and "local_feature_matching". See
+        Whether patterns run over the labels of neighbouring tokens, or of neighbouring segments, which are the runs of
+        equal labels. "segments" does not work with tagging schemes, ``pruning`` and "local_feature_matching". See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/order.html.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
@@ -55,9 +54,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A label sequence that violates a constraint has probability 0, and raises an
-        error in training. The name of a tagging scheme allows only its valid tag sequences; ``history="segments"`` then
-        uses the segments of the tags. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed
-        pairs and the labels that a sequence may begin and end with.
+        error in training. The name of a tagging scheme allows only its valid tag sequences.
+        :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed pairs and the labels that a
+        sequence may begin and end with.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
@@ -124,7 +123,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         "runs".
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``. With
-        ``history="segments"``, a pair of equal labels, or of tags of one segment, means that a segment continues.
+        ``history="segments"``, a pair of equal labels means that a segment continues.
     pattern_coef_ : ndarray of shape (n_patterns,)
         Weight of each pattern; 0 for single labels if ``fit_intercept=False``.
     coef_ : scipy.sparse.csr_array of shape (n_patterns, n_features_in_)
@@ -199,6 +198,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
         "history": [StrOptions({"tokens", "segments"})],
+        "label_parts": [Mapping, callable, None],
         "pruning": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -269,11 +269,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
         Parameters
         ----------
-        model : str, path-like, sklearn_crfsuite.CRF or pycrfsuite.Tagger
-            Preferably the path of a model file, written by any program: weights are read exactly, without any other
-            package. A fitted ``sklearn_crfsuite.CRF`` also contains its penalty. The path of an open ``Tagger`` is
-            unknown, so its weights are read from a text dump with 6 decimals, in which names must not contain line
-            breaks.
+        model : str, path-like or sklearn_crfsuite.CRF
+            The path of a model file, written by any program, which is read without any other package; or a fitted
+            ``sklearn_crfsuite.CRF``, which also contains its penalty.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
             writes the bytes that it has read.

@@ -92,26 +92,6 @@ class TagTable(NamedTuple):
         return TagTable(self.prefix[index], self.label[index])
 
 
-class TagRules(NamedTuple):
-    """The places at which each tag may stand.   C tags."""
-
-    after_others: np.ndarray  # (C,) bool   begin a sequence, or a segment after one with another label
-    after_equals: np.ndarray  # (C,) bool   begin a segment after one with the same label
-    inside: np.ndarray  # (C,) bool   continue a segment; that of a tag O is a run of tokens outside
-    open: np.ndarray  # (C,) bool   precede a tag in the same segment
-    last: np.ndarray  # (C,) bool   end a segment
-
-    @classmethod
-    def of(cls, prefix, scheme) -> TagRules:
-        """Return the rules for tags with the given prefixes; shape (C,)."""
-        at, is_outside = TAG_SCHEMES[scheme], prefix == O
-        begins = np.isin(prefix, (at.only, at.first))
-        after_others = prefix != B if at.has_separators else begins | is_outside
-        inside, is_open = np.isin(prefix, (at.inner, at.last)), np.isin(prefix, (at.first, at.inner))
-        last = np.isin(prefix, (at.only, at.last))
-        return cls(after_others, begins, inside | is_outside, is_open | is_outside, last | is_outside)
-
-
 # --- names of tags ----------------------------------------------------------------------------------------------------
 
 
@@ -301,10 +281,16 @@ def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     array([[1, 0, 1],
            [1, 1, 1]])
     """
-    rules, is_same = TagRules.of(tags.prefix, scheme), tags.label[:, None] == tags.label
-    stays = is_same & rules.open[:, None] & rules.inside
-    begins = rules.last[:, None] & np.where(is_same, rules.after_equals, rules.after_others)
-    return stays | begins, np.stack([rules.after_others, rules.last])
+    at, is_same = TAG_SCHEMES[scheme], tags.label[:, None] == tags.label
+
+    def are(*prefixes):
+        return np.isin(tags.prefix, (*prefixes, O))
+
+    first, last = are(at.only, at.first), are(at.only, at.last)
+    after_others = tags.prefix != B if at.has_separators else first
+    stays = is_same & are(at.first, at.inner)[:, None] & are(at.inner, at.last)
+    begins = last[:, None] & np.where(is_same, first, after_others)
+    return stays | begins, np.stack([after_others, last])
 
 
 # --- from segments to tokens ------------------------------------------------------------------------------------------

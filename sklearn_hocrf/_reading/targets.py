@@ -398,8 +398,7 @@ class TokenTargets(NamedTuple):
 
     def units(self, batch) -> Segments:
         """Return the tokens of a batch, each of which has a label."""
-        tokens = np.arange(len(self.codes))
-        return Segments(batch.offsets, tokens, tokens + 1, self.codes)
+        return Segments.of_tokens(batch.offsets, self.codes)
 
     def without_data(self) -> TokenTargets:
         """Return the labels and the form of y, which must be the same in later training data."""

@@ -29,7 +29,6 @@ TRUSTED_TYPES = (
     "sklearn_hocrf._engine.structure.pairs.FeatureMap",
     "sklearn_hocrf._engine.structure.pairs.LabelParts",
     "sklearn_hocrf._engine.structure.patterns.PatternTable",
-    "sklearn_hocrf._engine.structure.patterns.TagHistory",
     "sklearn_hocrf._engine.structure.segment_layout.SegmentLayout",
     "sklearn_hocrf._engine.structure.segment_layout.SegmentRules",
     "sklearn_hocrf._engine.training.stochastic.TrainingState",

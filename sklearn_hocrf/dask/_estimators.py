@@ -19,7 +19,6 @@ from .._estimator.answers.fitted import FittedModel
 from .._estimator.base import BaseSequenceLabeler
 from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.training import Training, TrainingStructure, last_weights, warn_not_converged
-from .._estimator.labels.constraints import compile_label_parts
 from .._estimator.labels.patterns import ObservedPatterns
 from .._reading.inputs import NO_TOKENS
 from .._reading.known import least_labels
@@ -159,12 +158,12 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
             raise ValueError(NO_TOKENS)
         labels = sorted_labels(described.labels, [0, len(described.labels)], least_labels(steps.reader.scheme))
         features = described.features
-        history, rules = steps.rules(labels)
-        parts = compile_label_parts(local.label_parts, labels)
+        rules = steps.rules(labels)
+        parts = steps.parts(labels)
         partitions.add_step(_parts.prepare_part, remote, Kept(labels), Kept(features))
         surveyed: _parts.Survey = partitions.total(_parts.survey, _parts.Survey.merged, remote)
         data = TrainingStructure(surveyed.targets, features, rules, parts)
-        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, history)
+        observed = ObservedPatterns(surveyed.n_positions, lambda *_: surveyed.patterns, steps.history)
         builder = steps.layout_builder(data, steps.select_patterns(data, observed))
         layout = builder.build(partitions.total(_parts.count_features, FeatureCounts.merged, Kept(builder)))
         setting = _parts.Setting(remote.value, layout)

@@ -175,4 +175,4 @@ def features_of_weights(fitted: FittedModel) -> tuple[np.ndarray, list]:
 
 def row_names(fitted: FittedModel) -> list[tuple]:
     """Return the names of the rows of a model's weights: its patterns, and then its parts of labels, as tuples."""
-    return [*fitted.estimator.patterns_, *((part,) for part in fitted.estimator.label_parts_.tolist())]
+    return [*fitted.estimator.patterns_, *((part,) for part in fitted.state.part_names.tolist())]

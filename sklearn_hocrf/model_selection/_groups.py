@@ -17,7 +17,6 @@ from .._data.checks import check
 from .._data.messages import unwarned
 from .._engine.structure.layout import WeightLayout
 from .._engine.training.hypergradient import Fold
-from .._engine.training.pruning import prune, prune_held_out
 from .._estimator.fit.fit_steps import FitSteps
 from .._estimator.fit.parameters import GROUP_KEYS, is_group_key
 from .._estimator.fit.penalties import Prior, values_by_group
@@ -218,8 +217,6 @@ def make_fold(
     batch, form = earlier.origin.read if earlier else read_sequences(steps.reader, split.X_test, data.features)
     truth = read_truth(data.targets, split.y_test, batch, form, steps.name)
     held_out = training.for_batch(batch, truth, split.weight_test, data.rules.mask(batch.offsets))
-    training = prune(training, steps.parameters.get("pruning"), steps.estimator.random_state)
-    held_out = prune_held_out(held_out, training.level_zero)  # chosen without the held-out labels
     weight = np.repeat(held_out.sequence_weight, batch.lengths)
 
     def accuracy(w):

@@ -158,10 +158,6 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
 
     Callbacks of ``estimator`` run only during the final refit.
 
-    With ``pruning``, each fold trains its own level 0, on its training part alone, and held-out tokens keep the labels
-    that this level 0 chooses. The score of a sequence is then log(0.99 p + 0.01 q), where p is the probability of its
-    labels (0 if one of them is not kept), and q their probability according to level 0.
-
     The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the best
     step so far. The tolerance shrinks from step to step [2]_, and scores are corrected for it to first order. At the
     end, the search evaluates the best step precisely, and then any step that is now better, so that ``best_score_`` is

@@ -99,7 +99,7 @@ class Kinds:
             "label arrays": (crf(), self.texts, arrays),
             "label_parts": (crf(label_parts=parts), self.texts, self.y),
             "constraints": (crf(constraints=constraints), self.texts, self.y),
-            "history of segments": (crf(constraints="bio", history="segments"), self.texts, self.y),
+            "history of segments": (crf(history="segments"), self.texts, self.y),
             "semi-CRF": (HighOrderSemiCRF(2, max_iter=10), self.texts, self.y),
             "semi-CRF, segment features": (
                 make_pipeline(*segments, HighOrderSemiCRF(2, max_iter=10)),

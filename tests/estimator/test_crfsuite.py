@@ -164,26 +164,6 @@ def test_weights_are_exact(tmp_path):
     new = [[{"length": 400.0, "é:": -300.0}, {"number": 100.0}], [{"é:": 10.0}]]
     crf = HighOrderCRF.from_crfsuite(tmp_path / "model")
     assert same_answers(crf, tagger, new)
-    rounded = HighOrderCRF.from_crfsuite(tagger)
-    assert np.abs(crf.coef_ - rounded.coef_).max() < 1e-6
-    lost = np.subtract(rounded.log_likelihood(new, [["A", "B"], ["A"]]), crf.log_likelihood(new, [["A", "B"], ["A"]]))
-    assert np.abs(lost).max() > 1e-6
-
-
-def test_an_open_tagger(tmp_path):
-    X = [[{"w": name} for name in ("a", "x:y", "日本")], [{"w": "b", "n": 1.5}]]
-    y = [["A", "B", "A"], ["B"]]
-    tagger = train(tmp_path / "model", X, y)
-    assert same_answers(HighOrderCRF.from_crfsuite(tagger), tagger, X, atol=1e-5)
-    tagger.close()
-    with pytest.raises(RuntimeError, match="closed"):
-        HighOrderCRF.from_crfsuite(tagger)
-
-
-def test_a_tagger_with_line_ends_in_names(tmp_path):
-    tagger = train(tmp_path / "model", [[["a\nb"], ["c"]]], [["A", "B"]])
-    with pytest.raises(ValueError, match="pass the path of the file"):
-        HighOrderCRF.from_crfsuite(tagger)
 
 
 VALUES = st.recursive(

@@ -114,7 +114,6 @@ def model_cases(draw):
         "fit_intercept": st.booleans(),
         "all_pairs": st.booleans(),
         "patterns": st.sampled_from(["observed", "observed", "observed", "all"]),
-        "label_parts": st.sampled_from([None, None, registry.FIELDS if segments else TAG_PARTS]),
         "n_jobs": st.sampled_from([None, 2]),
     }
     if segments:
@@ -122,6 +121,7 @@ def model_cases(draw):
         choose["max_order"] = st.integers(0, 2)
     else:
         choose |= {"history": st.sampled_from(["tokens", "segments"]), "constraints": st.sampled_from([None, "bio"])}
+        choose["label_parts"] = st.sampled_from([None, None, TAG_PARTS])
         choose["pruning"] = st.sampled_from([None, None, None, 2, 3] if not partial else [None])
     reader = draw(st.sampled_from(["attributes", "attributes", "numbers", "table"] + ["segments"] * segments))
     has_names = reader == "attributes"
@@ -129,6 +129,8 @@ def model_cases(draw):
     by_name = {"attributes": [registry.PAIRS, {"w=": (0, 1)}], "segments": [{"begin:": 1, "length": (0, 1)}]}
     choose["feature_order"] = st.sampled_from([0, 1, 2, *by_name.get(reader, [])])
     parameters = draw(st.fixed_dictionaries(choose))
+    if parameters.get("history") == "segments":
+        parameters |= {"constraints": None}
     if parameters.get("pruning"):
         parameters |= {"feature_order": 0, "history": "tokens"}
     words = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)

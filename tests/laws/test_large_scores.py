@@ -19,7 +19,7 @@ from sklearn_hocrf.tagger import Tagger, export_tagger
 SHIFT = 2.0**19
 WORDS = [np.random.default_rng(0).choice(list("abcd"), 1500).tolist(), ["a", "c", "d"], []]
 TOLERANCE = {"rtol": 0, "atol": 1e-8}
-FAST = ["chain", "order 3", "scheme", "pruned", "pruned parts", "history of tags", "unlimited", "segments", "bioes"]
+FAST = ["chain", "order 3", "scheme", "pruned", "pruned parts", "unlimited", "segments", "bioes"]
 OTHERS = [
     name for name, kind in KINDS.items() if not {"likelihood"} & {*kind.without} and "log space" not in name
 ]  # their weights are as large as these
@@ -100,7 +100,7 @@ def test_best_labellings_of_large_weights(name):
     check_best(with_weights(name, lambda _, weights: 4e5 / 3 * weights), KINDS[name].X(WORDS[:1]))
 
 
-@pytest.mark.parametrize("name", ["chain", "order 3", "scheme", "history of tags"])
+@pytest.mark.parametrize("name", ["chain", "order 3", "scheme"])
 def test_taggers(name, tmp_path):
     small, large = with_weights(name, lambda _, weights: weights), with_weights(name, shifted)
     X = KINDS[name].X(WORDS[:2])

@@ -184,7 +184,7 @@ def assert_refused_at_once(wrapper, model, *data, **params):
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 def test_settings(wrapper, setting):
     kind, words, found = assert_refused_at_once(WRAPPERS[wrapper], SETTINGS[setting], X, Y)
-    if "penalties" in wrapper and setting == "pruning with one thing more":  # the search has a reason of its own
+    if "penalties" in wrapper and setting.startswith("pruning with"):  # the search has a reason of its own
         return
     sequence = re.compile(r"sequence \d+")  # in a search, it is one of a fold
     assert found[0] is kind

@@ -3,7 +3,6 @@
 import importlib.util
 import sys
 
-import numpy as np
 import pytest
 import sklearn
 from internals import FitSteps, SGDMinimizer, _callbacks
@@ -41,10 +40,7 @@ def test_solvers_own_callbacks_stop_and_see_all_weights(name):
 
     stopped = fit_without_warnings(crf.set_params(solver=solver_with(crf, stop)), y)
     assert seen[-1].n_iter == 2
-    if name == "validated sgd":
-        assert stopped.n_iter_ <= 2
-    else:
-        assert stopped.n_iter_ == 2
+    assert stopped.n_iter_ == 2
 
 
 def test_the_message_for_old_versions(monkeypatch):
@@ -64,7 +60,5 @@ test_refusals = refusals(
     (lambda: EarlyStopping(X_DEV, Y_DEV[1:]), r"EarlyStopping: X has \d+ sequences, but y has \d+$"),
     (lambda params: EarlyStopping(X_DEV, Y_DEV, **params),
      ("patience must be an integer >= 1", {"patience": 0}, {"patience": 1.5}),
-     ("min_delta must be a finite number >= 0", {"min_delta": -1}, {"min_delta": np.nan}),
-     ("restore_best must be True or False", {"restore_best": "no"}),
      ("scoring must be None, a str or a callable", {"scoring": ["accuracy"]})),
 )  # fmt: skip

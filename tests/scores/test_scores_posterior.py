@@ -11,8 +11,7 @@ import segment_oracle as so
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import refusals
-from registry import fits
-from test_tag_histories import labellings
+from registry import fits, tags_of
 
 from sklearn_hocrf import Constraints, HighOrderCRF
 from sklearn_hocrf.scores import posterior, sequence_log_likelihood
@@ -26,6 +25,21 @@ CLASSES = {
 }
 RULES = Constraints(forbid=[("P", "Q")], end=["O", "P"])
 NUMBERS = [0.0, 0.5, 1.0, -1.5, 2.25, 3.0]  # with ties, and the same in float32
+
+
+def segmentations(n_tokens):
+    """Yield all lists of (start, stop, label) of O, P and Q; an O is one token."""
+    if n_tokens == 0:
+        yield []
+    for length, label in itertools.product(range(1, n_tokens + 1), "OPQ"):
+        for rest in segmentations(n_tokens - length) if label != "O" or length == 1 else ():
+            yield [(0, length, label), *((u + length, v + length, y) for u, v, y in rest)]
+
+
+def labellings(n_tokens, scheme, classes):
+    """Return all right labellings of some tags."""
+    every = {tuple(tags_of(s, scheme)) for s in segmentations(n_tokens)}
+    return sorted(labels for labels in every if {*labels} <= {*classes})
 
 
 class Tensor:
@@ -61,9 +75,7 @@ class Case(NamedTuple):
 
     def patterns_at(self, labels, t):
         """Return the patterns that end with a token."""
-        is_tagged = self.history == "segments" and isinstance(self.constraints, str)
-        history = {label: label for label in self.labels} if is_tagged else self.history
-        return so.patterns_of(tuple(labels[: t + 1]), history)
+        return so.patterns_of(tuple(labels[: t + 1]), self.history)
 
     def score(self, part, labels):
         """Return the score of a labelling, by counting."""
@@ -80,21 +92,16 @@ def keeps_rules(labels):
 def drawn(draw, one_label=True, impossible=True):
     """Draw a case; empty sequences, single labels, ties, forbidden labels and patterns of order 3 occur."""
     scheme, rng = draw(st.sampled_from(list(CLASSES))), np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    history = draw(st.sampled_from(["tokens", "segments"]))
+    history = draw(st.sampled_from(["tokens", "segments"])) if scheme == "runs" else "tokens"
     labels = draw(st.permutations(CLASSES[scheme]))
     constraints = scheme if scheme != "runs" else draw(st.sampled_from([None, RULES]))
     if one_label and scheme == "runs" and constraints is None and draw(st.booleans()):
         labels = ["P"]
-    names = ["O", "P", "Q"] if history == "segments" and scheme != "runs" else labels
-    names = [name for name in names if name == "O" or scheme == "runs" or any(name in label for label in labels)]
     patterns = {}
-    for z in draw(st.lists(st.lists(st.sampled_from(names), min_size=1, max_size=4), max_size=5)):
-        repeats = any(a == b for a, b in itertools.pairwise(z))
-        if history == "tokens" or (len(z) > 1 and not repeats) or (scheme == "runs" and len(z) < 3):
+    for z in draw(st.lists(st.lists(st.sampled_from(labels), min_size=1, max_size=4), max_size=5)):
+        if history == "tokens" or len(z) < 3 or not any(a == b for a, b in itertools.pairwise(z)):
             can_be_forbidden = impossible and len(z) > 1
             patterns[tuple(z)] = -np.inf if can_be_forbidden and rng.random() < 0.2 else float(rng.choice(NUMBERS))
-    if history == "segments" and scheme != "runs" and draw(st.booleans()):
-        patterns["B-P", "I-P"] = draw(st.sampled_from([1.0, -np.inf] if impossible else [1.0]))
     lengths = draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
     parts = [rng.choice(NUMBERS, size=(n, len(labels))) + draw(st.sampled_from([0.0, 64.0])) for n in lengths]
     for part in parts if impossible and draw(st.booleans()) else ():
@@ -140,17 +147,6 @@ def all_scores(case):
     """Return all labellings of each sequence, and their scores."""
     every = [case.legal(len(part)) for part in case.parts]
     return every, [np.array([case.score(part, y) for y in of]) for part, of in zip(case.parts, every, strict=True)]
-
-
-@pytest.mark.parametrize("scheme", ["bio", "bioes", "iob1"])
-@pytest.mark.parametrize("forbidden", [["PO"], ["OP"], ["PP"], ["POP", "OO"], ["OPPO", "PO"], ["PPP", "POPO"]])
-def test_forbidden_patterns_of_segments_of_tags(scheme, forbidden):
-    labels, rng = CLASSES[scheme], np.random.default_rng(0)
-    patterns = {tuple(z): -np.inf for z in forbidden} | {("O", "P", "O"): 0.5}
-    parts = [rng.choice(NUMBERS, size=(n, len(labels))) for n in (5, 0, 1, 3)]
-    case = Case(parts, labels, patterns, scheme, scheme, "segments")
-    every, values = all_scores(case)
-    check(posterior(case.parts, patterns, **case.options), case, every, [of - np.logaddexp.reduce(of) for of in values])
 
 
 def check(found, case, every, log_p, **known):
@@ -295,7 +291,7 @@ test_refusals = refusals(
      (TypeError, "labels must be a list or an array of labels", {"labels": {0: "a", 1: "b"}}),
      (TypeError, "labels: labels must be sortable together", {"labels": ["a", 1]}),
      (r"""'PER' of the labels \(scheme="bio"\) is not a tag of scheme""", {"labels": ["O", "PER"], "scheme": "bio"}),
-     ('history="segments" has segments of tags only with constraints="bio"',
+     ('history="segments" has runs of equal labels as segments, not those of scheme="bio"',
       {"labels": ["O", "B-PER"], "scheme": "bio", "history": "segments"}),
      ("constraints must be one of 'bio'.* IOB2 'bio'", {"constraints": "iob2"}),
      (r"constraints name labels that the model does not have: \[2\]", {"constraints": Constraints([(0, 2)])}),
@@ -305,8 +301,9 @@ test_refusals = refusals(
      (TypeError, "patterns must be a mapping", [(0, 1)]),
      (r"pattern \('a', 1\) has the label 'a', which the model does not have", {("a", 1): 1.0}),
      (r"the weight of \(0, 1\) must be a finite number", {(0, 1): None})),
-    (lambda: posterior(
-         np.zeros((3, 2)), {("O", "PER"): np.inf}, labels=["O", "B-PER"], constraints="bio", history="segments"),
+    (lambda: posterior(np.zeros((3, 2)), labels=["O", "B-PER"], constraints="bio", history="segments"),
+     "constraints='bio' needs history='tokens'"),
+    (lambda: posterior(np.zeros((3, 2)), {("O", "PER"): np.inf}, labels=["O", "PER"]),
      r"the weight of \('O', 'PER'\) must be a finite number, or -inf for two or more labels"),
     (lambda: posterior(np.zeros((3, 2))).predict_segments(threshold=2), "threshold must be a probability"),
     (lambda: posterior(np.zeros((3, 2)), labels=["B-PER", "x"]).predict_segments(),

@@ -38,13 +38,6 @@ class _Entries(NamedTuple):
     values: np.ndarray  # (nnz,) float64, or empty if all are 1
 
 
-class PartlyLabelled(NamedTuple):
-    """The sequences with missing labels."""
-
-    is_partial: np.ndarray  # (n_sequences,) bool
-    plan: Any  # of the whole batch, masked by the known labels
-
-
 def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
     """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
     stop = allocator(batch)(len(features.pair), np.uint32)
@@ -69,8 +62,6 @@ class Minibatches(metaclass=ABCMeta):
         The true labelling of the batch.
     sequence_weight : ndarray of shape (n_sequences,)
         Weight of each sequence.
-    partial : PartlyLabelled or None
-        The sequences with missing labels; none by default.
     """
 
     def __init__(
@@ -79,15 +70,11 @@ class Minibatches(metaclass=ABCMeta):
         plan: Any,
         truth: Labelling,
         sequence_weight: np.ndarray,
-        partial: PartlyLabelled | None = None,
     ) -> None:
         self._model_class, self.layout, self.sequence_weight = model_class, plan.layout, sequence_weight
-        self._whole_plan, self._partial = plan, partial
-        if partial is not None:
-            self._agreeing, self._less = partial.plan.without_dense_table(), -sequence_weight
+        self._whole_plan = plan
         units = self.layout.units(plan.batch, truth)
-        codes = np.maximum(units.codes, 0)  # sequences with missing labels are not used
-        arcs = arcs_of_labels(self.layout.automaton, units.offsets, codes)
+        arcs = arcs_of_labels(self.layout.automaton, units.offsets, units.codes)
         self._truth_arcs = _Entries(freeze(units.offsets, np.int64), arcs, np.empty(0))
         self._no_table = np.zeros((0, self.layout.dense_table().shape[1]))
         n_pairs, first_bias = self.layout.n_pairs, self.layout.first_bias
@@ -145,25 +132,12 @@ class Minibatches(metaclass=ABCMeta):
             arcs, lengths = model.posterior_on(plan).add_expectations(sequences, weight, gradient, self._log_z)
             plan.add_length_counts(lengths, gradient)
             value = float(weight[sequences] @ self._log_z[sequences])
-            if self._partial is not None:
-                is_partial = self._partial.is_partial[sequences]
-                value -= self._subtract_partial(model, sequences[is_partial], arcs)
-                sequences = sequences[~is_partial]
             score = minibatches.subtract_entries(
                 *self._truth_arcs, sequences, weight, model.weighted_arcs.arc_score, arcs
             ) + self._subtract_truth(model, sequences)
             return value - score, np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
         finally:  # after an overflow, too: the search for a step size goes on
             gradient[pairs] = 0.0
-
-    def _subtract_partial(self, model: Model, sequences: np.ndarray, arcs: np.ndarray) -> float:
-        """Subtract the expected counts of sequences given their known labels, and return the sum of their log Z."""
-        if not len(sequences):
-            return 0.0
-        counts = model.posterior_on(self._agreeing).add_expectations(sequences, self._less, self._gradient, self._log_z)
-        arcs += counts[0]
-        self._plan.add_length_counts(counts[1], self._gradient)
-        return float(self.sequence_weight[sequences] @ self._log_z[sequences])
 
     def descend(self, batches: list[np.ndarray], course: descent.Course) -> int:
         """Take the steps of the first minibatches that kernels support, and return their number, which may be 0.
@@ -193,8 +167,6 @@ class ChainMinibatches(Minibatches):
             return 0
         sequences, tiles = plan.tiles_of(batches)
         is_left = tiles.rows[:, -1] * LANES * plan.row_size > min(schedule.cut_size, schedule.single_sequence_size)
-        if self._partial is not None:
-            is_left |= (self._partial.is_partial[sequences] & (sequences >= 0)).any(axis=(1, 2))
         n_taken = int(np.append(is_left, True).argmax())
         if not n_taken:
             return 0
@@ -246,8 +218,8 @@ class ChainMinibatches(Minibatches):
 class SegmentMinibatches(Minibatches):
     """Minibatches of segmented sequences."""
 
-    def __init__(self, model_class: type[Model], plan: Any, truth: Segments, *more: Any) -> None:
-        super().__init__(model_class, plan, truth, *more)
+    def __init__(self, model_class: type[Model], plan: Any, truth: Segments, sequence_weight: np.ndarray) -> None:
+        super().__init__(model_class, plan, truth, sequence_weight)
         plan, candidates = self._plan, self._plan.candidates
         self._truth_pairs = _pairs_of_segments(self.layout, plan.batch, truth, self._truth_arcs.ids)
         starts = candidates.indptr[candidates.token_starts[plan.offsets]]

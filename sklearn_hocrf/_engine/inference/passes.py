@@ -14,7 +14,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from ..._data.arrays import freeze
+from ..._data.arrays import freeze, zeros_aligned
 from ..kernels import _vectors, choices, segment_scores, token_scores
 from ..kernels._network import DOUBTFUL
 from ..kernels._vectors import FOLDED, LANES, WIDE
@@ -367,17 +367,17 @@ class ExpectedCounts:
     Parameters
     ----------
     posterior : LanePosterior
-        The model, and the plan whose memory is used.
+        The model.
     gradient : ndarray of shape (first_bias,) or None
         The array to which the counts of pairs are added; by default zeros of shape (n_weights,), which also contain the
         counts of biases.
     """
 
     def __init__(self, posterior: Any, gradient: np.ndarray | None = None) -> None:
-        model, plan = posterior.model, posterior.plan
-        self.gradient = plan.memory.zeros(model.layout.n_weights) if gradient is None else gradient
+        model = posterior.model
+        self.gradient = zeros_aligned(model.layout.n_weights) if gradient is None else gradient
         self.of_pairs = self.gradient[: model.layout.first_bias]
-        self.dense = plan.memory.zeros(*model.dense_table.shape)
+        self.dense = zeros_aligned(*model.dense_table.shape)
 
     def __call__(self, backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
         backward.add_feature_counts(tile, weight, self.of_pairs, self.dense)

@@ -384,7 +384,6 @@ class LanePosterior(Posterior):
         counts, dense, arcs, lengths = sums
         pairs = counts[: layout.first_bias]
         pairs[: len(layout.dense_slots)] += dense.reshape(-1)[layout.dense_slots]
-        self.plan.memory.give_back([dense])
         self.plan.add_length_counts(lengths, pairs)
         counts[layout.first_bias :] = layout.sum_over_suffixes(arcs)
         return counts

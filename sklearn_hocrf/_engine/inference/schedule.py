@@ -30,7 +30,7 @@ import numpy as np
 from joblib import effective_n_jobs, parallel_config
 from joblib.parallel import LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend, get_active_backend
 
-from ..._data.arrays import BufferPool, empty_aligned, freeze_all, offsets_of, reading_order
+from ..._data.arrays import empty_aligned, freeze_all, offsets_of, reading_order
 from ..._data.batch import SequenceBatch, TokenFeatures
 from ..._data.segments import Mask
 from ..kernels._vectors import LANES
@@ -164,7 +164,6 @@ class SharedWork:
     def __init__(self, schedule: Schedule, n_jobs: int | None = None) -> None:
         self.schedule, self.n_jobs = schedule, n_jobs
         self._spare_workspaces: list[Workspace] = []
-        self.memory = BufferPool()  # of sums
         self._threads: dict[tuple[int, int], ThreadPoolExecutor] = {}  # pools, which end with the plan
 
     @contextmanager
@@ -194,7 +193,7 @@ class SharedWork:
         if len(self.chunks) == 1 and self.n_jobs != 0 and not self.calls_are_long:  # as of a single sequence
             with self.workspace() as workspace:
                 return work(self.chunks[0], workspace)
-        sums, indices = _Sums(self.memory), iter(range(len(self.chunks)))  # shared: each thread takes the next index
+        sums, indices = _Sums(), iter(range(len(self.chunks)))  # shared: each thread takes the next index
         halt = self.halt = Event()
 
         def work_through() -> None:
@@ -216,7 +215,6 @@ class SharedWork:
         """
         n_chunks, n_jobs, halt = len(self.chunks), self.n_jobs, self.halt
         n_threads = n_chunks if n_chunks < 2 and n_jobs != 0 else min(threads_for(n_jobs), n_chunks)
-        self.memory.max_kept = n_threads
         if n_threads <= 1 and not (n_chunks and self.calls_are_long):
             work_through()
             return
@@ -527,9 +525,9 @@ def threads_for(n_jobs: int | None = None) -> int:
 class _Sums:
     """Sums of arrays that arrive in any order, for one evaluation only, so that forked processes share none."""
 
-    def __init__(self, memory: BufferPool) -> None:
+    def __init__(self) -> None:
         self.totals: tuple | None = None
-        self._memory, self._lock = memory, Lock()
+        self._lock = Lock()
         self._waiting: dict[int, tuple] = {}
         self._n_added = 0
 
@@ -547,4 +545,3 @@ class _Sums:
             return
         for total, array in zip(self.totals, term, strict=True):
             total += array
-        self._memory.give_back(term)

@@ -57,7 +57,7 @@ class SegmentPlan(Plan):
 
     def _read(self) -> None:
         layout = self.layout
-        index, self.scored_parts, entries = layout.length_tables(int(self.lengths.max(initial=0)))
+        index, entries = layout.length_tables(int(self.lengths.max(initial=0)))
         self.shortest = freeze(np.empty(0) if layout.shortest is None else layout.shortest, np.int64)
         self._size(index, entries, 3 * layout.automaton.n_states)
 
@@ -95,8 +95,6 @@ class SegmentPlan(Plan):
         segment_scores.assemble(lane_kind, index, tile, constants, *tables)
         if len(candidates.length):  # a kernel that is not called need not be compiled
             segment_scores.sum_candidates(candidates, self.layout.pairs, index, tile, cells, *weights, None, None)
-        if self.scored_parts is not None:
-            segment_scores.add_to_segments(index, self.scored_parts, tile, cells)
 
     def forbid_segments(self, tile: Tile, cells: np.ndarray) -> None:
         """Exclude candidate segments that the mask excludes, and those that are too short."""
@@ -208,8 +206,6 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         scores, cells = self.scores(tile), self.cells(tile)
         lengths = self._sum("lengths", self.plan.n_counted_lengths, self._columns(tile))
         lane_weight = np.ascontiguousarray(self._with_derivatives(weight)[:, : self._columns(tile)])
-        if self.plan.scored_parts is not None:
-            segment_scores.sum_over_segments(self.index, self.plan.scored_parts, tile, cells)
         segment_scores.collect(self._lane_kind(tile), self.index, tile, lane_weight, cells, scores, lengths)
         return scores
 
@@ -317,8 +313,6 @@ class SegmentLane:
     def column_marginals(self) -> np.ndarray:
         """Return the marginals of score columns after :meth:`run`; (T, C)."""
         scores, cells, *_ = self.tables
-        if self.plan.scored_parts is not None:
-            segment_scores.sum_over_segments(self.place[0], self.plan.scored_parts, self.place[1], cells)
         segment_scores.collect(None, *self.place, self.weight, cells, scores, np.empty((0, 1)))
         return scores.reshape(self.plan.n_tokens, -1)
 
@@ -451,7 +445,7 @@ class AgedPlan(SegmentPlan):
 
     def _take_tails(self, index: SegmentIndex, entries: LengthEntries) -> None:
         """Turn this plan into the plan of passes with tails."""
-        self.tailed, self.has_tails, self.scored_parts, self.shortest = None, True, None, freeze(np.empty(0), np.int64)
+        self.tailed, self.has_tails, self.shortest = None, True, freeze(np.empty(0), np.int64)
         self.length_weights = np.unique(entries.weight, return_inverse=True)
         self._size(index, entries, 4 * self.layout.automaton.n_states)
         self.schedule = replace(self.schedule, cut_size=math.inf)

@@ -357,107 +357,45 @@ def draw_labellings(weighted_arcs, index, tile, sequences, tables, uniform, code
     uniform : (R * W, n)   random numbers in [0, 1)
     codes, lengths : (N, n) int32   out; lengths only of segments
     """
-    n_drawn, n_lanes = uniform.shape[1], sequences.shape[1]
-    choices = empty_choices(_most_choices(weighted_arcs, index))
-    drawn = _empty_draws(len(weighted_arcs.fail), len(choices.score), n_drawn)
-    state, position, row_of_state = drawn.state, drawn.position, drawn.row_of_state
+    n_lanes, choices = sequences.shape[1], empty_choices(_most_choices(weighted_arcs, index))
     for block in range(len(tile.length)):
         for lane in range(n_lanes):
             if sequences[block, lane] < 0:
                 continue
             slot, first = slot_of(tile, block, lane), tile.first_token[block, lane]
-            for sample in range(n_drawn):
-                position[sample], state[sample] = 0, 0
-            for at in range(slot.length):
-                n_rows, uniform_row = 0, (slot.row + at) * n_lanes + lane
-                for sample in range(n_drawn):
-                    if position[sample] == at:
-                        row = row_of_state[state[sample]]
-                        if row < 0:  # the first sample in this state
-                            row, current = n_rows, state[sample]
-                            row_of_state[current], drawn.state_of_row[row] = row, current
-                            n_choices = list_choices(weighted_arcs, index, tables, slot, at, current, choices)
-                            _add_up(choices, n_choices, drawn, row)
-                            n_rows += 1
-                        choice = _search(drawn.sums, row, drawn.count[row], uniform[uniform_row, sample])
-                        label, length = drawn.label[row, choice], drawn.length[row, choice]
-                        if index is None:
-                            codes[first + at, sample] = label
-                        else:
-                            for token in range(first + at, first + at + length):
-                                codes[token, sample], lengths[token, sample] = label, 0
-                            lengths[first + at, sample] = length
-                        state[sample], position[sample] = drawn.target[row, choice], at + length
-                for row in range(n_rows):
-                    row_of_state[drawn.state_of_row[row]] = -1
-
-
-class Draws(NamedTuple):
-    """The choices in all states of samples at one position.   n samples, M states."""
-
-    state: np.ndarray  # (n,) int64   of each sample
-    position: np.ndarray  # (n,) int64
-    row_of_state: np.ndarray  # (P,) int64   -1 for states without samples
-    state_of_row: np.ndarray  # (M,) int64
-    count: np.ndarray  # (M,) int64   choices of each row
-    sums: np.ndarray  # (M, K)   sums of the first weights
-    label: np.ndarray  # (M, K) int32
-    length: np.ndarray  # (M, K) int32
-    target: np.ndarray  # (M, K) int32
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _empty_draws(n_states, most, n_drawn):
-    """Return memory for the choices of a number of samples, with a maximum number of choices per state."""
-    n_rows, row_of_state = min(n_drawn, n_states), np.empty(n_states, np.int64)
-    for state in range(n_states):
-        row_of_state[state] = -1
-    return Draws(
-        np.empty(n_drawn, np.int64),
-        np.empty(n_drawn, np.int64),
-        row_of_state,
-        np.empty(n_rows, np.int64),
-        np.empty(n_rows, np.int64),
-        np.empty((n_rows, most)),
-        np.empty((n_rows, most), np.int32),
-        np.empty((n_rows, most), np.int32),
-        np.empty((n_rows, most), np.int32),
-    )
+            for sample in range(uniform.shape[1]):
+                state, position = 0, 0
+                while position < slot.length:  # (36)
+                    n_choices = list_choices(weighted_arcs, index, tables, slot, position, state, choices)
+                    choice = _drawn(choices, n_choices, uniform[(slot.row + position) * n_lanes + lane, sample])
+                    label, length = choices.label[choice], choices.length[choice]
+                    if index is None:
+                        codes[first + position, sample] = label
+                    else:
+                        for token in range(first + position, first + position + length):
+                            codes[token, sample], lengths[token, sample] = label, 0
+                        lengths[first + position, sample] = length
+                    state, position = choices.target[choice], position + length
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _add_up(choices, n_choices, drawn, row):
-    """Write a state's choices to a row, the most probable first, the others by label, with running sums of weights."""
+def _drawn(choices, n_choices, uniform):
+    """Return the first choice, a most probable one before all others, up to which the sum exceeds a random part."""
     weigh(choices, n_choices)
     total, top = 1.0, 0
     for choice in range(n_choices):
         if choices.score[choice] > choices.score[top]:
             top = choice
-    drawn.sums[row, 0], drawn.label[row, 0] = total, choices.label[top]
-    drawn.length[row, 0], drawn.target[row, 0] = choices.length[top], choices.target[top]
-    slot = 1
     for choice in range(n_choices):
         if choice != top:
             total += choices.score[choice]
-            drawn.sums[row, slot], drawn.label[row, slot] = total, choices.label[choice]
-            drawn.length[row, slot], drawn.target[row, slot] = choices.length[choice], choices.target[choice]
-            slot += 1
-    drawn.count[row] = n_choices
-
-
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _search(sums, row, n_choices, uniform):
-    """Return the first choice whose sum exceeds a random part of the total."""
-    sought, low, high = uniform * sums[row, n_choices - 1], 0, n_choices - 1
-    if sums[row, 0] > sought:  # the usual case
-        high = 0
-    while low < high:
-        middle = (low + high) // 2
-        if sums[row, middle] > sought:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    sought, total, last = uniform * total, 1.0, top
+    for choice in range(n_choices):
+        if total > sought:
+            break
+        if choice != top:
+            total, last = total + choices.score[choice], choice
+    return last
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -236,44 +236,6 @@ def sum_over_labels_of_token(links, lowest, scores):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_to_segments(index, links, tile, table):
-    """Add the scores of parts to the scores of segments whose labels have them: ``table`` (R * E, W) in and out."""
-    n_cells, n_labels, width = index.first_cell[-1], len(links.starts) - 1, table.shape[1]
-    for block in range(len(tile.length)):
-        for row in range(tile.rows[block], tile.rows[block + 1]):  # (39)
-            for label in range(n_labels):
-                cell = row * n_cells + index.first_cell[label]
-                longest = min(index.longest[label], row - tile.rows[block] + 1)
-                for item in range(links.starts[label], links.starts[label + 1]):
-                    part = row * n_cells + index.first_cell[links.ids[item]]
-                    for d in range(longest):
-                        for column in range(width):
-                            table[cell + d, column] += table[part + d, column]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def sum_over_segments(index, links, tile, table):
-    """Write the probabilities of parts, sums over their labels: ``table`` (R * E, W) in and out."""
-    n_cells, n_labels, width = index.first_cell[-1], len(links.starts) - 1, table.shape[1]
-    for block in range(len(tile.length)):
-        for row in range(tile.rows[block], tile.rows[block + 1]):  # (39), transposed
-            position = row - tile.rows[block]
-            for member in links.members:
-                part = row * n_cells + index.first_cell[member]
-                for d in range(min(index.longest[member], position + 1)):
-                    for column in range(width):
-                        table[part + d, column] = 0.0
-            for label in range(n_labels):
-                cell = row * n_cells + index.first_cell[label]
-                longest = min(index.longest[label], position + 1)
-                for item in range(links.starts[label], links.starts[label + 1]):
-                    part = row * n_cells + index.first_cell[links.ids[item]]
-                    for d in range(longest):
-                        for column in range(width):
-                            table[part + d, column] += table[cell + d, column]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def forbid_labels(tile, n_columns, allowed, scores):
     """Exclude labels of tokens.
 

@@ -9,11 +9,6 @@ If patterns are of segments, the automaton reads labels of segments. Each state 
 arc that reads its last label once more and stays in the state. The weight of a loop is that of staying, the pair of
 equal labels, or that of the label alone if the label never stays in the data. So the cost does not depend on the
 lengths of segments.
-
-If labels are tags, a state also contains the tag that was read last, so each history has a state for every tag of its
-last label. A pattern has an arc for each pair of a tag that ends its last segment but one and a tag that begins its
-last segment; all these arcs have the weight of the pattern. Loops read tags that continue the segment; their weight is
-that of a pair of tags.
 """
 
 from __future__ import annotations
@@ -23,8 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._data.arrays import freeze_all, group_offsets, offsets_of
-from .patterns import PatternTable, TagHistory, given_patterns
+from ..._data.arrays import freeze_all, group_offsets
+from .patterns import SEGMENTS, PatternTable, given_patterns
 
 
 class PatternAutomaton(NamedTuple):
@@ -45,7 +40,7 @@ class PatternAutomaton(NamedTuple):
     arc_suffix: np.ndarray  # (A,) int32   arc that is its longest proper suffix; -1 for single labels
     arc_length: np.ndarray  # (A,) int32   number of labels of the source, plus 1
     arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 if the arc is only a prefix
-    pattern_arc: np.ndarray  # (Z,) int32   the first arc of each pattern, the only one unless labels are tags
+    pattern_arc: np.ndarray  # (Z,) int32   the arc of each pattern
     into: np.ndarray  # (P + 1,) int64   range of the arcs into each state that may carry mass
     outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
     source_arcs: np.ndarray  # (A,) int32   arcs by source, and then by label
@@ -89,48 +84,46 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     >>> automaton.n_states, automaton.n_arcs  # (), 0, 1, 01;  0, 1, 01, 010
     (4, 4)
     """
-    tags = TagHistory.for_labels(patterns.history, n_labels)
-    of_label = np.array(tags.codes) - tags.first  # the segment label of each label
     pairs = np.flatnonzero(patterns.are_pairs())
     rows = np.setdiff1d(np.flatnonzero(patterns.lengths > 1), pairs, assume_unique=True)
-    trie = _Trie(patterns.labels[rows] - tags.first, patterns.lengths[rows], tags.n_codes - tags.first)
-    states = _States(trie, of_label)
+    trie = _Trie(patterns.labels[rows], patterns.lengths[rows], n_labels)
+    nodes, state = np.flatnonzero(trie.is_state), np.zeros(len(trie.parent), dtype=np.int64)
+    state[nodes] = np.arange(len(nodes))  # the root comes first, and then the single labels
     pattern_of_node = np.full(len(trie.parent), -1)
     pattern_of_node[trie.node_of_row] = rows
 
-    # arcs as (source, label, target, pattern, source of the suffix): of single labels; pairs in one segment, or
-    # forbidden; patterns of segments and their prefixes; loops
+    # arcs as (source, label, target, pattern, source of the suffix): of single labels; pairs in one segment; other
+    # patterns and their prefixes; loops
     y = np.arange(n_labels)
-    singles = np.zeros_like(y), y, states.ids(1 + of_label, y), y, np.full_like(y, -1)
-    x, y = patterns.labels[pairs, -2:].T if len(pairs) else (y[:0], y[:0])
-    of_pairs = states.ids(1 + of_label[x], x), y, states.ids(1 + of_label[y], y), pairs, np.zeros_like(y)
-    node, x, y = states.steps(np.flatnonzero(trie.depth > 1), trie.parent)
-    node, x, y = (column[tags.border(x, y)] for column in (node, x, y))
+    singles = np.zeros_like(y), y, 1 + y, y, np.full_like(y, -1)
+    y = patterns.labels[pairs, -1]
+    of_pairs = 1 + y, y, 1 + y, pairs, np.zeros_like(y)
+    node = np.flatnonzero(trie.depth > 1)
     shorter = trie.longest_suffix[node]
-    before = np.where(trie.depth[shorter] > 1, states.ids(trie.parent[shorter], x), 0)
-    of_nodes = states.ids(trie.parent[node], x), y, states.ids(trie.reached[node], y), pattern_of_node[node], before
-    node, x, y = states.steps(np.flatnonzero(trie.is_state & (trie.depth > 1)), np.arange(len(trie.parent)))
-    node, x, y = (column[tags.stay(x, y)] for column in (node, x, y))
-    # all longer states that end with x lose no mass to the arc of staying in the segment, because each has a loop
-    before = states.ids(1 + of_label[x], x)
-    is_pair = np.isin(before * n_labels + y, of_pairs[0] * n_labels + of_pairs[1])
-    loops = states.ids(node, x), y, states.ids(node, y), np.full_like(y, -1), np.where(is_pair, before, 0)
+    before = np.where(trie.depth[shorter] > 1, state[trie.parent[shorter]], 0)
+    reached = state[trie.reached[node]]
+    of_nodes = state[trie.parent[node]], trie.label[node], reached, pattern_of_node[node], before
+    # all longer states that end with y lose no mass to the arc of staying in the segment, because each has a loop
+    loop = np.flatnonzero((trie.depth[nodes] > 1) & (patterns.history == SEGMENTS))
+    y = trie.label[nodes[loop]]
+    loops = loop, y, loop, np.full_like(y, -1), np.where(np.isin(y, of_pairs[1]), 1 + y, 0)
     kinds = zip(singles, of_pairs, of_nodes, loops, strict=True)
     source, label, target, pattern, before = (np.concatenate(column) for column in kinds)
 
     # number the states by (last label, length, trie order), the arcs by (target, length)
-    order = np.lexsort((states.node, states.length, states.label))  # the root has label -1
+    state_label, state_length = trie.label[nodes], trie.depth[nodes]
+    order = np.lexsort((nodes, state_length, state_label))  # the root has label -1
     new = np.empty_like(order)
     new[order] = np.arange(len(order))
-    is_loop, length = np.arange(len(source)) >= len(source) - len(node), 1 + states.length[source]
+    is_loop, length = np.arange(len(source)) >= len(source) - len(loop), 1 + state_length[source]
     arcs = np.lexsort((source, is_loop, length, new[target]))
     key = source[arcs] * n_labels + label[arcs]
     by_key = np.argsort(key)
     suffix = by_key[np.searchsorted(key, np.maximum(before, 0) * n_labels + label, sorter=by_key)]
     columns = (
-        states.label[order],
-        states.length[order],
-        new[states.ids(trie.fail[states.node], states.label)[order]],
+        state_label[order],
+        state_length[order],
+        new[state[trie.fail[nodes]][order]],
         new[source[arcs]],
         label[arcs],
         new[target[arcs]],
@@ -149,41 +142,6 @@ def _first_arcs(arc_pattern: np.ndarray, n_patterns: int) -> np.ndarray:
     first = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
     first[arc_pattern[::-1]] = np.arange(len(arc_pattern))[::-1]
     return first[:n_patterns]
-
-
-class _States:
-    """The states: nodes of the trie, each with every label of its last segment, which are neighbours.   S states."""
-
-    def __init__(self, trie: _Trie, of_label: np.ndarray) -> None:
-        self.labels = np.argsort(of_label, kind="stable")  # by the labels of segments
-        self.sizes = np.bincount(of_label)
-        self.starts, self.label_of_node = offsets_of(self.sizes), trie.label
-        self.rank = np.empty(len(of_label), dtype=np.int64)
-        self.rank[self.labels] = _ranks(self.sizes)
-        nodes = np.flatnonzero(trie.is_state)[1:]
-        sizes = self.sizes[trie.label[nodes]]
-        self.first = np.zeros(len(trie.parent), dtype=np.int64)
-        self.first[nodes] = 1 + offsets_of(sizes)[:-1]
-        self.node = np.append(0, np.repeat(nodes, sizes))  # (S,)
-        self.label = np.append(-1, self.labels[np.repeat(self.starts[trie.label[nodes]], sizes) + _ranks(sizes)])
-        self.length = trie.depth[self.node]
-
-    def ids(self, node: np.ndarray, label: np.ndarray) -> np.ndarray:
-        """Return the states of nodes with last labels; the root has none."""
-        return self.first[node] + np.where(node > 0, self.rank[label], 0)
-
-    def steps(self, nodes: np.ndarray, before: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return each node with each pair of a label of its node in ``before`` and a label of its own."""
-        last, label = self.label_of_node[before[nodes]], self.label_of_node[nodes]
-        sizes = self.sizes[last] * self.sizes[label]
-        node = np.repeat(np.arange(len(nodes)), sizes)
-        left, right = np.divmod(_ranks(sizes), self.sizes[label[node]])
-        return nodes[node], self.labels[self.starts[last[node]] + left], self.labels[self.starts[label[node]] + right]
-
-
-def _ranks(sizes: np.ndarray) -> np.ndarray:
-    """Return 0, 1, 2, ... for each of several neighbouring groups."""
-    return np.arange(sizes.sum()) - np.repeat(offsets_of(sizes)[:-1], sizes)
 
 
 def longer_arcs(arc_length: np.ndarray) -> tuple[np.ndarray, ...]:

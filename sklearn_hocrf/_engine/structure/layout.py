@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..._data.arrays import allocator, cached_property, empty_aligned, freeze, freeze_all, freeze_all_indices
+from ..._data.arrays import allocator, cached_property, freeze, freeze_all, freeze_all_indices, zeros_aligned
 from ..._data.batch import SequenceBatch, TokenFeatures, ranges_of_tokens, token_entries
 from ..._data.segment_features import channel_tokens
 from ..._data.segments import BEGIN, Channel, Labelling, LabelSets, LengthBlock, Segments
@@ -45,7 +45,7 @@ from .pairs import (
     link_parts,
     values_at,
 )
-from .patterns import PatternTable, Runs, TagHistory, given_patterns
+from .patterns import PatternTable, Runs, given_patterns
 from .weighted_arcs import (
     ArcLayout,
     CompiledPatterns,
@@ -259,8 +259,7 @@ class WeightLayout(ArcLayout):
 
     def dense_table(self, weights: np.ndarray | None = None) -> np.ndarray:
         """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
-        table = empty_aligned(self.pairs.n_dense, self._dense_width)
-        table.fill(0.0)
+        table = zeros_aligned(self.pairs.n_dense, self._dense_width)
         if weights is not None:
             dense_weights = weights[: len(self.dense_slots)]
             if self.slots_are_distinct:
@@ -280,9 +279,9 @@ class WeightLayout(ArcLayout):
         coef[self.bias_pattern] = weights[self.first_bias :]
         return coef
 
-    def own_attributes(self, weights: np.ndarray) -> dict[str, np.ndarray]:
+    def own_attributes(self, weights: np.ndarray, part_names: Any) -> dict[str, Any]:
         """Return the attributes that only fitted estimators with such layouts have, by name."""
-        return {}
+        return {"label_parts_": part_names, "part_coef_": self.part_coef(weights)}
 
     def token_coef(self, weights: np.ndarray) -> np.ndarray:
         """Return the weight of each token of a segment, 0 for labels without one; shape (L,)."""
@@ -602,8 +601,7 @@ class LayoutBuilder:
         if sets is None:
             arcs = arcs_of_labels(self.compiled.automaton, units.offsets, units.codes)
             return lambda order, first, last: endings(self.compiled, self.parts, arcs[first:last], order)
-        tags = TagHistory.for_labels(self.patterns.history, self.patterns.n_labels)
-        sequences = SetSequences(sets, units, tags, self.forbidden)
+        sequences = SetSequences(sets, units, self.patterns.n_labels, self.patterns.history, self.forbidden)
         at_units = cache(partial(sequences.endings, self.compiled, self.parts))
         return lambda order, first, last: at_units(order).part(first, last)
 

@@ -42,7 +42,7 @@ from ..._data.columns import DenseColumns
 from ..._data.segments import LabelSets, Segments
 from ..kernels import token_scores
 from ..kernels._vectors import STEP
-from .patterns import PatternCounts, Runs, TagHistory, is_frequent
+from .patterns import SEGMENTS, PatternCounts, Runs, is_frequent
 from .weighted_arcs import CompiledPatterns, suffix_patterns
 
 
@@ -311,10 +311,6 @@ class LabelParts(NamedTuple):
         shape = len(self.starts) - 1, self.n_parts
         return sparse.csr_array((np.ones(len(self.parts)), self.parts, self.starts), shape=shape)
 
-    def labels(self) -> np.ndarray:
-        """Return the label of each entry of ``parts``."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
 
 class PartLinks(NamedTuple):
     """The parts of labels by their ids in a table, for kernels.   L labels, M parts in the table."""
@@ -502,13 +498,14 @@ class SetSequences(NamedTuple):
 
     sets: LabelSets
     units: Segments  # sorted by start, with the length 1 for tokens; possible segments may overlap
-    tags: TagHistory
+    n_labels: int
+    history: str  # of the patterns
     forbidden: Runs  # of label codes
 
     def patterns(self, max_order: int) -> Iterator[tuple[int, set[tuple[int, ...]]]]:
         """Yield each unit, with the patterns of two to ``max_order + 1`` labels that may end with it."""
         stays, begins = self._steps()
-        labels, ranges, codes = self.sets.codes.tolist(), self.sets.starts.tolist(), self.tags.codes
+        labels, ranges = self.sets.codes.tolist(), self.sets.starts.tolist()
         starts, stops = self.units.start.tolist(), self.units.stop.tolist()
         for first, last in pairwise(self.units.offsets.tolist()):
             reached: dict[int, dict[int, set]] = {}  # by token and last label: patterns of the units that stop there
@@ -519,28 +516,28 @@ class SetSequences(NamedTuple):
                 here, ended = reached.setdefault(stops[unit], {}), set[tuple[int, ...]]()
                 for label in labels[ranges[unit] : ranges[unit + 1]]:
                     going_on = here.setdefault(label, set())
-                    going_on.add((codes[label],))
+                    going_on.add((label,))
                     for left, patterns in before.items() if max_order else ():
                         if stays[left, label]:
                             ended.add((left, label))
                             going_on |= patterns
                         elif begins[left, label]:
-                            longer = {(*pattern, codes[label]) for pattern in patterns}
+                            longer = {(*pattern, label) for pattern in patterns}
                             ended |= longer
                             going_on |= {pattern for pattern in longer if len(pattern) <= max_order}
                 yield unit, ended
 
     def _steps(self) -> tuple[np.ndarray, np.ndarray]:
         """Return which labels may continue the segments of others, and which may begin one after others; (L, L)."""
-        every = np.arange(len(self.tags.codes))
-        stays, begins = (follows(every[:, None], every) for follows in (self.tags.stay, self.tags.border))
+        stays = np.eye(self.n_labels, dtype=bool) & (self.history == SEGMENTS)
+        begins = ~stays
         for run in self.forbidden:
             if len(run) == 2:
                 stays[run] = begins[run] = False
         return stays, begins
 
     def count_patterns(
-        self, max_order: int, min_count: float, sequence_weight: np.ndarray | None, history: str | TagHistory
+        self, max_order: int, min_count: float, sequence_weight: np.ndarray | None, history: str
     ) -> PatternCounts:
         """Count patterns, as :func:`~sklearn_hocrf._engine.structure.patterns.count_patterns` does for single labels.
 

@@ -6,9 +6,6 @@ single labels always come first, even if they do not occur.
 With the history "segments", a pattern is of segments, the maximal runs of equal labels: no two neighbours are equal,
 and it occurs at the token that begins the last segment. A pair of equal labels stands for *staying* in a segment: it
 occurs at each token that continues one, and is the only longer pattern that does.
-
-With a :class:`TagHistory`, labels are tags, and patterns consist of the labels of their segments, which have separate
-codes. Staying is a pair of neighbouring tags in one segment, and a single label is a tag.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ..._data.arrays import PIECE, freeze, freeze_indices, offsets_of
+from ..._data.arrays import freeze, freeze_indices, offsets_of
 from ..._data.segments import cut_segments
 
 HISTORIES = TOKENS, SEGMENTS = "tokens", "segments"
@@ -29,84 +26,12 @@ _MOST_PATTERNS = 1_000_000
 Runs: TypeAlias = Iterable[tuple[int, ...]]  # of label codes
 
 
-class Role:
-    """The possible roles of a tag, see :class:`TagHistory`."""
-
-    AFTER_OTHERS, AFTER_EQUALS, INSIDE, OPEN, LAST = 1, 2, 4, 8, 16
-
-
-class TagHistory(NamedTuple):
-    """Labels as tags of segments.   L labels, K labels of segments.
-
-    A tag may begin a segment after one of another label (AFTER_OTHERS), or after one of its own (AFTER_EQUALS); it may
-    continue one (INSIDE), be continued (OPEN), and be the last one of its segment (LAST).
-    """
-
-    codes: tuple[int, ...]  # (L,)   code in patterns of the segment's label: from L on, or each label's own code
-    roles: tuple[int, ...]  # (L,)   sums of what each tag may do
-
-    @classmethod
-    def for_labels(cls, history: str | TagHistory, n_labels: int) -> TagHistory:
-        """Return tags; a run of equal labels is a segment for SEGMENTS, each token is one for TOKENS."""
-        if not isinstance(history, str):
-            return history
-        role = Role.AFTER_OTHERS | Role.LAST | (Role.AFTER_EQUALS if history == TOKENS else Role.INSIDE | Role.OPEN)
-        return cls(tuple(range(n_labels)), (role,) * n_labels)
-
-    @property
-    def first(self) -> int:
-        """Code of the first label of segments."""
-        return min(self.codes)
-
-    @property
-    def n_codes(self) -> int:
-        """Number of codes that patterns may have."""
-        return max(self.codes) + 1
-
-    def may(self, role: int) -> np.ndarray:
-        """Return which labels may have a role; shape (L,)."""
-        return (np.array(self.roles) & role) > 0
-
-    def stay(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Return which labels continue the segment of the labels before them."""
-        codes = np.array(self.codes)
-        return (codes[before] == codes[after]) & self.may(Role.OPEN)[before] & self.may(Role.INSIDE)[after]
-
-    def border(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-        """Return which labels begin a segment after the labels before them."""
-        codes = np.array(self.codes)
-        after_equals, after_others = self.may(Role.AFTER_EQUALS)[after], self.may(Role.AFTER_OTHERS)[after]
-        begins = np.where(codes[before] == codes[after], after_equals, after_others)
-        return begins & self.may(Role.LAST)[before]
-
-    def repeated(self) -> np.ndarray:
-        """Return which labels of segments may follow themselves; shape (K,)."""
-        codes, roles = np.array(self.codes), (Role.AFTER_EQUALS, Role.LAST)
-        both = [np.bincount(codes[self.may(role)], minlength=self.n_codes) for role in roles]
-        return (both[0] * both[1] > 0)[self.first :]
-
-    def is_impossible(self, run: Sequence[int]) -> bool:
-        """Return whether a run contains impossible equal neighbours; a pair of tags may lie in one segment."""
-        if len(run) == 2 and run[0] < len(self.codes):
-            return False
-        repeated = self.repeated()
-        return any(left == right and not repeated[left - self.first] for left, right in pairwise(run))
-
-    def checked(self, n_labels: int) -> TagHistory:
-        """Return a copy with plain numbers, or raise a ValueError if this is not a history of tags."""
-        codes, roles = (tuple(map(int, column)) for column in self)
-        has_codes = sorted(set(codes)) == list(range(n_labels, n_labels + len(set(codes))))
-        if not has_codes or not len(codes) == len(roles) == n_labels or not all(0 <= role < 32 for role in roles):
-            raise ValueError(f"tags of {n_labels} labels have the codes {codes!r:.60} and the roles {roles!r:.60}")
-        return TagHistory(codes, roles)
-
-
 class PatternTable(NamedTuple):
     """Sorted label patterns.   Z patterns."""
 
     labels: np.ndarray  # (Z, longest) int32   label codes, right-aligned, -1 on the left of shorter ones
     lengths: np.ndarray  # (Z,) int32   number of labels, at least 1
-    history: str | TagHistory = TOKENS  # whether the labels are those of tokens or of segments
+    history: str = TOKENS  # whether the labels are those of tokens or of segments
 
     def tuples(self) -> list[tuple[int, ...]]:
         """Return the patterns as tuples of label codes."""
@@ -125,38 +50,25 @@ class PatternTable(NamedTuple):
         lengths = freeze_indices(self.lengths, longest + 1, "lengths of label patterns", start=1)
         if not longest or len(labels) != len(lengths) or lengths.max(initial=0) != longest:
             raise ValueError(f"label patterns of shape {labels.shape} do not match {len(lengths)} lengths")
-        history = self.history
-        if not isinstance(history, str):
-            history = TagHistory(*history).checked(self.n_labels)
-        elif history not in HISTORIES:
-            raise ValueError(f"the history of label patterns must be one of {HISTORIES}, got {history!r:.60}")
-        table, tags = (
-            PatternTable(freeze(labels, np.int32), lengths, history),
-            TagHistory.for_labels(history, self.n_labels),
-        )
+        if not isinstance(self.history, str) or self.history not in HISTORIES:
+            raise ValueError(f"the history of label patterns must be one of {HISTORIES}, got {self.history!r:.60}")
+        table = PatternTable(freeze(labels, np.int32), lengths, self.history)
         is_label = np.arange(longest) >= longest - lengths[:, None]
-        most = np.where(lengths > 1, tags.n_codes, table.n_labels)[:, None]
-        if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, most, 0)).any():
-            raise ValueError(f"labels of patterns must lie in [0, {tags.n_codes}), with -1 on the left of shorter ones")
+        if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, table.n_labels, 0)).any():
+            raise ValueError(f"labels of patterns must lie in [0, {table.n_labels}), with -1 before shorter ones")
         steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first nonzero step decides
         if (steps[np.arange(len(steps)), (steps != 0).argmax(axis=1)] <= 0).any():
             raise ValueError("label patterns must be sorted, by length and then by labels, without duplicates")
-        pairs, longer = labels[table.are_pairs()][:, -2:], (lengths > 1) & ~table.are_pairs()
-        of_segments = np.where(is_label, labels, tags.first)[longer] - tags.first
-        equal = is_label[longer, :-1] & (of_segments[:, 1:] == of_segments[:, :-1]) & (of_segments[:, 1:] >= 0)
-        if pairs.size and (pairs.max() >= table.n_labels or not tags.stay(*pairs.T).all()) or (of_segments < 0).any():
-            raise ValueError("patterns of segments and pairs of tags in one segment must not be mixed")
-        if (equal & ~tags.repeated()[of_segments[:, 1:]]).any():
+        longer = labels[lengths > 2]
+        if self.history == SEGMENTS and ((longer[:, 1:] == longer[:, :-1]) & (longer[:, 1:] >= 0)).any():
             raise ValueError("patterns of segments must not have equal neighbours")
         return table
 
     def are_pairs(self) -> np.ndarray:
-        """Return which patterns are pairs of labels in one segment; shape (Z,)."""
+        """Return which patterns are pairs of equal labels, in one segment; shape (Z,)."""
         if self.labels.shape[1] < 2 or self.history == TOKENS:
             return np.zeros(len(self.lengths), bool)
-        before, after = self.labels[:, -2:].T
-        is_tag = after < (self.n_labels if self.history != SEGMENTS else 0)
-        return (self.lengths == 2) & (is_tag | ((self.history == SEGMENTS) & (before == after)))
+        return (self.lengths == 2) & (self.labels[:, -2] == self.labels[:, -1])
 
     def subset(self, kept: np.ndarray) -> PatternTable:
         """Return the patterns that a mask of shape (Z,) keeps."""
@@ -174,7 +86,7 @@ class PatternCounts(NamedTuple):
     codes: np.ndarray  # (N,) int32   label codes
     ends: list[np.ndarray]  # by order, from 1: the last token of some occurrence of each pattern
     counts: list[np.ndarray]  # by order: weighted counts
-    history: str | TagHistory = TOKENS
+    history: str = TOKENS
 
     def rows(self, order: int) -> np.ndarray:
         """Return the labels of the patterns of an order, sorted; shape (n_patterns, order + 1)."""
@@ -182,7 +94,7 @@ class PatternCounts(NamedTuple):
 
     @classmethod
     def of_tables(
-        cls, tables: Sequence[np.ndarray], counts: Iterable[np.ndarray], history: str | TagHistory = TOKENS
+        cls, tables: Sequence[np.ndarray], counts: Iterable[np.ndarray], history: str = TOKENS
     ) -> PatternCounts:
         """Return the patterns in tables by order, from 1, each with sorted rows."""
         stops = offsets_of([table.size for table in tables])[1:]
@@ -240,7 +152,7 @@ def count_patterns(
     max_order: int,
     min_count: float = 1,
     sequence_weight: np.ndarray | None = None,
-    history: str | TagHistory = TOKENS,
+    history: str = TOKENS,
 ) -> PatternCounts:
     """Count the patterns of two or more labels in training labels, up to ``max_order``.
 
@@ -258,21 +170,19 @@ def count_patterns(
         more often. Use 1 for counts that will be merged.
     sequence_weight : ndarray of shape (n_sequences,) or None
         The weight of each sequence; a sequence of weight 0 is ignored.
-    history : {"tokens", "segments"} or TagHistory
+    history : {"tokens", "segments"}
         Except for "tokens", pairs of labels are counted inside segments, and patterns of segments at their borders.
 
     Returns
     -------
     PatternCounts
     """
-    if history != TOKENS:
-        tags = TagHistory.for_labels(history, n_labels)
-        of_segments = np.array(tags.codes, np.int32)[codes]
-        segments = cut_segments(~tags.stay(codes[:-1], codes[1:]), of_segments, offsets)
+    if history == SEGMENTS:
+        segments = cut_segments(codes[1:] != codes[:-1], codes, offsets)
         weight = None if sequence_weight is None else np.repeat(sequence_weight, np.diff(segments.offsets))
         bounds = np.append(segments.start, len(codes))
         pairs = count_patterns(codes, bounds, n_labels, min(max_order, 1), min_count, weight)
-        each = segments.codes, segments.offsets, tags.n_codes
+        each = segments.codes, segments.offsets, n_labels
         return pairs.merged(count_patterns(*each, max_order, min_count, sequence_weight))._replace(history=history)
     lengths = np.diff(offsets)
     weight = None if sequence_weight is None else np.repeat(sequence_weight, lengths)
@@ -281,12 +191,12 @@ def count_patterns(
     patterns = PatternCounts(codes, [], [])
     # id, among patterns of the same length, of the pattern that ends at each token; -1 for none
     ids = np.where(True if weight is None else weight > 0, codes, -1).astype(np.int32)
-    n_ids = n_labels
     for _ in range(max_order):
         ends = np.flatnonzero(~begins[1:] & (ids[:-1] >= 0)) + 1
         # prefix ids are lexicographic, so the keys of their extensions are too
         keys = ids[ends - 1] * np.int64(n_labels) + codes[ends]
-        key_id, counts, first = _count_keys(keys, n_ids * n_labels, None if weight is None else weight[ends])
+        _, first, key_id = np.unique(keys, return_index=True, return_inverse=True)
+        counts = np.bincount(key_id, None if weight is None else weight[ends], len(first)).astype(np.float64)
         kept = is_frequent(counts, min_count)
         if not kept.any():
             break
@@ -294,26 +204,10 @@ def count_patterns(
         patterns.counts.append(counts[kept])
         ids = np.full(len(codes), -1, dtype=np.int32)
         ids[ends] = np.where(kept, np.cumsum(kept) - 1, -1)[key_id]
-        n_ids = int(np.count_nonzero(kept))
     return patterns
 
 
-def _count_keys(keys: np.ndarray, n_keys: int, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the id of each key among the distinct keys, in order; their counts; and one position of each."""
-    if n_keys > len(keys):
-        _, first, key_id = np.unique(keys, return_index=True, return_inverse=True)
-        return key_id, np.bincount(key_id, weights=weight, minlength=len(first)).astype(np.float64), first
-    is_key = np.bincount(keys, minlength=n_keys) > 0  # a table takes less time and memory than sorting
-    key_id = (np.cumsum(is_key, dtype=np.int32) - np.int32(1))[keys]
-    counts = np.bincount(keys, weights=weight, minlength=n_keys)[is_key].astype(np.float64)
-    position = np.empty(n_keys, dtype=np.int64)
-    for start in range(0, len(keys), PIECE):
-        part = keys[start : start + PIECE]
-        position[part] = np.arange(start, start + len(part))
-    return key_id, counts, position[is_key]
-
-
-def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKENS) -> PatternTable:
+def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> PatternTable:
     """Return all patterns over ``n_labels`` labels up to ``max_order``.
 
     Raises
@@ -321,33 +215,25 @@ def all_patterns(n_labels: int, max_order: int, history: str | TagHistory = TOKE
     ValueError
         If there are more than a million.
     """
-    tags = TagHistory.for_labels(history, n_labels)
-    repeated, of_label = tags.repeated(), np.array(tags.codes) - tags.first
-    roles = Role.OPEN, Role.INSIDE
-    n_open, n_inside = (np.bincount(of_label[tags.may(role)], minlength=len(repeated)) for role in roles)
-    total = n_labels + (int(n_open @ n_inside) if max_order else 0)
-    rows = codes = tags.first + np.arange(len(repeated), dtype=np.int32)[:, None]
-    tables = [np.arange(n_labels, dtype=np.int32)[:, None]]
+    n_next = n_labels if history == TOKENS else n_labels - 1  # of each label, except pairs of equals
+    total = n_labels if history == TOKENS or not max_order else 2 * n_labels
+    rows = codes = np.arange(n_labels, dtype=np.int32)[:, None]
+    tables = [rows]
     for length in range(2, max_order + 2):
-        total += len(rows) * len(codes) - int(np.count_nonzero(~repeated[rows[:, -1] - tags.first]))
+        total += len(rows) * n_next
         if total > _MOST_PATTERNS:
             raise ValueError(
                 f"patterns='all' makes more than {_MOST_PATTERNS:,} patterns of {n_labels} labels up to "
                 f'max_order={max_order}; use patterns="observed", or max_order=1 for all pairs'
             )
         rows = np.hstack([np.repeat(rows, len(codes), axis=0), np.tile(codes, (len(rows), 1))])
-        rows = rows[(rows[:, -2] != rows[:, -1]) | repeated[rows[:, -1] - tags.first]]
-        tables.append(rows)
-        if length == 2 and n_open.any():
-            labels = np.arange(n_labels, dtype=np.int32)
-            pairs = np.stack([np.repeat(labels, n_labels), np.tile(labels, n_labels)], axis=1)
-            tables[1] = np.unique(np.concatenate([pairs[tags.stay(*pairs.T)], rows]), axis=0)
+        differs = (rows[:, -2] != rows[:, -1]) | (history == TOKENS)
+        tables.append(rows if length == 2 else rows[differs])
+        rows = rows[differs]
     return _stack([table for table in tables if len(table)], history)
 
 
-def given_patterns(
-    patterns: Iterable[Sequence[int]], n_labels: int, history: str | TagHistory = TOKENS
-) -> PatternTable:
+def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int, history: str = TOKENS) -> PatternTable:
     """Return the table of the given tuples of label codes; single labels are added, duplicates dropped."""
     by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
     for pattern in patterns:
@@ -408,7 +294,7 @@ def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
     return counts >= min_count if min_count > 1 else counts > 0
 
 
-def _stack(tables: Sequence[np.ndarray], history: str | TagHistory) -> PatternTable:
+def _stack(tables: Sequence[np.ndarray], history: str) -> PatternTable:
     """Stack blocks of patterns of equal length in one right-aligned table."""
     longest = max(table.shape[1] for table in tables)
     labels = np.full((sum(map(len, tables)), longest), -1, dtype=np.int32)

@@ -142,7 +142,7 @@ def tails(layout: SegmentLayout) -> tuple[SegmentIndex, LengthEntries] | None:
     columns = last[labels]
     links, starts = aged_layout.links, aged_layout.links.starts
     items = joined_ranges(starts[columns], starts[columns + 1])
-    if len(index.span_arc) or layout.parts.n_parts or links.shift[items].any() or (links.sign[items] < 0).any():
+    if len(index.span_arc) or links.shift[items].any() or (links.sign[items] < 0).any():
         return None
     tail, longest = index.tail.copy(), index.longest.copy()
     tail[labels] = len(longest) + np.arange(len(labels))
@@ -197,8 +197,7 @@ class AgedLayout(ArcLayout):
         self.arc_structure = arc_structure(self.compiled, column_of_arc)
         items = [
             (self._columns[pattern, age], column, shift, sign)
-            for column, row in enumerate(layout.column_pattern.tolist())
-            for pattern in self._owners(layout, row)
+            for column, pattern in enumerate(layout.column_pattern.tolist())
             for first, last, shift, sign in increments[column]
             for age in range(first, min(last, self._n_ages(layout, pattern)) + 1)
         ]
@@ -208,11 +207,6 @@ class AgedLayout(ArcLayout):
         of_links = starts, column[order], shift[order], sign[order]
         self.links = AgeLinks(*freeze_all(of_links, np.int64, np.int32, np.int64, np.float64))
         self.length_entries = self._length_entries(layout)
-
-    def _owners(self, layout: SegmentLayout, row: int) -> list[int]:
-        """Return the patterns to whose scores a row of weights adds: the pattern, or the labels with the part."""
-        part = row - len(layout.patterns.lengths)
-        return [row] if part < 0 else layout.parts.labels()[layout.parts.parts == part].tolist()
 
     def _n_ages(self, layout: SegmentLayout, row: int) -> int:
         """Return the number of ages at which segments that end with a pattern have separate scores."""
@@ -225,17 +219,15 @@ class AgedLayout(ArcLayout):
         has_ages[:n_labels] = True
         is_own = np.zeros(len(last_label), bool)  # has columns of its own
         is_own[:n_labels] = True
-        for column, row in enumerate(layout.column_pattern.tolist()):
+        for column, pattern in enumerate(layout.column_pattern.tolist()):
             changes = [age for part in increments[column] for age in (part.first, part.last + 1)]
-            for pattern in self._owners(layout, row):
-                is_own[pattern] = True
-                has_ages[pattern] |= layout.channels[layout.column_channel[column]] != BEGIN
-                label = last_label[pattern]
-                most[label] = max([most[label], *(age for age in changes if age <= NO_LIMIT)])
+            is_own[pattern] = True
+            has_ages[pattern] |= layout.channels[layout.column_channel[column]] != BEGIN
+            label = last_label[pattern]
+            most[label] = max([most[label], *(age for age in changes if age <= NO_LIMIT)])
         for block, pair, feature in _pairs_of_lengths(layout):
-            for pattern in self._owners(layout, int(layout.pair_pattern[pair])):
-                label = last_label[pattern]
-                most[label] = max(most[label], _n_ages_of(block, feature))
+            label = last_label[layout.pair_pattern[pair]]
+            most[label] = max(most[label], _n_ages_of(block, feature))
         self._loops = layout.longest == NO_LIMIT
         self._most, self._has_ages = np.where(self._loops, most, layout.longest), has_ages
         later = self._most - 1
@@ -369,9 +361,9 @@ class AgedLayout(ArcLayout):
             entries += [(self._columns[label, age], index, 1.0) for age in range(1, int(self._most[label]) + 1)]
         for block, pair, feature in _pairs_of_lengths(layout):
             added = np.diff(block.table(MOST_AGES)[:, feature], prepend=0.0)  # at each age
-            for row in self._owners(layout, int(layout.pair_pattern[pair])):
-                ages = np.flatnonzero(added[: self._n_ages(layout, row)])
-                entries += [(self._columns[row, age + 1], pair, added[age]) for age in ages.tolist()]
+            row = int(layout.pair_pattern[pair])
+            ages = np.flatnonzero(added[: self._n_ages(layout, row)])
+            entries += [(self._columns[row, age + 1], pair, added[age]) for age in ages.tolist()]
         column, weight, value = np.array(entries).reshape(-1, 3).T
         return LengthEntries(column.astype(np.int64), weight.astype(np.int64), value)
 

@@ -3,8 +3,7 @@
 A score column is a label pattern in a channel. The columns contribute to the score of a segment [u, v) in two ways.
 Columns of longer patterns at the segment's first token concern only the border at u: they move the arc scores there, as
 in a chain. All others contribute to a score of the whole segment, one number for each *scored pattern*, start and
-length: the first L scored patterns are the single labels, the others the longer patterns with such columns. Parts of
-labels follow; their scores are added to the scores of the labels with these parts.
+length: the first L scored patterns are the single labels, the others the longer patterns with such columns.
 """
 
 from __future__ import annotations
@@ -40,12 +39,10 @@ from .pairs import (
     Endings,
     FeatureMap,
     PairRule,
-    PartLinks,
     Units,
     count_pairs,
     endings,
     first_seen,
-    link_parts,
     row_indicator,
     values_at,
 )
@@ -159,8 +156,10 @@ class SegmentLayout(WeightLayout):
         self._length_tables: tuple | None = None
         super().__init__(patterns, *arguments, channels=self.rules.channels, **named)
         self.rules.check_sizes(self.patterns.n_labels, self.n_features)
+        if self.parts.n_parts:
+            raise ValueError("labels of segments have no parts")
 
-    def own_attributes(self, weights: np.ndarray) -> dict[str, np.ndarray]:
+    def own_attributes(self, weights: np.ndarray, part_names: Any) -> dict[str, Any]:
         return {"token_intercept_": self.token_coef(weights)}
 
     def arguments(self) -> dict:
@@ -190,16 +189,15 @@ class SegmentLayout(WeightLayout):
         longest, first_cell = freeze_all((longest, offsets_of(longest)), np.int64)
         return index._replace(longest=longest, first_cell=first_cell)
 
-    def length_tables(self, longest_sequence: int) -> tuple[SegmentIndex, PartLinks | None, LengthEntries]:
-        """Return the index of segment scores, the parts by scored pattern, and the entries of lengths; kept once made.
+    def length_tables(self, longest_sequence: int) -> tuple[SegmentIndex, LengthEntries]:
+        """Return the index of segment scores, and the entries of lengths; kept once made.
 
         They depend on ``longest_sequence`` only if it is shorter than the longest segment.
         """
         longest, kept = min(longest_sequence, int(self.longest.max())), self._length_tables
         if kept is None or kept[0] != longest:
             index = self.segment_index(longest)
-            parts = self.scored_parts(index) if self.parts.n_parts else None
-            kept = self._length_tables = longest, (index, parts, self.length_entries(index))
+            kept = self._length_tables = longest, (index, self.length_entries(index))
         return kept[1]
 
     @cached_property
@@ -209,18 +207,14 @@ class SegmentLayout(WeightLayout):
         begins = self.column_channel == self.channels.index(BEGIN)
         moves_arcs = begins & (self.row_orders[self.column_pattern] > 0)
         span_patterns = self.column_pattern[~moves_arcs]
-        scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # labels, longer patterns, parts
+        scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # labels, longer patterns
         column_scored = np.where(moves_arcs, -1, np.searchsorted(scored, self.column_pattern))
-        n_scored = int(np.searchsorted(scored, n_patterns))  # that are patterns
-        scored_label = self.patterns.labels[scored[:n_scored], -1]
-        longest_of_part = np.zeros(self.parts.n_parts, np.int64)
-        np.maximum.at(longest_of_part, self.parts.parts, self.longest[self.parts.labels()])
-        longest = np.concatenate([self.longest[scored_label], longest_of_part[scored[n_scored:] - n_patterns]])
+        longest = self.longest[self.patterns.labels[scored, -1]]
         channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
         members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
         members = members[np.argsort(column_scored[members], kind="stable")]
         scored_of_pattern = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
-        scored_of_pattern[scored[n_labels:n_scored]] = np.arange(n_labels, n_scored)
+        scored_of_pattern[scored[n_labels:]] = np.arange(n_labels, len(scored))
         scored_of_arc = scored_of_pattern[automaton.arc_pattern]
         arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
         states = np.searchsorted(automaton.state_label[1:], np.arange(n_labels + 1)) + 1
@@ -230,13 +224,6 @@ class SegmentLayout(WeightLayout):
         spans = arc_span, span_arc, span_suffix, scored_of_arc[span_arc]
         tail, *columns = freeze_all((*ids, *spans), np.int32)
         return SegmentIndex(longest, first_cell, tail, states, starts, *columns)
-
-    def scored_parts(self, index: SegmentIndex) -> PartLinks:
-        """Return the parts of labels by scored pattern."""
-        n_patterns, scored = len(self.patterns.lengths), np.full(self.parts.n_parts, -1)
-        columns = np.flatnonzero(self.column_pattern >= n_patterns)
-        scored[self.column_pattern[columns] - n_patterns] = index.column_scored[columns]
-        return link_parts(self.parts, scored)
 
     @cached_property
     def _length_pairs(self) -> list[np.ndarray]:

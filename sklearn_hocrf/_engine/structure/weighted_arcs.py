@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..._data.arrays import freeze, freeze_all, group_offsets, joined_ranges
 from ..kernels import chain
 from .automaton import PatternAutomaton, automaton_with_arcs, build_automaton, longer_arcs, with_last_arcs
-from .patterns import PatternTable, Runs, TagHistory, checked_forbidden, pairs_of_equals
+from .patterns import SEGMENTS, PatternTable, Runs, checked_forbidden, has_equal_neighbours, pairs_of_equals
 from .sum_network import SumNetwork, build_sum_network
 
 _NO_SCORES = freeze(np.empty(0), np.float64)
@@ -51,16 +51,10 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = (), repeats: bool
     """
     patterns = PatternTable(*patterns).checked()
     n_labels = patterns.n_labels
-    tags = TagHistory.for_labels(patterns.history, n_labels)
     forbidden = forbidden if repeats else (*forbidden, *pairs_of_equals(n_labels))
-    runs = _without_longer(checked_forbidden(forbidden, tags.n_codes))
-    if any(map(tags.is_impossible, runs)):
+    runs = _without_longer(checked_forbidden(forbidden, n_labels))
+    if patterns.history == SEGMENTS and any(map(has_equal_neighbours, runs)):
         raise ValueError("forbidden runs of three or more segments must not have equal neighbours")
-    of_tags = [run for run in runs if min(run) < tags.first]  # others are of segments
-    if any(len(run) > 2 or max(run) >= n_labels for run in of_tags) or (
-        tags.border(*np.array(of_tags, int).reshape(-1, 2).T).any()
-    ):
-        raise ValueError("forbidden runs of tags must be pairs that are never right")
     if runs:
         automaton, network, forbidden_arcs = _closed(*automaton_with_arcs(patterns, runs, n_labels))
     else:

@@ -31,10 +31,8 @@ from .minimise import Tied, tie_weights
 from .objectives import NegativeLogLikelihood
 from .penalties import Penalty
 from .problem import Problem
-from .pruning import PrunedLikelihood
 from .solvers import shortest_subgradient
 
-STEP = 1e-3  # largest change of a weight in differences of gradients, whose relative error is then about its square
 MOST_PAIRS = 100  # of curvature on the support, two copies of each
 MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step continues from its solution
 # The loss is corrected to first order for incomplete training. If the correction exceeds this share of the loss, the
@@ -95,10 +93,8 @@ class Fold:
         kinds = np.unique(np.stack([groups, strength]), axis=1, return_inverse=True)[1].ravel()
         self._ties = tie_weights(training.layout, training.batch, kinds)
         likelihood = NegativeLogLikelihood()
-        bound = Tied(likelihood.bind(replace(training, layout=self._ties.layout)), self._ties)
-        self._training = _Counted(bound, training.level_zero is not None)
-        level_zero = held_out.level_zero
-        self._held_out = likelihood.bind(held_out) if level_zero is None else PrunedLikelihood(held_out, level_zero)
+        self._training = _Counted(Tied(likelihood.bind(replace(training, layout=self._ties.layout)), self._ties))
+        self._held_out = likelihood.bind(held_out)
         self._n_tokens = float(held_out.sequence_weight @ held_out.batch.lengths)
         n_variables = len(self._ties.root)
         self._group, self._n_groups = np.zeros(n_variables, dtype=np.int64), n_groups
@@ -232,8 +228,8 @@ class _Counted:
 
     is_convex = True
 
-    def __init__(self, objective, is_pruned=False):
-        self._objective, self._newest, self._is_pruned = objective, None, is_pruned
+    def __init__(self, objective):
+        self._objective, self._newest = objective, None
         self.n_passes = 0
 
     def value_gradient(self, u):
@@ -248,10 +244,5 @@ class _Counted:
         return self._newest[1]
 
     def hessp(self, u, v):
-        if self._is_pruned:  # lattices have no passes on dual numbers: central differences of the gradient
-            step = STEP / max(float(np.abs(v).max(initial=0.0)), np.finfo(float).tiny)
-            self.n_passes += 2
-            ahead, behind = (self._objective.value_gradient(u + sign * step * v)[1] for sign in (1, -1))
-            return (ahead - behind) / (2 * step)
         self.n_passes += 1
         return self._objective.hessp(u, v)

@@ -167,8 +167,7 @@ class LBFGSMinimizer(Minimizer):
             norm, reached = float(np.linalg.norm(point.steepest)), self._reached(objective, penalty, point)
             if len(history) > 1 and self.callback is not None:
                 gap = gap_above_minimum(objective, penalty, point.steepest)
-                goal = norm * self.tol / reached if reached else norm  # at which training ends
-                stopped = self._is_stopped(Progress(len(history) - 1, point.value, norm, gap, report, goal))
+                stopped = self._is_stopped(Progress(len(history) - 1, point.value, norm, gap, report))
             converged = reached <= self.tol
             if converged or stopped:
                 message = "converged" if converged else STOPPED

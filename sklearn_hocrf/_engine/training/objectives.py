@@ -104,11 +104,8 @@ class NegativeLogLikelihood(Objective):
         self.is_convex = self._partial is None
 
     def value(self, w: np.ndarray) -> float:
-        """Return f(w), by a forward pass only."""
-        log_z, partial = self.problem.posterior(w).log_z(), self._partial
-        if partial is None:
-            return self._value(log_z, w)
-        return self._value(log_z, w, float(partial.sequence_weight @ partial.posterior(w).log_z()))
+        """Return f(w) of data without missing labels, by a forward pass only."""
+        return self._value(self.problem.posterior(w).log_z(), w)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return f(w) and its gradient, by one forward and backward pass, and another one if labels are missing."""

@@ -30,7 +30,7 @@ from ..._data.batch import SequenceBatch, as_sparse, with_blocks
 from ..._data.segment_features import RowBlock, blocks_of, segment_features
 from ..._data.segments import WHOLE, Labelling, Mask, Segments, both
 from ..inference.candidates import LevelZero
-from ..inference.minibatches import Minibatches, PartlyLabelled
+from ..inference.minibatches import Minibatches
 from ..inference.model import Model
 from ..inference.schedule import Plan, Schedule
 from ..structure.pairs import FeatureMap, endings
@@ -132,11 +132,8 @@ class Problem:
         """Values and gradients of a few sequences at a time."""
         if self.sparse is not self:
             return self.sparse.minibatches
-        partial = None
-        if self.is_partial.any():
-            partial = PartlyLabelled(self.is_partial, self.plan.masked(both(self.support, self.known)))
         made: Any = self.model_class.minibatches_class
-        return made(self.model_class, self.plan, self.truth, self.sequence_weight, partial)
+        return made(self.model_class, self.plan, self.truth, self.sequence_weight)
 
     def separated_by(self, w: np.ndarray) -> bool:
         """Return whether the true labels of each sequence of positive weight have a probability above 1/2 under ``w``.

@@ -11,12 +11,10 @@ from sklearn.utils import check_random_state
 from ..._data.arrays import cached_property, freeze, joined_ranges
 from ..._data.batch import SequenceBatch, TokenFeatures, as_sparse
 from ..inference.candidates import CandidateFinder, Candidates, LatticeModel, LatticePlan, LevelZero
-from ..inference.chain import ChainModel
 from ..kernels import candidates as kernels
 from ..structure.layout import WeightLayout
 from .problem import Problem
 
-SHARE = 0.01  # of level 0 in the held-out likelihood
 _EPOCHS = 3  # in which the weights are found that measure the recall, and half as many on all sequences
 _LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # with few tokens, there are more epochs until this number of steps
 
@@ -76,45 +74,6 @@ def prune(
     level_zero = train_level_zero(problem.layout.of_order_zero(), *data, settings)
     candidates = level_zero.finder().find(problem.batch, problem.support)
     return PrunedProblem.of(problem, candidates.with_labels(problem.truth), level_zero)
-
-
-def prune_held_out(problem: Problem, level_zero: LevelZero | None) -> Problem:
-    """Return held-out data with the candidates of level 0, to which the true labels are not added."""
-    if level_zero is None:
-        return problem
-    model = LatticeModel(problem.layout, np.zeros(problem.n_weights), level_zero.finder(), problem.schedule)
-    # the plan has more states where the constraints leave no labelling of fewer
-    plan = model.posterior(problem.batch, problem.support, problem.n_jobs).plan
-    pruned = PrunedProblem.of(problem, plan.candidates, level_zero)
-    pruned.plan = plan
-    return pruned
-
-
-class PrunedLikelihood:
-    """The negative log-likelihood of held-out labels, to some of which pruning gives probability 0.
-
-        L(w) = - sum_n c_n log((1 - e) p(y_n | x_n; w) + e q(y_n | x_n))
-
-    p is the model over lattices, q the model of order 0 that has chosen the candidates, and e = :data:`SHARE`.
-    """
-
-    def __init__(self, problem: Problem, level_zero: LevelZero) -> None:
-        self.problem = problem
-        batch, truth, plan = problem.batch, problem.truth, problem.plan
-        first = ChainModel(level_zero.layout, level_zero.weights).posterior(batch, n_jobs=problem.n_jobs)
-        self._other = np.log(SHARE) + first.log_score(truth) - first.log_z()
-        self._codes = np.where(  # where p is 0 the counts get no weight, but must be of candidates
-            plan.candidates.contain(truth), truth, plan.candidates.labels[plan.candidates.starts[:-1]]
-        )
-
-    def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        problem, posterior = self.problem, self.problem.posterior(w)
-        log_p = posterior.log_score(problem.truth) - posterior.log_z()
-        log_mixture = np.logaddexp(np.log1p(-SHARE) + log_p, self._other)
-        weight = problem.sequence_weight * np.exp(np.log1p(-SHARE) + log_p - log_mixture)
-        expected = posterior.expectations(weight).counts
-        gradient = expected - problem.plan.empirical_counts(self._codes, weight)
-        return -float(problem.sequence_weight @ log_mixture), gradient
 
 
 def train_level_zero(

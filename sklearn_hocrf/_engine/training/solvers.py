@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, Never, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
+from sklearn.base import BaseEstimator
 from threadpoolctl import ThreadpoolController
 
-from ..._data.checks import Settings, check
+from ..._data.checks import check
 from .penalties import Penalty
 
 STOPPED = "stopped by a callback"  # message of reports
@@ -32,7 +33,6 @@ class Progress(NamedTuple):
     gradient_norm: float  # Euclidean; of the shortest subgradient if there is no gradient; nan for solvers without
     gap: float  # upper bound on value - minimum
     report: Any = None  # a function that returns the SolverReport so far; None in streams
-    goal: float = np.nan  # gradient norm at which training ends, or gap for solvers without; nan: another rule
 
     def inside(self, change: Callable[[SolverReport], SolverReport], n_before: int = 0) -> Progress:
         """Return the state with ``n_before`` more iterations, and with reports that ``change`` has changed."""
@@ -63,7 +63,7 @@ class Criterion(Protocol):
         """Return the value and the gradient at ``w``, of shape (K,)."""
 
 
-class Solver(Settings):
+class Solver(BaseEstimator):
     """Base class of the settings of solvers, which users pass to estimators.
 
     Parameters

@@ -65,7 +65,7 @@ class SGD(Solver):
 
     The first passes over the data lower the objective most, and later ones less and less. After an epoch that lowers it
     by less than 5 %, training therefore continues as :class:`LBFGS`, with gradients of all sequences [4]_. Calls of
-    ``partial_fit``, and training with validation sequences, consist only of epochs.
+    ``partial_fit`` consist only of epochs.
 
     Each weight has a separate step size [2]_: step_size / sqrt(G), where G is the sum of its squared gradients g so
     far. L2 and L1 penalties are possible [3]_. With a penalty, the weights of step t minimise
@@ -87,10 +87,6 @@ class SGD(Solver):
         the same data.
     step_size : float or None, default=None
         The step size above. None selects the best one for one pass over a sample of up to 1000 sequences.
-    validation_fraction : float, default=0.0
-        Fraction of the sequences to hold out. The result is the weights after the epoch that is best on them.
-    n_iter_no_change : int, default=5
-        Only with validation sequences: number of epochs without progress after which training stops; see Notes.
     n_sequences : float or None, default=None
         Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
         seen so far, including the current call.
@@ -107,11 +103,9 @@ class SGD(Solver):
     Notes
     -----
     ``max_iter`` of the estimator counts epochs, which are passes over the training sequences, and iterations of L-BFGS.
-    Its ``random_state`` determines the order of the sequences, the sample, and the validation sequences.
+    Its ``random_state`` determines the order of the sequences and the sample.
 
-    Training stops as with :class:`LBFGS`. With validation sequences, it stops after ``n_iter_no_change`` consecutive
-    epochs in which their objective did not decrease by more than ``10 * tol**2`` times its lowest value, about 0.01 %
-    by default.
+    Training stops as with :class:`LBFGS`.
 
     The history contains the exact objective plus penalty after each epoch, which takes a forward pass. The number of
     passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by L-BFGS.
@@ -145,21 +139,14 @@ class SGD(Solver):
         callback: Callable[[Progress], Any] | None = None,
         batch_size: int = 16,
         step_size: float | None = None,
-        validation_fraction: float = 0.0,
-        n_iter_no_change: int = 5,
         n_sequences: float | None = None,
         **elsewhere: Never,
     ) -> None:
         super().__init__(callback, elsewhere)
         check(is_integer(batch_size) and batch_size >= 1, "batch_size", "an integer >= 1", batch_size)
         check(_is_positive(step_size), "step_size", "None or a number > 0", step_size)
-        is_share = is_number(validation_fraction) and 0 <= validation_fraction < 1
-        check(is_share, "validation_fraction", "a number in [0, 1)", validation_fraction)
-        is_count = is_integer(n_iter_no_change) and n_iter_no_change >= 1
-        check(is_count, "n_iter_no_change", "an integer >= 1", n_iter_no_change)
         check(_is_positive(n_sequences), "n_sequences", "None or a number > 0", n_sequences)
         self.batch_size, self.step_size, self.n_sequences = batch_size, step_size, n_sequences
-        self.validation_fraction, self.n_iter_no_change = validation_fraction, n_iter_no_change
 
     def minimizer(self, tol: float, max_iter: int, callback: Any, random_state: Any) -> SGDMinimizer:
         return SGDMinimizer(tol, max_iter, callback, random_state, self)
@@ -179,43 +166,29 @@ class SGDMinimizer(Minimizer):
         ValueError
             If the objective overflows, or if all sequences would be held out.
         """
-        rng = check_random_state(self.random_state)
-        train, held_out = self._split(objective, rng)
-        n_train, n_held_out = train.n_sequences, 0 if held_out is None else held_out.n_sequences
-        start, history = np.array(w0, dtype=np.float64), [point_of(train, penalty, w0).value]
-        if held_out is None:
-            watch, patience = _Watch(_LEAST_FALL, start, history[0]), 1
-        else:
-            watch, patience = _Watch(10 * self.tol**2, start, np.inf), self.settings.n_iter_no_change
-        state, n_visited = self._start(train, penalty, w0, n_train, rng)
-        n_visited += n_train
-        stopped = False
+        rng, n_sequences = check_random_state(self.random_state), objective.n_sequences
+        best, history = np.array(w0, dtype=np.float64), [point_of(objective, penalty, w0).value]
+        state, n_visited = self._start(objective, penalty, w0, n_sequences, rng)
+        n_visited += n_sequences
+        fell, stopped = True, False
 
         def report():  # without the gradient, which takes a pass
-            n_passes, n_epochs = n_visited / objective.n_sequences, len(history) - 1
-            return SolverReport(watch.best, n_epochs, np.array(history), np.nan, np.inf, False, STOPPED, n_passes)
+            n_passes, n_epochs = n_visited / n_sequences, len(history) - 1
+            return SolverReport(best, n_epochs, np.array(history), np.nan, np.inf, False, STOPPED, n_passes)
 
-        def chosen(report):
-            return report if held_out is None else watch.of_best_epoch(report)
-
-        while not stopped and len(history) <= self.max_iter and watch.n_since < patience:
-            w, value = self._checked_epoch(train, penalty, state, n_train)
-            n_visited += 2 * n_train + n_held_out
-            if held_out is None:
-                watch.sees(w, value)
-            else:  # weights that are worse than the start on the training sequences are not validated
-                watch.sees(w, held_out.value(w) if value <= history[0] else np.inf)
-            history.append(watch.lowest if held_out is None else value)
-            progress = Progress(len(history) - 1, history[-1], np.nan, np.inf, lambda: chosen(report()))
-            stopped = self._is_stopped(progress)
-        n_visited += n_train  # the gradient
-        n_left = 0 if stopped or held_out is not None else self.max_iter - len(history) + 1
-        result = self._continue(train, penalty, report(), n_left)
-        if stopped:
-            result = result._replace(converged=False, message=STOPPED, stopped=True)
-        elif held_out is not None:
-            result = _judge(result, watch, patience)
-        return chosen(result)
+        while fell and not stopped and len(history) <= self.max_iter:
+            w, value = self._checked_epoch(objective, penalty, state, n_sequences)
+            n_visited += 2 * n_sequences
+            lowest = history[-1]
+            fell = value < lowest - _LEAST_FALL * abs(lowest)
+            if value < lowest:
+                best, lowest = w, value
+            history.append(lowest)
+            stopped = self._is_stopped(Progress(len(history) - 1, lowest, np.nan, np.inf, report))
+        n_visited += n_sequences  # the gradient
+        n_left = 0 if stopped else self.max_iter - len(history) + 1
+        result = self._continue(objective, penalty, report(), n_left)
+        return result._replace(converged=False, message=STOPPED, stopped=True) if stopped else result
 
     def _continue(self, objective, penalty, begun, n_iter) -> SolverReport:
         """Return a report with the gradient, after at most the given number of iterations of L-BFGS."""
@@ -290,20 +263,6 @@ class SGDMinimizer(Minimizer):
             report = report._replace(converged=False, message=message, remedy=_REMEDY.capitalize())
         return report, state
 
-    def _split(self, objective, rng):
-        """Return the objectives of the training and of the validation sequences (None without validation)."""
-        if self.settings.validation_fraction == 0:
-            return objective, None
-        n_sequences = objective.n_sequences
-        n_held_out = int(np.ceil(self.settings.validation_fraction * n_sequences))
-        if n_held_out >= n_sequences:
-            raise ValueError(
-                f"validation_fraction={self.settings.validation_fraction} of {n_sequences} sequences leaves none for "
-                "training"
-            )
-        shuffled = rng.permutation(n_sequences)
-        return objective.part(np.sort(shuffled[n_held_out:])), objective.part(np.sort(shuffled[:n_held_out]))
-
     def _start(self, objective, penalty, w0, n_sequences, rng):
         """Return the first state, and the number of sequences visited to find the step size.
 
@@ -368,40 +327,6 @@ def _run_epoch(objective, batch_size, penalty, state, n_sequences):
 def _stiffness(squares, step):
     """Return the inverse of the step sizes of weights without a penalty."""
     return (np.sqrt(squares) + SMALLEST_ROOT) / step
-
-
-class _Watch:
-    """The weights with the lowest value so far, and the number of epochs since that value decreased."""
-
-    def __init__(self, least_fall, w, value):
-        self.least_fall, self.best, self.lowest = least_fall, w, value
-        self.n_seen = self.n_best = self.n_since = 0  # epochs; those before the best; those since the last good one
-
-    def sees(self, w, value):
-        """Record the weights and the value after the next epoch."""
-        self.n_seen += 1
-        is_lowest = value < self.lowest
-        fell = is_lowest and (np.isinf(self.lowest) or value < self.lowest - self.least_fall * abs(self.lowest))
-        self.n_since = 0 if fell else self.n_since + 1
-        if is_lowest:
-            self.best, self.lowest, self.n_best = w, value, self.n_seen
-
-    def of_best_epoch(self, report: SolverReport) -> SolverReport:
-        """Return the report of validated training up to the best epoch."""
-        what = f"of {report.n_iter} epochs, epoch {self.n_best} was best for the validation sequences"
-        return report._replace(
-            n_iter=self.n_best, history=report.history[: self.n_best + 1], message=f"{report.message}; {what}"
-        )
-
-
-def _judge(result, watch, patience) -> SolverReport:
-    """Return the report of validated training, which converged if the last epochs did not lower the objective."""
-    if watch.n_since < patience:
-        return result._replace(converged=False, message="the maximum number of epochs was reached")
-    if watch.n_best == 0:
-        message = "no epoch decreased the function"
-        return result._replace(converged=False, message=message, remedy=_REMEDY.capitalize())
-    return result._replace(converged=True, message="converged")
 
 
 def _best_by_factors(function) -> tuple[float, int]:

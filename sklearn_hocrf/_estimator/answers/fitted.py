@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -79,7 +80,7 @@ class FittedState(NamedTuple):
     stream: TrainingState | None = None  # of partial_fit
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
-    part_names: np.ndarray | None = None  # (S,)   of the parts of labels; None: there are none
+    part_names: Any = None  # (S,)   of the parts of labels
     temperature: float = 1.0  # by which calibration divided the trained weights
     tables: CachedTables | None = None  # set by ``checked``
 
@@ -99,14 +100,14 @@ class FittedState(NamedTuple):
     def attributes(self) -> dict[str, Any]:
         """Return all fitted attributes of an estimator in this state."""
         layout, weights = self.layout, self.weights
-        coef, part_coef, pattern_coef = layout.coef(weights), layout.part_coef(weights), layout.pattern_coef(weights)
-        if self.stream is not None:
-            coef.eliminate_zeros()
-            part_coef.eliminate_zeros()
+        coef, pattern_coef = layout.coef(weights), layout.pattern_coef(weights)
+        own = layout.own_attributes(weights, self.part_names)
+        for matrix in () if self.stream is None else filter(issparse, (coef, *own.values())):
+            matrix.eliminate_zeros()
         return {
             "_state": self,
             **self.targets.attributes(),
-            **layout.own_attributes(weights),
+            **own,
             "n_features_in_": self.features.n_features,
             "patterns_": pattern_labels(layout.patterns, self.targets.labels),
             "pattern_coef_": pattern_coef,
@@ -114,8 +115,6 @@ class FittedState(NamedTuple):
             "n_parameters_": layout.n_weights,
             "automaton_": layout.automaton,
             "coef_": coef,
-            "label_parts_": self.part_names,
-            "part_coef_": part_coef,
             "n_iter_": self.n_iter,
             "n_passes_": self.n_passes,
             "objective_history_": self.history,

@@ -13,24 +13,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from ..._data.checks import short
 from ..._data.messages import unwarned, warn_user
 from ..._data.segments import both
 from ..._engine.inference.chain import ChainModel
 from ..._engine.inference.posterior import Evidence
 from ..._engine.structure.layout import LayoutBuilder, LayoutFrame, WeightLayout
 from ..._engine.structure.pairs import PairRule, SetSequences
-from ..._engine.structure.patterns import TOKENS, PatternTable, TagHistory, count_patterns
+from ..._engine.structure.patterns import TOKENS, PatternTable, count_patterns
 from ..._engine.training.penalties import Penalty
 from ..._engine.training.problem import Problem
 from ..._engine.training.pruning import prune
-from ..._engine.training.solvers import SolverReport
+from ..._engine.training.solvers import SolverReport, one_blas_thread
+from ..._engine.training.stochastic import TrainingState
 from ..._reading.inputs import TrainingSequences, read_training_sequences, refuse_no_tokens, sequences_like
 from ..._reading.targets import Targets
 from ..._reading.values import to_float
 from ..._sklearn.names import check_declared
-from ..answers.fitted import FittedState
+from ..answers.fitted import FittedModel, FittedState
 from ..labels.constraints import (
     LabelRuns,
+    NamedParts,
     Rules,
     compile_label_parts,
     compile_rules,
@@ -38,8 +41,8 @@ from ..labels.constraints import (
     without_forbidden_patterns,
 )
 from ..labels.kinds import Kind
-from ..labels.patterns import ObservedPatterns, history_of_labels, select_patterns
-from .parameters import check_parameters, refuse
+from ..labels.patterns import ObservedPatterns, select_patterns
+from .parameters import check_parameters, check_patterns, refuse
 from .penalties import Prior, resolve_feature_orders
 from .progress import FitTasks
 from .training import (
@@ -147,8 +150,8 @@ class FitSteps:
         refuse_no_tokens(sequences.is_used)
         targets = self.kind.targets.read(self.reader, y, sequences, fixed)
         constraints = self.estimator.constraints
-        history, rules = self.rules(targets.labels)
-        parts = compile_label_parts(self.estimator.label_parts, targets.labels)
+        rules = self.rules(targets.labels)
+        parts = self.parts(targets.labels)
         data = with_targets(sequences, targets, rules, parts).with_labelled_runs()
         if data.has_missing_labels and self.kind.labels_segments:
             return data  # constraints concern neighbours, which segments with gaps between them are not
@@ -159,7 +162,7 @@ class FitSteps:
             return data
         origin = np.repeat(data.batch.offsets[:-1], np.diff(units.offsets))
         runs = LabelRuns(units.codes, units.offsets, units.start - origin, sequences.sequence_ids)
-        refuse_breaches(rules, constraints, targets.labels, runs, history)
+        refuse_breaches(rules, constraints, targets.labels, runs, self.history)
         return data
 
     def check_missing_labels(self, data: TrainingData) -> None:
@@ -180,24 +183,85 @@ class FitSteps:
                 "is longer than the longest run of known labels: set segment_length"
             )
 
+    # --- streams ------------------------------------------------------------------------------------------------------
+
+    def partial_fit(
+        self, X: Sized, y: Sized, classes: ArrayLike | None, patterns: Patterns, sample_weight: ArrayLike | None
+    ) -> None:
+        """Take the steps of a pass over the next sequences of a stream, and set the fitted attributes."""
+        check_patterns(patterns)
+        self.check()  # scikit-learn checks parameters at the first call alone, and set_params may have changed them
+        self.refuse("stream")
+        training = self.choose_training()
+        before = FittedModel(self.estimator) if hasattr(self.estimator, "_state") else None
+        if before is not None:
+            data, layout, new_ids = self._read_next(before, X, y, classes, patterns, sample_weight)
+            start, state = _last_point(before.state, layout, new_ids)
+        else:
+            fixed = None if classes is None else self.kind.targets.check_classes(self.reader, classes)
+            data = self.read(X, y, sample_weight, fixed)
+            layout = self.layout(data, patterns=patterns)
+            start, state = np.zeros(layout.n_weights), None
+        self.check_missing_labels(data)
+        penalty, problem = self.penalty(training.prior, layout, data), self.pose(data, layout)
+        with one_blas_thread():
+            report, state = training.solver.partial_solve(training.objective.bind(problem), penalty, start, state)
+        self.state_of(data, layout, report.w, report, stream=state).set_on(self.estimator)
+        warn_not_converged(self.name, training.solver, [report])
+
+    def _read_next(
+        self,
+        before: FittedModel,
+        X: Sized,
+        y: Sized,
+        classes: ArrayLike | None,
+        patterns: Patterns,
+        sample_weight: ArrayLike | None,
+    ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
+        """Return the training data of a later call, their layout, and the indices of the old weights in it, or None."""
+        estimator, last, labels = self.estimator, before.state, before.labels.tolist()
+        if classes is not None and self.kind.targets.check_classes(self.reader, classes).tolist() != labels:
+            raise ValueError(f"classes differ from those of the first call, {labels!r}: they are fixed from then on")
+        sequences = read_training_sequences(before.reader, X, sample_weight, last.features)
+        data = self.read_targets(y, sequences, last.targets)
+        changed = ""
+        if not data.rules.equal(Rules(last.layout.forbidden, last.borders)):
+            changed = f"constraints={short(estimator.constraints)} differ from the first call: they are"
+        elif self.history != last.layout.patterns.history:
+            changed = f"history={estimator.history!r} differs from the first call: it is"
+        elif not data.parts.equal(last.part_names, last.layout.parts):
+            parts = short(estimator.label_parts)
+            changed = f"label_parts={parts} assigns different parts than in the first call: they are"
+        if changed:
+            raise ValueError(f"{changed} fixed from then on")
+        if patterns is not None and not isinstance(patterns, str):
+            singles = {(label,) for label in labels}
+            if {tuple(pattern) for pattern in patterns} | singles != set(before.estimator.patterns_):
+                raise ValueError("patterns differ from those of the first call: they are fixed from then on")
+        return data, *last.layout.joined(self.layout(data, like=last.layout))
+
     # --- structure ----------------------------------------------------------------------------------------------------
 
-    def history(self, labels: np.ndarray) -> str | TagHistory:
-        """Return whether patterns consist of labels of tokens, of runs or of tags; semi-CRFs label segments already."""
-        return history_of_labels(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
+    @property
+    def history(self) -> str:
+        """Whether patterns consist of labels of tokens or of runs; semi-CRFs label segments already."""
+        return self.parameters.get("history", TOKENS)
 
-    def rules(self, labels: np.ndarray) -> tuple[str | TagHistory, Rules]:
-        """Return the same as :meth:`history`, and the constraints as rules over label codes."""
-        return compile_rules(self.parameters.get("history", TOKENS), self.estimator.constraints, labels)
+    def rules(self, labels: np.ndarray) -> Rules:
+        """Return the constraints as rules over label codes."""
+        return compile_rules(self.history, self.estimator.constraints, labels)
+
+    def parts(self, labels: np.ndarray) -> NamedParts:
+        """Return the parts of labels; labels of segments have none."""
+        return compile_label_parts(self.parameters.get("label_parts"), labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
         """Return the label patterns of training data."""
         units, sets = data.targets.units(data.batch), data.targets.sets
-        n_labels, weight = len(data.targets.labels), data.sequence_weight
-        history = self.history(data.targets.labels)
+        n_labels, weight, history = len(data.targets.labels), data.sequence_weight, self.history
         count: Any = partial(count_patterns, units.codes, units.offsets, n_labels)
         if sets is not None:
-            sequences = SetSequences(sets, units, TagHistory.for_labels(history, n_labels), data.rules.forbidden)
+            sequences = SetSequences(sets, units, n_labels, history, data.rules.forbidden)
             count = sequences.count_patterns
         return ObservedPatterns(len(units.codes), partial(count, sequence_weight=weight, history=history), history)
 
@@ -313,3 +377,15 @@ class FitSteps:
         """Return the state of a model with weights that do not come from a solver."""
         report = SolverReport(weights, 0, np.array([np.nan]), np.nan, np.inf, True, "", n_passes=0)
         return self.state_of(data, layout, weights, report)
+
+
+def _last_point(
+    last: FittedState, layout: WeightLayout, new_ids: np.ndarray | None
+) -> tuple[np.ndarray, TrainingState | None]:
+    """Return the starting weights under a layout, and the state of the solver for it, or None."""
+    state = last.stream
+    if new_ids is None:
+        return last.weights.copy(), state
+    start = np.zeros(layout.n_weights)
+    start[new_ids] = last.weights
+    return start, state and state.moved(new_ids, layout.n_weights)

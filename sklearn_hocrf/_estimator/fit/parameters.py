@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._data.checks import is_integer, refuse_iterator, short
+from ..._engine.structure.patterns import TOKENS
 from ..._engine.training.lbfgs import LBFGS
 from ..._engine.training.objectives import OBJECTIVES
 from ..._engine.training.stochastic import SGD
@@ -33,7 +34,6 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "feature_order": [Interval(Integral, 0, None, closed="left"), dict],
     "all_pairs": ["boolean"],
     "fit_intercept": ["boolean"],
-    "label_parts": [Mapping, callable, None],
     "objective": [StrOptions(set(OBJECTIVES))],
     "solver": [StrOptions({"auto", "lbfgs", "sgd"}), LBFGS, SGD],
     "max_iter": [Interval(Integral, 0, None, closed="left")],
@@ -70,8 +70,8 @@ def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
     for name, check in (("sigma_reg", _check_sigma_reg), ("l1_reg", _check_l1_reg)):
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
-    check_constraints(parameters["constraints"])
-    check_label_parts(parameters["label_parts"])
+    check_constraints(parameters["constraints"], parameters.get("history", TOKENS))
+    check_label_parts(parameters.get("label_parts"))
     if isinstance(parameters["feature_order"], dict):
         _check_orders_of_prefixes(parameters["feature_order"])
     if "segment_length" in parameters:
@@ -197,7 +197,7 @@ FEATURES: dict[str, tuple[Callable[[Mapping], Any], str]] = {  # whether paramet
         lambda given: any(map(np.any, _values(given["feature_order"]))),
         "feature_order={feature_order}",
     ),
-    "parts": (lambda given: given["label_parts"] is not None, "label_parts"),
+    "parts": (lambda given: given.get("label_parts") is not None, "label_parts"),
     "no penalty": (lambda given: bool(np.isinf(_values(given["sigma_reg"])).any()), "sigma_reg={sigma_reg!r}"),
     "frequent features": (lambda given: given["min_count"] > 1 and not given["all_pairs"], "min_count={min_count!r}"),
     "a stochastic solver": (lambda given: is_stochastic(given["solver"]), "solver={solver!r}"),
@@ -258,7 +258,9 @@ REFUSALS = (
     Refusal("frequent features", "stream", _FIT),
     Refusal("pruning", "a stochastic solver", _ALL_AT_ONCE),
     Refusal("pruning", "missing labels", _NO_PRUNING),
+    Refusal("a stochastic solver", "missing labels", _OF_ALL_AT_ONCE),
     Refusal("pruning", "cluster", _NO_PRUNING),
+    Refusal("pruning", "learned penalties", _NO_PRUNING),
     Refusal("a stochastic solver", "cluster", _OF_ALL_AT_ONCE),
     Refusal("no penalty", "learned penalties", "{other_name} needs a finite sigma_reg to start from, not {name}"),
     Refusal("a stochastic solver", "learned penalties", _OF_ALL_AT_ONCE),

@@ -11,7 +11,6 @@ from ..._data.checks import short
 from ..._data.messages import warn_user
 from ..._engine.structure.layout import WeightLayout
 from ..._engine.training.penalties import Penalty
-from ..labels.patterns import names_in_patterns
 from .parameters import has_l1, is_order
 
 _KINDS = ("features", "patterns")
@@ -184,8 +183,7 @@ def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Names
     what = "a part of labels"
     if row < len(layout.patterns.lengths):
         codes = layout.patterns.labels[row, -order - 1 :].tolist()
-        names_of = None if labels is None else names_in_patterns(labels, layout.patterns.history)
-        run = tuple(codes if names_of is None else (names_of[code] for code in codes))
+        run = tuple(codes if labels is None else labels[codes].tolist())
         what = f"the pattern {short(run, 40)} of order {order}"
     if is_pair:
         feature = int(layout.pair_feature[weight])

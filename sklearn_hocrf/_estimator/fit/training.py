@@ -56,7 +56,7 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     setting, max_iter = parameters["solver"], parameters["max_iter"]
     settings: Solver = setting if isinstance(setting, Solver) else SGD() if setting == "sgd" else LBFGS()
     warn_unless_saved(settings.callback, "callback of the solver")
-    lines = ProgressLines(name if parameters["verbose"] else None, max_iter, settings.callback)
+    lines = ProgressLines(name if parameters["verbose"] else None, settings.callback)
     callback = lines if parameters["verbose"] else settings.callback
     solver = settings.minimizer(parameters["tol"], max_iter, callback, parameters["random_state"])
     prior = Prior(parameters["sigma_reg"], parameters["l1_reg"])
@@ -275,7 +275,7 @@ def last_weights(old: Mapping[str, Any], layout: WeightLayout, data: TrainingStr
     state, labels = old["_state"], data.targets.labels
     rows = _matching(pattern_labels(layout.patterns, labels), old["patterns_"])
     columns = _matching(*_feature_keys(data.features, state.features))
-    parts = _matching(data.parts.names.tolist(), old["label_parts_"].tolist())
-    coef = rows @ old["coef_"] @ columns.T, parts @ old["part_coef_"] @ columns.T
+    parts = _matching(data.parts.names.tolist(), list(state.part_names))
+    coef = rows @ old["coef_"] @ columns.T, parts @ state.layout.part_coef(state.weights) @ columns.T
     token_coef = rows[: len(labels), : len(state.targets.labels)] @ state.layout.token_coef(state.weights)
     return layout.weights(rows @ old["pattern_coef_"], *coef, token_coef)

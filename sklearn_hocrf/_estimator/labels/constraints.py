@@ -14,12 +14,12 @@ from ..._data.checks import check_choice, refuse_iterator, short
 from ..._data.messages import warn_unless_saved
 from ..._data.segments import Mask
 from ..._engine.structure.pairs import LabelParts
-from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, TagHistory, contain_any, given_patterns
+from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, contain_any, given_patterns
 from ..._engine.structure.weighted_arcs import arcs_of_labels, compile_patterns
 from ..._reading.labels import as_array, label_codes, sorted_together
 from ..._reading.schemes import TAG_SCHEMES, E, I, guessed_scheme, legal_tags, split_tag
 from ..._reading.values import is_missing
-from .patterns import history_of_labels, read_tags, refuse_equal_neighbours
+from .patterns import read_tags, refuse_equal_neighbours
 
 
 class Constraints(BaseEstimator):
@@ -144,36 +144,36 @@ def check_constraints(constraints: str | Constraints | None, history: str = TOKE
         constraints.check()
     elif constraints is not None:
         check_choice("constraints", constraints, tuple(TAG_SCHEMES))
+        if history == SEGMENTS:
+            raise ValueError(
+                f"constraints={constraints!r} needs history='tokens': with history='segments', segments are runs of "
+                "equal labels, not of tags"
+            )
 
 
-def compile_rules(
-    history: str, constraints: str | Constraints | None, labels: np.ndarray
-) -> tuple[str | TagHistory, Rules]:
-    """Return what :func:`history_of_labels` returns, and the constraints as rules over label codes.
+def compile_rules(history: str, constraints: str | Constraints | None, labels: np.ndarray) -> Rules:
+    """Return the constraints on labels, shape (L,), as rules over label codes.
 
     Parameters
     ----------
     history : {"tokens", "segments"}
-        Whether runs are of the labels of tokens or of segments; rules of tags are always those of tokens.
-    constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None
-        The parameter of the estimators, checked.
+    constraints : str, Constraints or None
     labels : ndarray of shape (L,)
-        The labels.
 
     Raises
     ------
     ValueError
-        For labels that the model does not have, or that are not tags of the scheme, and for runs that cannot occur.
+        For labels that the constraints name but the model does not have, labels that are not tags of the named scheme,
+        and runs that segments cannot have.
     """
-    positions = history_of_labels(history, constraints, labels)
     if constraints is None:
-        return positions, Rules()
+        return Rules()
     if isinstance(constraints, str):
-        return positions, _rules(*legal_tags(read_tags(labels, constraints, "constraints")[0], constraints))
-    if positions == SEGMENTS:
+        return _rules(*legal_tags(read_tags(labels, constraints, "constraints")[0], constraints))
+    if history == SEGMENTS:
         for run in constraints.forbid:
             refuse_equal_neighbours("forbid of Constraints:", run)
-    return positions, _rules_of_labels(constraints, labels)
+    return _rules_of_labels(constraints, labels)
 
 
 def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
@@ -237,7 +237,7 @@ class LabelRuns(NamedTuple):
 
 
 def refuse_breaches(
-    rules: Rules, constraints: str | Constraints | None, labels: np.ndarray, runs: LabelRuns, history: str | TagHistory
+    rules: Rules, constraints: str | Constraints | None, labels: np.ndarray, runs: LabelRuns, history: str
 ) -> None:
     """Raise a ValueError for the first training labels that violate a constraint.
 
@@ -248,10 +248,9 @@ def refuse_breaches(
         The source of the rules, for the message.
     labels : ndarray of shape (L,)
     runs : LabelRuns
-    history : {"tokens", "segments"} or TagHistory
+    history : {"tokens", "segments"}
         Whether the runs of the rules are of the labels in ``runs``, or of the segments of equal labels.
     """
-    history = SEGMENTS if history == SEGMENTS else TOKENS
     breaches = [*_forbidden_run(rules, len(labels), runs, history), *_forbidden_border(rules, runs)]
     if not breaches:
         return

@@ -17,19 +17,15 @@ from ..._engine.structure.patterns import (
     SEGMENTS,
     PatternCounts,
     PatternTable,
-    Role,
-    TagHistory,
     all_patterns,
     given_patterns,
     has_equal_neighbours,
 )
 from ..._reading.labels import label_codes
 from ..._reading.schemes import (
-    NO_LABEL,
     OUTSIDE,
     PREFIXES,
     I,
-    TagRules,
     TagTable,
     goes_on,
     guessed_scheme,
@@ -46,7 +42,7 @@ class ObservedPatterns(NamedTuple):
 
     n_positions: int  # tokens or segments of the data
     counted: Callable[[int, float], PatternCounts]  # of the highest order, and the lowest count
-    history: str | TagHistory  # whether patterns are of the labels of these positions, or of their segments
+    history: str  # whether patterns are of the labels of these positions, or of their segments
 
 
 def select_patterns(
@@ -108,7 +104,7 @@ def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> None:
 
 def pattern_labels(patterns: PatternTable, labels: np.ndarray) -> list[tuple]:
     """Return patterns as tuples of the user's labels."""
-    names = names_in_patterns(labels, patterns.history)
+    names = labels.tolist()
     return [tuple(names[code] for code in pattern) for pattern in patterns.tuples()]
 
 
@@ -121,7 +117,7 @@ def refuse_equal_neighbours(what: str, run: Sequence) -> None:
         )
 
 
-def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str | TagHistory) -> list[tuple]:
+def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str) -> list[tuple]:
     """Return patterns, given as tuples of the user's labels, as tuples of codes.
 
     Raises
@@ -130,19 +126,9 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str | TagHist
         For a pattern that is not a tuple of one or more of the labels, or cannot occur with this history.
     """
     code_of, codes = label_codes(labels), []
-    names = names_in_patterns(labels, history)
-    of_segments = {name: code for code, name in enumerate(names) if code >= len(labels)}
     for pattern in patterns:
         if not isinstance(pattern, (tuple, list)) or len(pattern) == 0:
             raise ValueError(f"a label pattern must be a tuple of one or more labels, got {short(pattern)}")
-        if isinstance(history, TagHistory) and not _are_tags(pattern, code_of, history):
-            codes.append(tuple(of_segments.get(y, -1) if isinstance(y, Hashable) else -1 for y in pattern))
-            if len(pattern) < 2 or -1 in codes[-1] or history.is_impossible(codes[-1]):
-                raise ValueError(
-                    f"pattern {short(pattern)} is neither a tag, nor a pair of tags in one segment, nor two or more "
-                    f"labels of segments that may be neighbours, which are {short(list(of_segments))}"
-                )
-            continue
         for label in pattern:
             if not isinstance(label, Hashable) or label not in code_of:
                 raise ValueError(
@@ -152,14 +138,6 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str | TagHist
             refuse_equal_neighbours("pattern", pattern)
         codes.append(tuple(code_of[label] for label in pattern))
     return codes
-
-
-def _are_tags(pattern: Sequence, code_of: Any, history: TagHistory) -> bool:
-    """Return whether a pattern is a tag, or a pair of tags in one segment."""
-    if len(pattern) > 2 or not all(isinstance(label, Hashable) and label in code_of for label in pattern):
-        return False
-    codes = np.array([code_of[label] for label in pattern])
-    return len(codes) == 1 or bool(history.stay(codes[:1], codes[1:])[0])
 
 
 SEGMENT_SCHEMES = ("auto", *PREFIXES, "runs")  # schemes by which labels can be read as segments
@@ -181,35 +159,6 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
         For a label that is not a tag of the scheme.
     """
     return tag_table(labels.tolist(), scheme, "the labels", lambda _: f'{what}="{scheme}"')
-
-
-def history_of_labels(history: str, constraints: str | BaseEstimator | None, labels: np.ndarray) -> str | TagHistory:
-    """Return whether the labels of patterns are those of tokens, of runs, or of the segments that tags describe.
-
-    Parameters
-    ----------
-    history : {"tokens", "segments"}
-    constraints : str, Constraints or None
-        The parameter of the estimators; a scheme says that labels are tags.
-    labels : ndarray of shape (L,)
-    """
-    if history != SEGMENTS or not isinstance(constraints, str):
-        return history
-    (prefix, label), names = read_tags(labels, constraints, "constraints")
-    both = sorted({*labels.tolist()} & {*names} - {OUTSIDE})
-    if both:
-        raise ValueError(f"history='segments': {short(both[0])} is a tag, and the label of segments as well")
-    order = np.argsort(np.argsort(names))
-    roles_of_rules = Role.AFTER_OTHERS, Role.AFTER_EQUALS, Role.INSIDE, Role.OPEN, Role.LAST
-    roles = np.transpose(TagRules.of(prefix, constraints)) @ roles_of_rules
-    return TagHistory(tuple((len(labels) + order[label]).tolist()), tuple(roles.tolist()))
-
-
-def names_in_patterns(labels: np.ndarray, history: str | TagHistory) -> list:
-    """Return the meaning of each code of patterns: the labels and, if they are tags, the labels of segments."""
-    names = labels.tolist()
-    of_tags = {} if isinstance(history, str) else dict(zip(history.codes, names, strict=True))
-    return names + [of_tags[code][2:] or (NO_LABEL, OUTSIDE)[of_tags[code] == OUTSIDE] for code in sorted(of_tags)]
 
 
 def scheme_of(constraints: str | BaseEstimator | None, labels: np.ndarray) -> str:

@@ -1,7 +1,6 @@
-"""Sums over chunks: in order, in any number of threads, in memory that is used again."""
+"""Sums over chunks: in order, in any number of threads."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, pairwise
 from types import SimpleNamespace
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from internals import BufferPool, Schedule, SharedWork
+from internals import Schedule, SharedWork
 from numpy.testing import assert_array_equal
 
 N_CHUNKS = 12
@@ -42,7 +41,7 @@ def test_chunks_are_added_in_order(n_jobs):
     def work(chunk, _):
         if n_jobs > 1 and chunk % 2 == 0:
             came[chunk + 1].wait(30)  # the other threads go on
-        table = plan.memory.zeros(1000)
+        table = np.zeros(1000)
         table += TERMS[chunk]
         came[chunk].set()
         return (table,)
@@ -57,7 +56,7 @@ def test_an_error_leaves_the_plan_as_it_was():
     plan = NumberedPlan()
 
     def work(chunk, workspace):
-        table = plan.memory.zeros(1000)
+        table = np.zeros(1000)
         table += TERMS[chunk]
         workspace("tables", 3)
         if fails and threading.current_thread() is threading.main_thread():
@@ -77,36 +76,6 @@ def test_an_error_leaves_the_plan_as_it_was():
         assert_array_equal(plan.add_up(work)[0], in_order())
 
 
-def test_memory_is_lent_again_once_it_is_given_back():
-    memory = BufferPool()
-    one, other = memory.zeros(1000), memory.zeros(1000)
-    assert not np.shares_memory(one, other)
-    one += 7.0
-    memory.give_back([one, other, np.ones(3)])  # one of which is kept
-    again, new, few = memory.zeros(1000), memory.zeros(1000), memory.zeros(3)
-    assert np.shares_memory(again, one)
-    assert not np.shares_memory(new, other)
-    assert not any(table.any() for table in (again, new, few))
-
-
-@pytest.mark.parametrize("n_jobs", [1, 3])
-def test_sums_are_not_lent_again(n_jobs):
-    """They are the caller's, whereas the terms are used up."""
-    plan = NumberedPlan(n_jobs)
-
-    def work(chunk, _):
-        table = plan.memory.zeros(1000)
-        table += TERMS[chunk]
-        return (table,)
-
-    first = plan.add_up(work)[0]
-    for _ in range(3):
-        later = plan.add_up(work)[0]
-        assert not np.shares_memory(later, first)
-        later.fill(7.0)
-    assert_array_equal(first, in_order())
-
-
 @settings(max_examples=300)
 @given(st.lists(st.integers(1, 9), max_size=8), st.integers(1, 6))
 def test_the_longest_chunk_is_as_short_as_possible(tokens, n_chunks):
@@ -122,21 +91,3 @@ def test_the_longest_chunk_is_as_short_as_possible(tokens, n_chunks):
         most_cuts = min(n_chunks, len(tokens)) - 1
         every = (cuts for n in range(most_cuts + 1) for cuts in combinations(range(1, len(tokens)), n))
         assert max(sum(task.n_tokens for task in chunk) for chunk in chunks) == min(map(longest, every))
-
-
-def test_threads_do_not_get_the_same_memory():
-    plan, start = NumberedPlan(), threading.Barrier(4)
-    plan.memory.max_kept = 4
-
-    def work(number):
-        start.wait()
-        for _ in range(2000):
-            table = plan.memory.zeros(4)
-            table += number
-            if (table != number).any():
-                return False
-            plan.memory.give_back([table])
-        return True
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(work, range(1, 5)))

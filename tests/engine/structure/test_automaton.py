@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from internals import (
     PatternTable,
-    TagHistory,
     all_patterns,
     build_automaton,
     build_sum_network,
@@ -233,11 +232,7 @@ test_refusals = refusals(
     (compile_patterns,
      ("equal neighbours",
       PatternTable(np.array([[-1, -1, 0], [0, 0, 0]], np.int32), np.array([1, 3], np.int32), "segments")),
-     ("tags of 2 labels", given_patterns((), 2, TagHistory((1, 2), (19, 28)))),
-     ("must not be mixed", given_patterns([(2, 0)], 2, TagHistory((2, 2), (19, 28))),
-      given_patterns([(0, 0)], 2, TagHistory((2, 2), (19, 28)))),
-     ("history of label patterns", given_patterns((), 2, "words"))),
+     ("history of label patterns", given_patterns((), 2, "words"), given_patterns((), 2, ("segments", 1)))),
     (lambda: compile_patterns(given_patterns((), 2, "segments"), [(0, 1, 1)]),
      "forbidden runs of three or more segments"),
-    (lambda: compile_patterns(given_patterns((), 2, TagHistory((2, 2), (19, 28))), [(0, 0)]), "forbidden runs of tags"),
 )  # fmt: skip

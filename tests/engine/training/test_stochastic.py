@@ -219,15 +219,9 @@ def test_what_kernels_cannot_represent_is_left_to_python():
     assert len(assert_same_steps(objective, 1e3 * w, batch_size=1)) > 3
 
 
-def test_minibatches_with_missing_labels_or_large_tables_are_left_to_python():
+def test_minibatches_with_large_tables_are_left_to_python():
     objective, w = some_objective("chain")
     problem = objective.problem
-    truth, starts = problem.truth.copy(), problem.batch.offsets[[2, 7]]
-    known = Mask.free(len(truth), 6)
-    known.allowed[np.arange(6) != truth[:, None]] = False
-    known.allowed[starts], truth[starts] = True, -1
-    partial = Problem(ChainModel, problem.layout, problem.batch, truth, known=known)
-    assert assert_same_steps(NegativeLogLikelihood().bind(partial), w, batch_size=1) == {2, 7}
     size = 16 * 10 * problem.plan.row_size  # a block of sequences of ten tokens
     cut = Problem(ChainModel, problem.layout, problem.batch, problem.truth, schedule=Schedule(cut_size=size))
     assert assert_same_steps(NegativeLogLikelihood().bind(cut), w, batch_size=1) == {3, 6, 11}
@@ -372,11 +366,6 @@ def test_the_end_is_never_worse_than_the_start():
     np.testing.assert_array_equal(report.history, np.full(2, report.history[0]))
     assert report.history[0] == pytest.approx(objective.value(start) + penalty.value(start), rel=1e-12)
     assert (report.n_iter, report.converged) == (1, False)
-    held_out = sgd(step_size=1e6, random_state=0, validation_fraction=0.3).solve(objective, penalty, start)
-    np.testing.assert_array_equal(held_out.w, start)
-    assert (held_out.n_iter, held_out.converged) == (0, False)
-    assert held_out.message.startswith("no epoch decreased the function")
-    assert "step_size" in held_out.remedy
 
 
 def test_lbfgs_finds_what_steps_cannot():
@@ -491,31 +480,10 @@ def test_a_callback_stops_epochs_and_iterations(n_iter):
     np.testing.assert_array_equal(report.history, whole.history[: n_iter + 1])
 
 
-def test_validation_sequences_choose_the_epoch():
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(80, 200)) * (rng.random((80, 200)) < 0.3)
-    objective = LogisticLoss(X, np.where(X[:, 0] + 2 * rng.normal(size=80) > 0, 1.0, -1.0))  # to be overfitted
-    setting = sgd(tol=0, max_iter=60, random_state=0, validation_fraction=0.25, step_size=0.3)
-    report = setting.solve(objective, Penalty(1e-3), np.zeros(200))
-    train, held_out = setting._split(objective, np.random.RandomState(0))
-    assert (train.n_sequences, held_out.n_sequences) == (60, 20)
-    assert report.converged
-    assert report.n_iter < 55
-    assert f"epoch {report.n_iter} was best" in report.message
-    assert len(report.history) == report.n_iter + 1
-    # the history is that of the training sequences
-    assert report.history[-1] == pytest.approx(train.value(report.w) + 1e-3 * report.w @ report.w / 2)
-    longer = sgd(tol=0, max_iter=60, random_state=0, step_size=0.3).solve(train, Penalty(1e-3), np.zeros(200))
-    assert held_out.value(report.w) < held_out.value(longer.w)
-    assert train.value(longer.w) < train.value(report.w)
-
-
 def test_passes_are_counted():
     objective, penalty = rows(200), Penalty(0.5)
     report = sgd(max_iter=1, step_size=0.1).solve(objective, penalty, np.zeros(25))
     assert report.n_passes == 1 + 2 + 1  # start, epoch and value after it, last gradient
-    report = sgd(tol=0, max_iter=4, step_size=0.1, validation_fraction=0.2).solve(objective, penalty, np.zeros(25))
-    assert report.n_passes == pytest.approx(0.8 + 4 * 1.8 + 0.8)
     assert sgd(max_iter=1).solve(objective, penalty, np.zeros(25)).n_passes >= 4 + 3 * 2
     assert sgd(max_iter=0, step_size=1.0).solve(objective, penalty, np.ones(25)).w.tolist() == [1.0] * 25
 
@@ -555,10 +523,7 @@ def test_exact_zeros_leave_the_model(crf, words):
 
 
 test_refusals = refusals(
-    (lambda: sgd(validation_fraction=0.9).solve(rows(1), Penalty(1.0), np.zeros(25)), "leaves none for training"),
     (lambda: SGD(batch_size=0), "batch_size must be an integer >= 1, got 0"),
     (lambda: SGD(step_size=np.inf), "step_size must be None or a number > 0"),
-    (lambda: SGD(validation_fraction=1.0), r"validation_fraction must be a number in \[0, 1\)"),
-    (lambda: SGD(n_iter_no_change=0), "n_iter_no_change"),
     (lambda: SGD(n_sequences=0), "n_sequences"),
 )  # fmt: skip

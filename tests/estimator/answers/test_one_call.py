@@ -31,7 +31,7 @@ SETTINGS = {
     "order 3": {"max_order": 3},
     "all pairs": {"max_order": 2, "all_pairs": True},
     "tags": {"max_order": 2, "constraints": "bio"},
-    "history of segments": {"max_order": 2, "constraints": "bio", "history": "segments"},
+    "history of segments": {"max_order": 2, "history": "segments"},
     "forbidden triple": {"constraints": Constraints(forbid=[("O", "B-P", "O"), ("B-Q", "B-Q")])},
     "borders": {"max_order": 2, "constraints": Constraints(start=["O", "B-P"], end=["O", "B-Q"])},
     "no intercepts": {"max_order": 2, "fit_intercept": False},
@@ -529,7 +529,6 @@ SEGMENT_SETTINGS = {
     "lowest lengths": ([SegmentFeatureExtractor(identity=True, scheme="bio")], {"segment_length": {"P": (2, 4)}}),
     "any length": ([], {"segment_length": np.inf}),
     "pairs": ([SegmentFeatureExtractor(begin=True, scheme="bio")], {"feature_order": 1}),
-    "parts": ([SegmentFeatureExtractor(identity=True, scheme="bio")], {"label_parts": {"P": ["p", "q"], "Q": ["q"]}}),
 }
 TOKEN_SETTINGS = {
     "words": ({}, lambda rng, tag: str(rng.choice(list("abcdef"))) + tag[-1] * int(rng.integers(2))),

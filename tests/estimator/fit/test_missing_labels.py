@@ -146,10 +146,10 @@ test_refusals = refusals(
      (r"y has an empty set \(sequence 0, position 1\)", ["x", set(), "y"]),
      ("y has only one class, 'x', but needs at least 2 distinct labels", ["x", None, "x"]),
      (TypeError, r"sortable together, but 3 \(sequence 0, position 2\)", ["x", None, 3])),
-    *((lambda method=method: getattr(
-           HighOrderCRF(solver="sgd", constraints=Constraints(forbid=[("a", "b", "a"), ("a", "a", "a")])), method)(
-           [[["v"], ["w"], ["v"]]] * 3, [["a", "b", "b"], ["b", "b", "a"], ["a", None, "a"]],
-           sample_weight=[0, 1, 1]),
-       "^sequence 2: no labelling agrees with y and the constraints; .* is 2$")
+    (lambda: HighOrderCRF(constraints=Constraints(forbid=[("a", "b", "a"), ("a", "a", "a")])).fit(
+         [[["v"], ["w"], ["v"]]] * 3, [["a", "b", "b"], ["b", "b", "a"], ["a", None, "a"]], sample_weight=[0, 1, 1]),
+     "^sequence 2: no labelling agrees with y and the constraints; .* is 2$"),
+    *((lambda method=method: getattr(HighOrderCRF(solver="sgd"), method)([[["v"]] * 3], [["a", "b", None]]),
+       "y with missing labels needs solver='lbfgs': solver='sgd' takes a few sequences at a time")
       for method in ("fit", "partial_fit")),
 )  # fmt: skip

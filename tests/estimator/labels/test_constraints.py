@@ -284,12 +284,8 @@ test_refusals = refusals(
      (r"forbid of Constraints: \('a', 'b', 'b'\) cannot occur with history='segments'",
       {"constraints": Constraints([("a", "b", "b")])}),
      (r"pattern \('b', 'a', 'a'\) cannot occur with history='segments'", {"patterns": [("b", "a", "a")]})),
-    (lambda value: HighOrderCRF(2, history="segments", constraints="bio").fit([[["w"]] * 3], [value]),
-     ("'B-P' is a tag, and the label of segments", ["B-B-P", "B-P", "O"]),
-     ("position 2: 'I-P' after 'O' is forbidden", ["B-P", "O", "I-P"])),
-    (lambda: HighOrderCRF(2, history="segments", constraints="bio", patterns=[("B-P", "O")]).fit(
-         [[["w"]] * 3], [["B-P", "I-P", "O"]]),
-     r"pattern \('B-P', 'O'\) is neither a tag, nor a pair of tags"),
+    (lambda: HighOrderCRF(2, history="segments", constraints="bio").fit([[["w"]] * 3], [["B-P", "I-P", "O"]]),
+     "constraints='bio' needs history='tokens': with history='segments', segments are runs of equal labels"),
     (lambda: HighOrderCRF(2, history="segments").fit([[["w"]] * 3], [list("aba")]).pattern_marginals(
          [[["w"]]], [("b", "b", "a")]),
      r"pattern \('b', 'b', 'a'\) cannot occur"),

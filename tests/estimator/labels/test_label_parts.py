@@ -17,7 +17,7 @@ from internals import (
 from refusals import refusals
 from scipy.special import log_softmax
 
-from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.inspection import explain, weights_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -103,8 +103,6 @@ RNG = np.random.default_rng(0)
 TAGS = ["N|Gen|Pl", "N|Gen|Sg", "N|Nom|Sg", "V|Sg", "V|Pl", "X"]
 Y = [[TAGS[i] for i in RNG.integers(0, len(TAGS), RNG.integers(1, 7))] for _ in range(20)]
 X = [[[f"w{RNG.integers(8)}", f"tag={tag[: RNG.integers(1, 8)]}", "on"] for tag in tags] for tags in Y]
-ESTIMATORS = [HighOrderCRF, HighOrderSemiCRF]
-both = pytest.mark.parametrize("estimator", ESTIMATORS)
 
 
 def split(label):
@@ -115,15 +113,13 @@ def membership(crf, labels):
     return np.array([[part in split(label) for part in crf.label_parts_] for label in labels], dtype=float)
 
 
-@both
-def test_parts_have_weights_with_all_their_features(estimator):
-    crf = estimator(label_parts=split).fit(X, Y)
+def test_parts_have_weights_with_all_their_features():
+    crf = HighOrderCRF(label_parts=split).fit(X, Y)
     assert crf.label_parts_.tolist() == ["Gen", "N", "Pl", "Sg", "V"]  # "Nom" and "X" are of one label each
     assert crf.part_coef_.shape == (5, crf.n_features_in_)
     assert crf.coef_.shape == (len(crf.patterns_), crf.n_features_in_)
-    n_tokens = np.count_nonzero(getattr(crf, "token_intercept_", 0))
-    assert crf.n_parameters_ == crf.coef_.nnz + crf.part_coef_.nnz + len(crf.patterns_) + n_tokens
-    plain = estimator().fit(X, Y)
+    assert crf.n_parameters_ == crf.coef_.nnz + crf.part_coef_.nnz + len(crf.patterns_)
+    plain = HighOrderCRF().fit(X, Y)
     np.testing.assert_array_equal(crf.coef_.indices, plain.coef_.indices)
     assert plain.label_parts_.shape == (0,)
     assert plain.part_coef_.shape == (0, crf.n_features_in_)
@@ -133,22 +129,20 @@ def test_parts_have_weights_with_all_their_features(estimator):
     )
 
 
-@both
 @pytest.mark.parametrize(
     "parts",
     [lambda label: [label], lambda label: (), {"X": ["only"]}, dict.fromkeys(TAGS, []), lambda label: [label, label]],
 )
-def test_parts_of_one_label_are_the_label_itself(estimator, parts):
-    plain, crf = estimator(2, max_iter=20).fit(X, Y), estimator(2, max_iter=20, label_parts=parts).fit(X, Y)
+def test_parts_of_one_label_are_the_label_itself(parts):
+    plain, crf = HighOrderCRF(2, max_iter=20).fit(X, Y), HighOrderCRF(2, max_iter=20, label_parts=parts).fit(X, Y)
     assert len(crf.label_parts_) == 0
     np.testing.assert_array_equal(plain.objective_history_, crf.objective_history_)
     np.testing.assert_array_equal(plain.coef_.toarray(), crf.coef_.toarray())
     assert plain.predict(X) == crf.predict(X)
 
 
-@both
-def test_forms_of_parts_agree(estimator):
-    of_function = estimator(label_parts=split).fit(X, Y)
+def test_forms_of_parts_agree():
+    of_function = HighOrderCRF(label_parts=split).fit(X, Y)
     mapping = {tag: split(tag) for tag in TAGS}
     for parts in (
         mapping,
@@ -158,7 +152,7 @@ def test_forms_of_parts_agree(estimator):
         lambda label: set(split(label)),
         lambda label: np.array(split(label)),
     ):
-        other = estimator(label_parts=parts).fit(X, Y)
+        other = HighOrderCRF(label_parts=parts).fit(X, Y)
         np.testing.assert_array_equal(of_function.objective_history_, other.objective_history_)
         np.testing.assert_array_equal(of_function.part_coef_.toarray(), other.part_coef_.toarray())
 
@@ -172,28 +166,26 @@ def test_parts_need_not_be_strings():
     assert foreign.label_parts_.tolist() == ["Ünlü\0", "日本"]
 
 
-@both
-def test_rare_pairs_of_parts_get_no_weight(estimator):
+def test_rare_pairs_of_parts_get_no_weight():
     counts = {}
     for rows, tags in zip(X, Y, strict=True):
         for row, tag in zip(rows, tags, strict=True):
             for part in split(tag):
                 for name in row:
                     counts[part, name] = counts.get((part, name), 0) + 1
-    crf = estimator(label_parts=split, min_count=4, max_iter=2).fit(X, Y)
+    crf = HighOrderCRF(label_parts=split, min_count=4, max_iter=2).fit(X, Y)
     rows, columns = crf.part_coef_.nonzero()
     found = {(crf.label_parts_[s], crf.feature_names_in_[f]) for s, f in zip(rows, columns, strict=True)}
     assert found <= {pair for pair, count in counts.items() if count >= 4}
     assert crf._state.layout.part_coef(np.ones(crf.n_parameters_)).nnz == sum(
         count >= 4 and part in crf.label_parts_ for (part, _), count in counts.items()
     )
-    every = estimator(label_parts=split, all_pairs=True, max_iter=2).fit(X, Y)
+    every = HighOrderCRF(label_parts=split, all_pairs=True, max_iter=2).fit(X, Y)
     assert every.part_coef_.nnz == 5 * every.n_features_in_
 
 
-@both
-def test_streams(estimator):
-    crf = estimator(label_parts=split, solver="sgd", random_state=0)
+def test_streams():
+    crf = HighOrderCRF(label_parts=split, solver="sgd", random_state=0)
     crf.partial_fit(X[:10], Y[:10], classes=TAGS)
     before = crf.part_coef_.toarray()
     assert crf.label_parts_.tolist() == ["Gen", "N", "Pl", "Sg", "V"]
@@ -212,9 +204,8 @@ def test_streams(estimator):
     )
 
 
-@both
-def test_inspection(estimator):
-    crf = estimator(label_parts=split).fit(X, Y)
+def test_inspection():
+    crf = HighOrderCRF(label_parts=split).fit(X, Y)
     table = weights_table(crf, top=None)
     assert len(table) == np.count_nonzero(crf._state.weights)
     best = max((row for row in table if row.pattern == ("Gen",)), key=lambda row: row.weight)
@@ -228,9 +219,8 @@ def test_inspection(estimator):
     assert ("Gen",) in patterns
 
 
-@both
-def test_explanations_add_up(estimator):
-    crf = estimator(label_parts=split).fit(X, Y)
+def test_explanations_add_up():
+    crf = HighOrderCRF(label_parts=split).fit(X, Y)
     longest = max(range(len(X)), key=lambda n: len(X[n]))
     for position in range(len(X[longest])):
         explanation = explain(crf, X, longest, position)
@@ -242,20 +232,11 @@ def test_explanations_add_up(estimator):
 # ------------------------------------------------------------------------------------------------------------- errors
 
 
-def test_one_segment_label():
-    x = [[["a"], ["b"], ["c"]], [["b"]]]
-    y = [["B-P", "I-P", "O"], ["B-P"]]
-    crf = HighOrderSemiCRF(scheme="bio", label_parts=lambda label: ["any"]).fit(x, y)
-    assert crf.label_parts_.tolist() == ["any"]
-    alone = HighOrderSemiCRF(scheme="bio", label_parts=lambda label: ["any"]).fit(x[1:], y[1:])
-    assert len(alone.label_parts_) == 0
-
-
 test_refusals = refusals(
     (lambda parts: level_zero_with_parts(0)[0].replaced(parts=parts),
      ("parts", LabelParts([0, 1, 2], [0, 2], 2), LabelParts([0, 1], [0], 1),
       LabelParts([0, 2, 1, 2, 2, 2, 2], [0, 1], 2))),
-    *((lambda label_parts, function=function: function(label_parts=label_parts).fit(X, Y),
+    (lambda label_parts: HighOrderCRF(label_parts=label_parts).fit(X, Y),
        (TypeError, r"an iterable of parts for each label, got 'N\|Gen\|Pl' for the label", lambda label: label),
        (TypeError, "got None for the label", lambda label: None),
        (TypeError, "got 'X' for the label 'X'", {"X": "X"}),
@@ -267,12 +248,10 @@ test_refusals = refusals(
        ("missing, nan", lambda label: [float("nan")]),
        (TypeError, r"parts must be sortable together, but 'a' \(str\) and 1 \(int\) are not", lambda label: ["a", 1]),
        (r"contains none of the labels \['N.*its keys are \['y'\]", {"y": ["a"]}),
-       (TypeError, "sortable together", lambda label: ["x" * 10 ** 6, 1]))
-      for function in (HighOrderCRF, HighOrderSemiCRF)),
-    *((lambda function=function: function(
+       (TypeError, "sortable together", lambda label: ["x" * 10 ** 6, 1])),
+    (lambda: HighOrderCRF(
            label_parts=split, sigma_reg={("patterns", 0): 1.0, ("patterns", 1): 1.0}).fit(
            [[[name for name in row if tag != "X" or name != "on"] for row, tag in zip(rows, tags, strict=True)]
            for rows, tags in zip(X, Y, strict=True)], Y),
-       "has no key for the weight of the feature")
-      for function in (HighOrderCRF, HighOrderSemiCRF)),
+       "has no key for the weight of the feature"),
 )  # fmt: skip
