@@ -361,7 +361,6 @@ def sequence_log_likelihood(
     lengths: ArrayLike | None = None,
     *,
     history: str = "tokens",
-    sequence_weight: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> ScoredLikelihood:
     """Return the log-likelihood of label sequences, and its gradient, for scores that another program computes.
@@ -388,8 +387,6 @@ def sequence_log_likelihood(
         labels. A pattern of segments counts at the first token of its last segment, and a pair of equal labels at each
         token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`. Segments of tags are for
         :func:`posterior` only.
-    sequence_weight : array-like of shape (n_sequences,), default=None
-        Weights c_n of the sequences: the gradients are those of the sum of c_n log P(y_n).
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
 
@@ -397,7 +394,7 @@ def sequence_log_likelihood(
     -------
     likelihood : named tuple
         The fields ``(log_likelihood, score_gradient, pattern_gradient)``, float64: log P(y given scores) of each
-        sequence, of shape (n_sequences,); the derivatives of the (weighted) sum with respect to ``scores``, which are
+        sequence, of shape (n_sequences,); the derivatives of their sum with respect to ``scores``, which are
         truth minus marginals, of shape (n_tokens, n_labels); and those with respect to the weights of ``patterns`` in
         their order, observed minus expected counts, 0 for forbidden ones.
 
@@ -430,8 +427,7 @@ def sequence_log_likelihood(
     """
     problem = _read_all(scores, patterns, lengths, history, n_jobs)
     posterior, batch = problem.query.posterior, problem.query.posterior.batch
-    codes = _checked_codes(y, problem.query)
-    weight = _checked_weight(sequence_weight, len(batch))
+    codes, weight = _checked_codes(y, problem.query), np.ones(len(batch))
     score = posterior.log_score(codes)
     _refuse_impossible(score, codes, posterior)
     expected = posterior.expectations(weight)
@@ -442,7 +438,7 @@ def sequence_log_likelihood(
     truth = codes[:, None] == np.arange(posterior.model.layout.automaton.n_labels)
     return ScoredLikelihood(
         np.minimum(score - log_z, 0.0),
-        np.repeat(weight, batch.lengths)[:, None] * (truth - posterior.marginals()),
+        truth - posterior.marginals(),
         np.where(problem.is_forbidden, 0.0, counts),
     )
 
@@ -588,12 +584,3 @@ def _refuse_impossible(score, codes, posterior) -> None:
     if impossible.any():
         sequence = int(np.argmax(impossible))
         raise ValueError(f"sequence {sequence}: its labels y are forbidden by patterns or by a score of -inf")
-
-
-def _checked_weight(weight, n_sequences) -> np.ndarray:
-    if weight is None:
-        return np.ones(n_sequences)
-    numbers = np.asarray(weight, dtype=np.float64)
-    if numbers.shape != (n_sequences,) or not np.isfinite(numbers).all():
-        raise ValueError(f"sequence_weight must be {n_sequences} finite numbers, one for each sequence")
-    return numbers
