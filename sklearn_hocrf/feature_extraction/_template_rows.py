@@ -222,10 +222,9 @@ def features_of_templates(fitted: FittedExtractor, functions, always, marks, kep
         ],
         **_phrases(lists, field_index, texts),
     }
-    function_of = {name: f.normalize if isinstance(f, Phrases) else f for name, (_, f) in functions.items()}
     code = np.concatenate([np.empty(0, np.int32), *(code for vocabulary in chosen.all for code in vocabulary.codes)])
     outside = [(ALWAYS[name], i) for i, name in enumerate(always, start=n_attributes) if is_kept[i]]
-    of_user = {name: function for name, function in function_of.items() if callable(function)}
+    of_user = {name: f for name, (_, f) in functions.items() if callable(f) and name not in lists}
     return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside, of_user)
 
 
@@ -243,10 +242,8 @@ def _phrases(lists, field_index, texts) -> dict:
         if any("\0" in word for words in phrases.words for word in words):
             raise ValueError(f"a tagger has no phrases with the character 0, as in the list {name!r:.60}")
         texts += ["\0".join(words) for words in phrases.words]
-        of_user = callable(phrases.normalize)
-        normalize = _called(phrases.normalize) if of_user else phrases.normalize
         entry = {"field": field_index[field], "name": checked_name(name), "size": len(phrases.words)}
-        entries.append({**entry, "normalize": normalize, "own": of_user})
+        entries.append({**entry, "normalize": phrases.normalize})
     return {"phrases": entries} if entries else {}
 
 

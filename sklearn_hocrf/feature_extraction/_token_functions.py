@@ -78,13 +78,13 @@ class Phrases:
     ----------
     words : iterable of tuple of str
         The words of each phrase, normalised.
-    normalize : "casefold", callable or None
+    normalize : "casefold" or None
         How to normalise tokens before they are compared.
     """
 
     __name__ = "phrase_marks"  # of the features, if the user gives no other
 
-    def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | Callable[[str], str] | None):
+    def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | None):
         self.words, self.normalize = dict.fromkeys(words), normalize  # a set that keeps the order
         self._lengths = lengths_by_first(self.words)
 
@@ -109,7 +109,7 @@ class Phrases:
         return np.isin(starts * len(words) + stops, occurrences)
 
     def _normalised(self, texts: Iterable[str | None]) -> list[Any]:
-        normal = _normalizer(self.normalize)
+        normal = str.casefold if self.normalize else str
         return [None if text is None else normal(text) for text in texts]
 
     def __repr__(self) -> str:
@@ -129,13 +129,7 @@ class Phrases:
         self.__init__(words, state["normalize"])  # type: ignore[misc]
 
 
-def _normalizer(normalize) -> Callable[[str], str]:
-    return str.casefold if isinstance(normalize, str) else normalize or str
-
-
-def phrase_marks(
-    phrases: Iterable[str | Sequence[str]], *, normalize: str | Callable[[str], str] | None = "casefold"
-) -> Phrases:
+def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | None = "casefold") -> Phrases:
     """Make a token function that marks the tokens inside phrases of a list, such as names of cities or journals.
 
     Its values are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of one token, and
@@ -147,9 +141,8 @@ def phrase_marks(
     phrases : iterable of str or sequences of str
         A text is split at white space. A list or tuple of tokens is for texts whose tokens are not separated by white
         space.
-    normalize : "casefold", callable or None, default="casefold"
-        How to normalise each distinct token and each word of the phrases before they are compared; a callable gets and
-        returns a str. None means no change.
+    normalize : "casefold" or None, default="casefold"
+        How to normalise the tokens and the words of the phrases before they are compared. None means no change.
 
     Returns
     -------
@@ -162,7 +155,7 @@ def phrase_marks(
     TypeError
         If `phrases` is a text or not iterable, or if a phrase is not a text or a list of texts.
     ValueError
-        If a phrase contains no words, or if `normalize` is another text.
+        If a phrase contains no words, or if `normalize` is neither "casefold" nor None.
 
     See Also
     --------
@@ -187,8 +180,8 @@ def phrase_marks(
     >>> segments.fit(X, [["O", "B", "I", "O", "B"]]).get_feature_names_out().tolist()
     ['city']
     """
-    if not (normalize is None or normalize == "casefold" or callable(normalize)):
-        raise ValueError(f"normalize must be 'casefold', a function or None, got {short(normalize)}")
+    if normalize not in ("casefold", None):
+        raise ValueError(f"normalize must be 'casefold' or None, got {short(normalize)}")
     if isinstance(phrases, (str, bytes)) or not isinstance(phrases, Iterable):
         raise TypeError(f"phrases must be an iterable of phrases, got {short(phrases)}")
     word_lists: list[Sequence[str]] = []
@@ -199,6 +192,6 @@ def phrase_marks(
         if not words:
             raise ValueError(f"phrases[{i}] has no words")
         word_lists.append(words)
-    normal = _normalizer(normalize)
+    normal = str.casefold if normalize else str
     normal_of = {word: normal(word) for word in dict.fromkeys(chain.from_iterable(word_lists))}
     return Phrases((tuple(map(normal_of.__getitem__, words)) for words in word_lists), normalize)
