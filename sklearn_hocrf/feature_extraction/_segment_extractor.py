@@ -85,10 +85,9 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         is the same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
-        segments as arrays of shape (n_segments,). It returns an array of that shape, which is named after the function
-        or by its key in a dict, or a dict of named arrays. Numbers and bools are real values, a text becomes an
-        indicator ``name=text``; None and masked entries add no feature. Features that do not occur in training segments
-        have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing);
+        segments as arrays of shape (n_segments,). It returns an array of that shape, of numbers or bools, for a feature
+        that is named after the function or by its key in a dict. Features that are 0 for all training segments have no
+        effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing);
         tokens of several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than
         loops. :func:`phrase_marks` makes functions for lists of phrases. Define functions in an importable module: with
         lambdas, the fitted transformer cannot be pickled; with methods such as ``dict.get``, skops cannot load it.
