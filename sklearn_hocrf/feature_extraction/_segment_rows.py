@@ -111,20 +111,14 @@ class FunctionRows:
     def __reduce__(self):
         return FunctionRows, (self._functions, self._fields, self.feature_names)
 
-    @staticmethod
-    def counts(functions, fields, columns, offsets, start, stop) -> Counter:
-        """Return the number of training segments ``[start, stop)`` with a value other than 0, by feature."""
-        counts: Counter = Counter()
-        for name, segments, _ in _entries(functions, fields, columns, offsets, start, stop):
-            counts[name] += len(segments)
-        return counts
-
     @classmethod
-    def of_counts(cls, functions, fields, counts: Counter, min_count: int) -> Self:
-        """Return the features that occur in at least ``min_count`` training segments."""
-        return cls(
-            functions, fields, FeatureNames.from_names(sorted(name for name, n in counts.items() if n >= min_count))
-        )
+    def from_segments(cls, functions, fields, batch, segments, min_count) -> Self:
+        """Return the features that are not 0 for at least ``min_count`` training segments."""
+        counts: Counter = Counter()
+        for name, chosen, _ in _entries(functions, fields, batch.columns, batch.offsets, segments.start, segments.stop):
+            counts[name] += len(chosen)
+        names = sorted(name for name, n in counts.items() if n >= min_count)
+        return cls(functions, fields, FeatureNames.from_names(names))
 
     def rows(self, columns, offsets, token_data, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the features of candidate segments, without those that occur in no training segment."""
