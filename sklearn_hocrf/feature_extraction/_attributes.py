@@ -82,16 +82,6 @@ class NamedAttributes:
         self.__init__(state["names"].names(), state["complete"])
 
 
-class FittedExtractor(NamedTuple):
-    """The parts of a fitted extractor that a tagger needs."""
-
-    vocabularies: Any
-    fields: list
-    text_fields: list
-    complete_fields: list
-    by_position: bool  # tokens may be tuples
-
-
 class GivenNames:
     """The maker of attributes that tokens name: feature dicts and lists of names."""
 
@@ -145,8 +135,8 @@ class GivenNames:
         """Return the names of the attributes outside the templates."""
         return []
 
-    def tagger_features(self, fitted, kept) -> TaggerFeatures:
-        """Return how a tagger makes the attributes that are kept; ``fitted`` is a FittedExtractor."""
+    def tagger_features(self, extractor, kept) -> TaggerFeatures:
+        """Return how a tagger makes the attributes of a fitted extractor that are kept."""
         from .._sklearn.layers import TaggerFeatures  # of a file that few write
 
-        return TaggerFeatures.of_names(fitted.vocabularies.names().tolist(), kept)
+        return TaggerFeatures.of_names(extractor._vocabularies.names().tolist(), kept)

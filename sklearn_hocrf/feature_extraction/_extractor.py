@@ -21,7 +21,7 @@ from .._data.columns import DenseColumns
 from .._reading.attributes import known_batch
 from .._reading.rows import refuse_infinite_values
 from .._sklearn.names import Interval, StrOptions, fit_context, fit_task
-from ._attributes import FittedExtractor, GivenNames, NamedAttributes
+from ._attributes import GivenNames, NamedAttributes
 from ._base import BatchTransformer
 from ._columns import MISSING, ArrayTemplates, TokenTable, columns_of_one, text_column, without_arrays
 from ._input_space import InputSpace, TokenCounts, lacks_counts, without_tokens
@@ -496,9 +496,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         """Return how a tagger makes the attributes; see :class:`TaggerFeatures`."""
         if self._array_widths:
             raise ValueError(f"a tagger has no fields of arrays, such as {next(iter(self._array_widths))!r:.60}")
-        by_position = self.fields is not None or self.fields_ == list(range(len(self.fields_)))
-        known = self._vocabularies, self.fields_, self._space.text_fields, self.complete_fields_, by_position
-        return self._maker.tagger_features(FittedExtractor(*known), kept)
+        return self._maker.tagger_features(self, kept)
 
     @property
     def _maker(self) -> GivenNames | FieldTemplates:

@@ -66,7 +66,7 @@ def _field_and_function(spec, default_field):
     if isinstance(function, str):
         as_function(function)  # raises if the name is unknown
         return field, function, function
-    if not callable(function):
+    if not (callable(function) or isinstance(function, Phrases)):
         raise TypeError(f"token_features: {function!r} must be a callable or the name of a token function")
     return field, function, getattr(function, "__name__", type(function).__name__)
 
@@ -92,25 +92,10 @@ class Phrases:
         """Return the marks of a column of texts; ``name`` is that of the token feature."""
         if not is_text(column):
             raise ValueError(f"the token feature {name!r} marks phrases in texts, but its field holds numbers")
-        words = np.array([*self._normalised(column.values), None], dtype=object)[column.codes].tolist()
+        normal = str.casefold if self.normalize else str
+        words = np.array([*map(normal, column.values), None], dtype=object)[column.codes].tolist()
         sequences = (words[start:stop] for start, stop in pairwise(offsets.tolist()))
         return text_column(list(chain.from_iterable(marks_of(texts, self.words, self._lengths) for texts in sequences)))
-
-    def __call__(self, tokens: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-        """Return which segments of a sequence are phrases: a function for a :class:`SegmentFeatureExtractor`."""
-        columns = list(tokens.values()) if isinstance(tokens, Mapping) else [tokens]
-        texts = next((column for column in columns if column.dtype == object), None)
-        if texts is None:
-            raise ValueError("the tokens are numbers, but phrases are texts")
-        words, occurrences = self._normalised(texts), [-1]
-        for start, word in enumerate(words):
-            ends = [start + n for n in self._lengths.get(word, ()) if start + n <= len(words)]
-            occurrences += [start * len(words) + end for end in ends if tuple(words[start:end]) in self.words]
-        return np.isin(starts * len(words) + stops, occurrences)
-
-    def _normalised(self, texts: Iterable[str | None]) -> list[Any]:
-        normal = str.casefold if self.normalize else str
-        return [None if text is None else normal(text) for text in texts]
 
     def __repr__(self) -> str:
         options = "" if self.normalize == "casefold" else f", normalize={self.normalize!r}"
@@ -147,8 +132,7 @@ def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | Non
     Returns
     -------
     function : token function
-        An element of `token_features` of a :class:`SequenceFeatureExtractor`. In `functions` of a
-        :class:`SegmentFeatureExtractor`, it marks segments that are phrases, by the first text field of the tokens.
+        An element of `token_features` of a :class:`SequenceFeatureExtractor`.
 
     Raises
     ------
@@ -163,11 +147,7 @@ def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | Non
 
     Examples
     --------
-    >>> from sklearn_hocrf.feature_extraction import (
-    ...     SegmentFeatureExtractor,
-    ...     SequenceFeatureExtractor,
-    ...     phrase_marks,
-    ... )
+    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrase_marks
     >>> city = phrase_marks(["Oslo", "New York", "New York City"])
     >>> X = [["in", "new", "york", "and", "Oslo"]]
     >>> tokens = SequenceFeatureExtractor(
@@ -176,9 +156,6 @@ def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | Non
     ... )
     >>> tokens.fit(X).get_feature_names_out()[5:].tolist()
     ['city[0]=B', 'city[0]=E', 'city[0]=S', 'city[0]|city[1]=B|E', 'city[0]|city[1]=S|__EOS__']
-    >>> segments = SegmentFeatureExtractor(functions={"city": city}, scheme="bio")
-    >>> segments.fit(X, [["O", "B", "I", "O", "B"]]).get_feature_names_out().tolist()
-    ['city']
     """
     if normalize not in ("casefold", None):
         raise ValueError(f"normalize must be 'casefold' or None, got {short(normalize)}")
