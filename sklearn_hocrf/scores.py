@@ -456,7 +456,7 @@ class _Scored(NamedTuple):
 
 def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, constraints=None) -> _Scored:
     check_constraints(constraints, history)
-    table, offsets, is_copy = _read_scores(scores, lengths)
+    table, offsets = _read_scores(scores, lengths)
     labels = _read_labels(given_labels, table.shape[1])
     history, rules = compile_rules(history, constraints, labels)
     keys, weights = _read_patterns(patterns, labels, history)
@@ -475,8 +475,7 @@ def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, con
         if len(empty):
             raise ValueError(f"scores leave no label possible at {position_name(offsets, empty[0])}: all are -inf")
         mask.allowed[is_impossible] = False
-        table = table if is_copy else table.copy()
-        table[is_impossible] = 0.0  # kernels multiply by the numbers of all columns
+        table = np.where(is_impossible, 0.0, table)  # kernels multiply by the numbers of all columns
     dense = DenseColumns(np.arange(len(labels), dtype=np.int32), table)
     nothing = np.zeros(len(table) + 1, np.int64), np.zeros(0, np.int32)
     batch = SequenceBatch(offsets, *nothing, None, len(labels), dense=dense)
@@ -496,8 +495,8 @@ def _layout(keys: tuple, is_forbidden: tuple, rules: tuple, n_labels: int, histo
     return WeightLayout(table, features, labels, labels, np.arange(len(table.lengths)), forbidden=forbidden)
 
 
-def _read_scores(scores, lengths) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return the scores of all tokens, float32 or float64, the offsets of sequences, and whether they are a copy."""
+def _read_scores(scores, lengths) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of all tokens, float32 or float64, and the offsets of sequences."""
     is_list = isinstance(scores, (list, tuple)) and any(np.ndim(part) > 1 for part in scores)
     if is_list:
         if lengths is not None:
@@ -522,7 +521,7 @@ def _read_scores(scores, lengths) -> tuple[np.ndarray, np.ndarray, bool]:
         token, column = wrong[0].tolist()
         where = f"column {column} ({position_name(offsets, token)})"
         raise ValueError(f"scores must be finite or -inf, got {table[token, column]} in {where}")
-    return table, offsets, is_list or table is not array
+    return table, offsets
 
 
 def _read_labels(labels, n_labels) -> np.ndarray:

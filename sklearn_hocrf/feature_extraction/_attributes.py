@@ -135,8 +135,8 @@ class GivenNames:
         """Return the names of the attributes outside the templates."""
         return []
 
-    def tagger_features(self, extractor, kept) -> TaggerFeatures:
-        """Return how a tagger makes the attributes of a fitted extractor that are kept."""
+    def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
+        """Return how a tagger makes the attributes of a fitted extractor, with given vocabularies, that are kept."""
         from .._sklearn.layers import TaggerFeatures  # of a file that few write
 
-        return TaggerFeatures.of_names(extractor._vocabularies.names().tolist(), kept)
+        return TaggerFeatures.of_names(vocabularies.names().tolist(), kept)

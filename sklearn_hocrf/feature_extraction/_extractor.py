@@ -496,7 +496,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         """Return how a tagger makes the attributes; see :class:`TaggerFeatures`."""
         if self._array_widths:
             raise ValueError(f"a tagger has no fields of arrays, such as {next(iter(self._array_widths))!r:.60}")
-        return self._maker.tagger_features(self, kept)
+        return self._maker.tagger_features(self, self._vocabularies, self._space.text_fields, kept)
 
     @property
     def _maker(self) -> GivenNames | FieldTemplates:

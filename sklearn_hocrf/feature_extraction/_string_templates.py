@@ -77,7 +77,7 @@ class StringTemplates(GivenNames):
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         return FeaturePlan([line.text for line in self.lines], {}, {}), list(columns)[: self.n_columns]
 
-    def tagger_features(self, extractor, kept) -> TaggerFeatures:
+    def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
         from .._sklearn.layers import checked_name  # of a file that few write
 
         templates = []
@@ -87,7 +87,7 @@ class StringTemplates(GivenNames):
         fields = list(map(checked_name, extractor.fields_[: self.n_columns]))
         names = {} if fields == list(range(len(fields))) else {"fields": fields}
         entry = {"kind": "strings", "templates": templates, "outside": self.style, **names}
-        return super().tagger_features(extractor, kept)._replace(entry=entry)
+        return super().tagger_features(extractor, vocabularies, text_fields, kept)._replace(entry=entry)
 
     def tokens(self, table) -> list[list[list[str]]]:
         """Return the attributes of each token of each sequence, in the order of the templates; they may repeat."""

@@ -74,10 +74,10 @@ class FieldTemplates(GivenNames):
                 raise lacks_counts(f"the template {template!r}", fields)
         return counts.vocabularies.chosen(templates, {template: n >= min_count for template, n in counts.n_of.items()})
 
-    def tagger_features(self, extractor, kept) -> TaggerFeatures:
+    def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
         if self.n_features is not None:
             raise ValueError("a tagger finds attributes by their values, so hashing (n_features) is not for it")
-        vocabularies, fields, always = extractor._vocabularies, extractor.fields_, self.names_of_always()
+        fields, always = extractor.fields_, self.names_of_always()
         n_attributes, is_kept = len(vocabularies), np.zeros(len(vocabularies) + len(always), bool)
         is_kept[: len(kept)] = kept
         parts = np.split(is_kept, np.cumsum(list(map(len, vocabularies.all))))  # the last: those outside the templates
@@ -91,7 +91,7 @@ class FieldTemplates(GivenNames):
             field, function = self.functions.get(name, (name, None)) if name not in lists else (name, None)
             columns.append(_column(field_index[field], name, function, table.labels))
             texts += table.labels or []
-        is_text, is_complete = {*extractor._space.text_fields, *lists}, set(extractor.complete_fields_)
+        is_text, is_complete = {*text_fields, *lists}, set(extractor.complete_fields_)
         entry = {
             "kind": "templates",
             "fields": [
@@ -212,7 +212,7 @@ class FieldTemplates(GivenNames):
 
 def _column(field, name, function, labels) -> dict:
     of_user = function is not None and not isinstance(function, str)
-    called = _called(function) if of_user else function
+    called = getattr(function, "__qualname__", type(function).__name__) if of_user else function  # for messages
     entry = {"field": field, "name": checked_name(name), "function": called, "own": of_user}
     return {**entry, "numeric": labels is None, "values": len(labels or [])}
 
@@ -227,8 +227,3 @@ def _phrases(lists, field_index, texts) -> dict:
         entry = {"field": field_index[field], "name": checked_name(name), "size": len(phrases.words)}
         entries.append({**entry, "normalize": phrases.normalize})
     return {"phrases": entries} if entries else {}
-
-
-def _called(function) -> str:
-    """Return the name of a function of the user, for messages."""
-    return getattr(function, "__qualname__", type(function).__name__)
