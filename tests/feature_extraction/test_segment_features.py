@@ -514,7 +514,7 @@ test_refusals = refusals(
     (lambda: SegmentFeatureExtractor(begin=True).fit(TOKENS).transform(
          SequenceFeatureExtractor([(0, 0), (1, 0), (0, -1)], bias=True).fit_transform(X)),
      "X has the token feature '.*', but fit had '.*' instead"),
-    (lambda: SegmentFeatureExtractor(begin=True).fit(TOKENS).transform(WORDS), "X has 0 features, but had"),
+    (lambda: SegmentFeatureExtractor(begin=True).fit(TOKENS).transform(WORDS), "X has 0 token features, but had"),
     (lambda: clone(SegmentFeatureExtractor(begin=True).fit(TOKENS)).transform(TOKENS), (NotFittedError, ".")),
     (lambda params: SegmentFeatureExtractor(**params).fit(TOKENS),
      ("'IB', which is not a tag n-gram. Use 'B' or", {"tags": {"IB": True}}),
