@@ -165,11 +165,7 @@ def _number_of(text) -> int:
 
 
 def _as_text(column, field):
-    return column if is_text(column) else apply_function(_number_text, column, field)
-
-
-def _number_text(number):
-    return repr(number).removesuffix(".0")
+    return column if is_text(column) else apply_function(lambda number: repr(number).removesuffix(".0"), column, field)
 
 
 def fingerprints(numbers, start, stop) -> np.ndarray:
