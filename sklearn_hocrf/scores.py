@@ -360,7 +360,6 @@ def sequence_log_likelihood(
     lengths: ArrayLike | None = None,
     *,
     history: str = "tokens",
-    sequence_weight: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> ScoredLikelihood:
     """Return the log-likelihood of label sequences, and its gradient, for scores that another program computes.
@@ -387,8 +386,6 @@ def sequence_log_likelihood(
         labels. A pattern of segments counts at the first token of its last segment, and a pair of equal labels at each
         token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`. Segments of tags are for
         :func:`posterior` only.
-    sequence_weight : array-like of shape (n_sequences,), default=None
-        Weights c_n of the sequences: the gradients are those of the sum of c_n log P(y_n).
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
 
@@ -396,7 +393,7 @@ def sequence_log_likelihood(
     -------
     likelihood : named tuple
         The fields ``(log_likelihood, score_gradient, pattern_gradient)``, float64: log P(y given scores) of each
-        sequence, of shape (n_sequences,); the derivatives of the (weighted) sum with respect to ``scores``, which are
+        sequence, of shape (n_sequences,); the derivatives of their sum with respect to ``scores``, which are
         truth minus marginals, of shape (n_tokens, n_labels); and those with respect to the weights of ``patterns`` in
         their order, observed minus expected counts, 0 for forbidden ones.
 
@@ -429,8 +426,7 @@ def sequence_log_likelihood(
     """
     problem = _read_all(scores, patterns, lengths, history, n_jobs)
     posterior, batch = problem.query.posterior, problem.query.posterior.batch
-    codes = _checked_codes(y, problem.query)
-    weight = _checked_weight(sequence_weight, len(batch))
+    codes, weight = _checked_codes(y, problem.query), np.ones(len(batch))
     score = posterior.log_score(codes)
     _refuse_impossible(score, codes, posterior)
     expected = posterior.expectations(weight)
@@ -441,7 +437,7 @@ def sequence_log_likelihood(
     truth = codes[:, None] == np.arange(posterior.model.layout.automaton.n_labels)
     return ScoredLikelihood(
         np.minimum(score - log_z, 0.0),
-        np.repeat(weight, batch.lengths)[:, None] * (truth - posterior.marginals()),
+        truth - posterior.marginals(),
         np.where(problem.is_forbidden, 0.0, counts),
     )
 
@@ -459,7 +455,7 @@ class _Scored(NamedTuple):
 
 def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, constraints=None) -> _Scored:
     check_constraints(constraints, history)
-    table, offsets, is_copy = _read_scores(scores, lengths)
+    table, offsets = _read_scores(scores, lengths)
     labels = _read_labels(given_labels, table.shape[1])
     rules = compile_rules(history, constraints, labels)
     keys, weights = _read_patterns(patterns, labels, history)
@@ -478,8 +474,7 @@ def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, con
         if len(empty):
             raise ValueError(f"scores leave no label possible at {position_name(offsets, empty[0])}: all are -inf")
         mask.allowed[is_impossible] = False
-        table = table if is_copy else table.copy()
-        table[is_impossible] = 0.0  # kernels multiply by the numbers of all columns
+        table = np.where(is_impossible, 0.0, table)  # kernels multiply by the numbers of all columns
     dense = DenseColumns(np.arange(len(labels), dtype=np.int32), table)
     nothing = np.zeros(len(table) + 1, np.int64), np.zeros(0, np.int32)
     batch = SequenceBatch(offsets, *nothing, None, len(labels), dense=dense)
@@ -499,8 +494,8 @@ def _layout(keys: tuple, is_forbidden: tuple, rules: tuple, n_labels: int, histo
     return WeightLayout(table, features, labels, labels, np.arange(len(table.lengths)), forbidden=forbidden)
 
 
-def _read_scores(scores, lengths) -> tuple[np.ndarray, np.ndarray, bool]:
-    """Return the scores of all tokens, float32 or float64, the offsets of sequences, and whether they are a copy."""
+def _read_scores(scores, lengths) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of all tokens, float32 or float64, and the offsets of sequences."""
     is_list = isinstance(scores, (list, tuple)) and any(np.ndim(part) > 1 for part in scores)
     if is_list:
         if lengths is not None:
@@ -525,7 +520,7 @@ def _read_scores(scores, lengths) -> tuple[np.ndarray, np.ndarray, bool]:
         token, column = wrong[0].tolist()
         where = f"column {column} ({position_name(offsets, token)})"
         raise ValueError(f"scores must be finite or -inf, got {table[token, column]} in {where}")
-    return table, offsets, is_list or table is not array
+    return table, offsets
 
 
 def _read_labels(labels, n_labels) -> np.ndarray:
@@ -587,12 +582,3 @@ def _refuse_impossible(score, codes, posterior) -> None:
     if impossible.any():
         sequence = int(np.argmax(impossible))
         raise ValueError(f"sequence {sequence}: its labels y are forbidden by patterns or by a score of -inf")
-
-
-def _checked_weight(weight, n_sequences) -> np.ndarray:
-    if weight is None:
-        return np.ones(n_sequences)
-    numbers = np.asarray(weight, dtype=np.float64)
-    if numbers.shape != (n_sequences,) or not np.isfinite(numbers).all():
-        raise ValueError(f"sequence_weight must be {n_sequences} finite numbers, one for each sequence")
-    return numbers

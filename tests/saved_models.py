@@ -39,7 +39,7 @@ def n_tokens(tokens, starts, stops):
 
 def ends_in_vowel(tokens, starts, stops):
     """Return a feature of segments: a function of the user."""
-    return {"vowel": [token[-1] in "aeiou" for token in tokens[stops - 1]]}
+    return [token[-1] in "aeiou" for token in tokens[stops - 1]]
 
 
 def chain(**params):
@@ -77,7 +77,7 @@ def estimators():
         ),
         "hashing": (make_pipeline(SequenceFeatureExtractor(n_features=64), chain()), WORDS),
         "vectorizer": (
-            make_pipeline(SequenceFeatureExtractor("attributes", fields=["w"], min_count=2), chain()),
+            make_pipeline(SequenceFeatureExtractor("attributes", min_count=2), chain()),
             DICTS,
         ),
         "templates": (
@@ -100,8 +100,8 @@ def estimators():
         ),
         "texts": (
             make_pipeline(
-                SequenceFeatureExtractor("attributes", fields=["w"]),
-                SegmentFeatureExtractor(bag="w:", identity="w", scheme="bio"),
+                SequenceFeatureExtractor([("w", 0)]),
+                SegmentFeatureExtractor(bag="w[0]=", identity="w", scheme="bio"),
                 SegmentLogOddsEncoder(scheme="bio", field="w"),
                 segments(segment_length=(1, None)),
             ),

@@ -67,8 +67,7 @@ def warn_user(message, category: type[Warning] = UserWarning) -> None:
 
 def warn_unless_saved(function: Any, what: str) -> None:
     """Warn if a user-defined function cannot be saved and loaded; ``what`` names the parameter that holds it."""
-    named = getattr(function, "normalize", function)  # of phrases
-    if "<" in getattr(getattr(named, "func", named), "__qualname__", ""):  # <lambda>, <locals>; also of a partial
+    if "<" in getattr(getattr(function, "func", function), "__qualname__", ""):  # <lambda>, <locals>; also of a partial
         warn_user(
             f"{what} is a lambda or a local function: what is fitted with it cannot be pickled or saved; define it "
             "with def at the top of a module"

@@ -970,18 +970,13 @@ class _Field:
 class _Phrases:
     """A list of phrases that mark tokens."""
 
-    def __init__(self, entry, fields, functions):
-        called = _get(entry, "normalize", (str, type(None)), "phrases")
-        self.field, self.own = _get(entry, "field", int, "phrases"), _get(entry, "own", bool, "phrases")
+    def __init__(self, entry, fields):
+        normalize = _get(entry, "normalize", (str, type(None)), "phrases")
+        self.field = _get(entry, "field", int, "phrases")
         self.name, self.size = _get(entry, "name", (str, int), "phrases"), _get(entry, "size", int, "phrases")
         _require(self.field < len(fields) and fields[self.field] != self.name, "phrases")
-        if self.own:
-            if self.name not in functions:
-                raise ValueError(f"the model needs your function {called!r:.60}: functions={{{self.name!r:.60}: ...}}")
-            self.normal = functions[self.name]
-        else:
-            _require(called in (None, "casefold"), f"there is no function {called!r:.40}")
-            self.normal = str.casefold if called else str
+        _require(normalize in (None, "casefold"), f"there is no function {normalize!r:.40}")
+        self.normal = str.casefold if normalize else str
 
     def read(self, texts):
         """Take the texts of the phrases."""
@@ -1007,7 +1002,7 @@ class _Templates:
         self.fields = [source.name for source in self.sources]
         _require(self.fields and len(set(self.fields)) == len(self.fields), "fields")
         entries = _get(features, "phrases", list) if "phrases" in features else []
-        self.phrases = [_Phrases(entry, self.fields, functions) for entry in entries]
+        self.phrases = [_Phrases(entry, self.fields) for entry in entries]
         names = [one.name for one in self.phrases]
         self.fields = self.fields[: len(self.fields) - len(names)]
         _require(self.fields and [source.name for source in self.sources] == self.fields + names, "lists of phrases")
@@ -1041,7 +1036,6 @@ class _Templates:
             made = Made(partial(self.sources[field].made, name=name, function=function, numeric=numeric))
             (self.numbers if numeric else all_made)[number] = field, made
             columns.append([*([True] if numeric else texts.take(n_values)), *([BEFORE, AFTER] if self.marks else [])])
-        user_columns |= {one.name for one in self.phrases if one.own}
         if unknown := set(functions) - user_columns:
             raise ValueError(f"functions has {sorted(map(str, unknown))!r:.80}, which the model does not need")
         return columns, all_made
@@ -1189,8 +1183,7 @@ class Tagger:
         file in place; on Windows, do not replace it either. None maps files above 16 MiB. Processes do not share
         compressed files.
     functions : dict or None, default=None
-        Your own functions among the model's token features, and your own ``normalize`` of
-        :func:`~sklearn_hocrf.feature_extraction.phrase_marks`, by the name of the token feature.
+        Your own functions among the model's token features, by the name of the token feature.
 
     Attributes
     ----------

@@ -68,8 +68,7 @@ templates
 phrases
     Only with lists of phrases: each compares the texts of a ``field`` with ``size`` phrases, whose texts follow those
     of the columns, with the character 0 between words. The last fields are those of the lists: "B", "I", "E" and "S"
-    mark the first, inner, last and only token of a phrase. ``normalize`` is "casefold", null, or the name of a
-    function of the user (``own``).
+    mark the first, inner, last and only token of a phrase. ``normalize`` is "casefold" or null.
 """
 
 from __future__ import annotations

@@ -201,13 +201,11 @@ def _split_fields(line: str, separator: str | None) -> list[str]:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
-def dump_conll(
-    X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str | PathLike[str], *, separator: str | None = None
-) -> None:
+def dump_conll(X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str | PathLike[str]) -> None:
     r"""Write tokens and labels in columns, one token per line, with an empty line after each sequence.
 
-    The file is in UTF-8, with the label in the last column. :func:`load_conll` reads the same tokens and labels from
-    it, and conlleval and other programs also read such files.
+    The file is in UTF-8, with a space between two columns, and the label in the last one. :func:`load_conll` reads the
+    same tokens and labels from it, and conlleval and other programs also read such files.
 
     Parameters
     ----------
@@ -218,8 +216,6 @@ def dump_conll(
         The labels.
     path : str or path-like
         The file, which is replaced after all input has been checked.
-    separator : str, default=None
-        Text between two columns, such as a tab, as in :func:`load_conll`. By default a space.
 
     Raises
     ------
@@ -227,8 +223,8 @@ def dump_conll(
         If a token, one of its columns or a label is not text.
     ValueError
         If X and y do not match, if a token lacks a column, if a sequence or a label is empty, or if the columns could
-        not be read back from a line: if one of them contains a line end or the separator or, by default, contains a
-        space or is empty. The message names sequence and position.
+        not be read back from a line: if one of them contains a line end, a space or a tab, or is empty. The message
+        names sequence and position.
 
     Examples
     --------
@@ -247,8 +243,6 @@ def dump_conll(
     'Ann NNP B-PER\nleft VBD O\n\n'
     True
     """
-    if separator == "":
-        raise ValueError("separator must be a text, or None for a space")
     X, y = list(X), list(y)
     if len(X) != len(y) or not X:
         raise ValueError(f"X has {len(X)} sequences and y has {len(y)}: both must have the same number, at least one")
@@ -263,7 +257,7 @@ def dump_conll(
             raise ValueError(f"sequence {n} is empty, which such a file cannot represent")
         for t, (token, label) in enumerate(zip(tokens, labels, strict=True)):
             try:
-                lines.append(_conll_line(_fields(token, label, X[0][0]), separator, is_first=not lines))
+                lines.append(_conll_line(_fields(token, label, X[0][0]), is_first=not lines))
             except (TypeError, ValueError) as error:
                 kind = TypeError if isinstance(error, TypeError) else ValueError  # encoding errors accept no message
                 raise kind(f"sequence {n}, position {t}: {error}") from None
@@ -292,12 +286,12 @@ def _fields(token: Any, label: Any, first: Any) -> list[str]:
     return [*values, label]
 
 
-def _conll_line(fields: list[str], separator: str | None, *, is_first: bool) -> str:
+def _conll_line(fields: list[str], *, is_first: bool) -> str:
     """Return the line of a token, or raise a ValueError if it would not be read as these columns."""
-    line = (" " if separator is None else separator).join(fields)
+    line = " ".join(fields)
     line.encode()  # raises for surrogates
     is_one_line = not LINE_END.search(line) and "\0" not in line and bool(line.strip(" \t"))
-    if not is_one_line or _split_fields(line, separator) != fields:
+    if not is_one_line or _split_fields(line, None) != fields:
         what = f"the columns {short(fields)} cannot be separated from each other, or from other lines, in a file"
         raise ValueError(what)
     if is_first and line.startswith("\ufeff"):

@@ -13,7 +13,7 @@ from .._reading.attributes import Vocabulary, looks_like_rows, read_attributes, 
 from .._reading.inputs import input_form
 from .._reading.rows import refuse_non_sequence
 from .._reading.values import without_columns
-from ._columns import TokenTable, read_tokens
+from ._columns import TokenTable
 from ._names import ConstantNames
 from ._plan import FeaturePlan
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_attribute_tokens(X, fields) -> TokenTable:
-    """Return X, feature dicts or lists of names, as the tokens of a table with the columns of some keys of dicts."""
-    if isinstance(X, SequenceBatch):
-        raise TypeError("X is already a SequenceBatch; feature dicts or lists of attribute names are expected")
+    """Return X, feature dicts or lists of names, as the tokens of a table without columns."""
     X = without_columns(X)
     if input_form(X) != "sequences" or looks_like_rows(X, default=False):
         raise TypeError(
@@ -36,12 +34,7 @@ def read_attribute_tokens(X, fields) -> TokenTable:
         if type(sequence) is not list:
             refuse_non_sequence(sequence, n)
     offsets = offsets_of(list(map(len, X)))
-    table = TokenTable(offsets, {}, "attributes" if offsets[-1] else "empty")
-    if fields is not None and offsets[-1]:
-        table = read_tokens(X, fields)
-        if table.kind != "dict":
-            raise TypeError(f"fields={fields!r:.80} names keys of dicts, but the first token has another form")
-    return table._replace(attributes=X)
+    return TokenTable(offsets, {}, "attributes" if offsets[-1] else "empty", attributes=X)
 
 
 class AttributeCounts(NamedTuple):
@@ -87,16 +80,6 @@ class NamedAttributes:
 
     def __setstate__(self, state):
         self.__init__(state["names"].names(), state["complete"])
-
-
-class FittedExtractor(NamedTuple):
-    """The parts of a fitted extractor that a tagger needs."""
-
-    vocabularies: Any
-    fields: list
-    text_fields: list
-    complete_fields: list
-    by_position: bool  # tokens may be tuples
 
 
 class GivenNames:
@@ -152,8 +135,8 @@ class GivenNames:
         """Return the names of the attributes outside the templates."""
         return []
 
-    def tagger_features(self, fitted, kept) -> TaggerFeatures:
-        """Return how a tagger makes the attributes that are kept; ``fitted`` is a FittedExtractor."""
+    def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
+        """Return how a tagger makes the attributes of a fitted extractor, with given vocabularies, that are kept."""
         from .._sklearn.layers import TaggerFeatures  # of a file that few write
 
-        return TaggerFeatures.of_names(fitted.vocabularies.names().tolist(), kept)
+        return TaggerFeatures.of_names(vocabularies.names().tolist(), kept)

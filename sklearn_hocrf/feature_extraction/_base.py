@@ -17,7 +17,6 @@ tokens and for its complement, from 1,024 tokens on.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -34,7 +33,7 @@ from .._data.segment_features import RowBlock
 from .._sklearn.names import CallbacksMixin, fit_context, fit_task
 from .._sklearn.versions import VersionMixin
 from ._columns import apply_function, is_text, text_column, texts_of
-from ._input_space import kept_blocks, raw_table
+from ._input_space import InputSpace, batch_of, kept_blocks, raw_table
 from ._names import names_of_blocks
 
 
@@ -65,28 +64,23 @@ class BatchTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstim
         return tags
 
 
-class SegmentCounts(NamedTuple):
-    """The counts of training sequences for features of segments."""
+class SegmentFeatures(NamedTuple):
+    """The features of segments that a transformer has learned."""
 
-    space: Any  # an InputSpace
-    batch: SequenceBatch  # without sequences, with the features that X already has
-    token_blocks: Any = ()  # list of TokenBlock
+    blocks: list  # of token features, and of lengths
+    makers: list  # of further blocks
+    fields: list  # raw columns that the makers read
+    max_length: int | None
     scheme: str | None = None  # in which y gives the segments; None where y is not needed
-    longest: int = 0  # length of the longest segment
-    strings: TrainingStrings | None = None
-    of_functions: Counter | None = None  # number of segments with each named value; None without functions
+    strings: TrainingStrings | None = None  # whose texts the features are of
 
 
 class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Base class of the transformers that make features of segments."""
 
     @abstractmethod
-    def _count(self, X, table, y) -> tuple[SegmentCounts, SequenceBatch]:
-        """Return the counts of sequences, and their batch; ``table`` contains their tokens."""
-
-    @abstractmethod
-    def _set_features(self, counts) -> None:
-        """Set ``_blocks``, ``_makers`` of further blocks, and ``_fields``, the raw columns that they read."""
+    def _learned(self, X, space, batch, y) -> SegmentFeatures:
+        """Return the features of a batch; ``space`` describes the form of X."""
 
     def transform(self, X: Any) -> SequenceBatch:
         """Return sequences with the features of segments learned in `fit`.
@@ -113,17 +107,17 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
 
     @fit_context(prefer_skip_nested_validation=True)
     @fit_task
-    def _learn(self, X, y) -> tuple[SegmentCounts, SequenceBatch]:
-        """Set the fitted attributes; return the counts, and X as a batch."""
-
-        counts, batch = self._count(X, raw_table(X), y)
-        self._space, self._scheme = counts.space, counts.scheme
-        self._string_fields = [] if counts.strings is None else [counts.strings.field]
-        self._set_features(counts)
-        blocks = self._all_blocks(counts.batch, {})
-        self._feature_names = names_of_blocks(blocks, self._space.features.attribute_names)
+    def _learn(self, X, y) -> tuple[SegmentFeatures, SequenceBatch]:
+        """Set the fitted attributes; return the features, and X as a batch."""
+        table = raw_table(X)
+        space, batch = InputSpace.from_input(X, table), batch_of(X, table)
+        features = self._learned(X, space, batch, y)
+        self._space, self._blocks, self._makers = space, features.blocks, features.makers
+        self._fields, self._scheme, self.max_length_ = features.fields, features.scheme, features.max_length
+        self._string_fields = [] if features.strings is None else [features.strings.field]
+        self._feature_names = names_of_blocks(self._all_blocks(batch, {}), self._space.features.attribute_names)
         self.n_features_out_ = len(self._feature_names)
-        return counts, batch
+        return features, batch
 
     def _all_blocks(self, batch, data) -> tuple:
         """Return the blocks of features, those that X already has first."""
@@ -170,11 +164,7 @@ def _number_of(text) -> int:
 
 
 def _as_text(column, field):
-    return column if is_text(column) else apply_function(_number_text, column, field)
-
-
-def _number_text(number):
-    return repr(number).removesuffix(".0")
+    return column if is_text(column) else apply_function(lambda number: repr(number).removesuffix(".0"), column, field)
 
 
 def fingerprints(numbers, start, stop) -> np.ndarray:

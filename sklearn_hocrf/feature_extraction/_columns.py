@@ -21,7 +21,6 @@ import numpy as np
 from scipy import sparse
 
 from .._data.arrays import freeze, offsets_of
-from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.columns import TokenColumn
 from .._data.messages import warn_user
@@ -109,12 +108,10 @@ def check_complete(columns, offsets, complete, absent=()) -> None:
 
 
 def read_tokens(X, fields=None) -> TokenTable:
-    """Return the columns of raw sequences or of a SequenceBatch.
+    """Return the columns of raw sequences.
 
-    ``fields`` names the columns of tuples, rows, plain strings or numbers; of dicts and batches it selects columns.
+    ``fields`` names the columns of tuples, rows, plain strings or numbers; of dicts it selects columns.
     """
-    if isinstance(X, SequenceBatch):
-        return _read_batch(X, fields)
     sequences = _check_sequences(X)
     offsets = offsets_of(list(map(len, sequences)))
     if offsets[-1] == 0:
@@ -354,30 +351,6 @@ def _number_column(cells, describe) -> TokenColumn | np.ndarray:
         if cells[t] is not None:
             raise ValueError(f"{describe(t)} is {short(cells[t])}; numbers must be finite")
     return freeze(column, np.float64)
-
-
-def _read_batch(batch, fields) -> TokenTable:
-    if not batch.columns:
-        raise ValueError("this SequenceBatch has no raw token columns to make features from")
-    names = list(batch.columns) if fields is None else list(fields)
-    for name in names:
-        if name not in batch.columns:
-            raise ValueError(
-                f"fields names {name!r}, but the SequenceBatch has the columns {short(list(batch.columns))}"
-            )
-    kind = "batch" if batch.n_tokens else "empty"
-    columns = {name: _batch_column(batch.columns[name], name) for name in names}
-    return TokenTable(batch.offsets, columns, kind)
-
-
-def _batch_column(column, field):
-    """Return a column of a SequenceBatch with only the values that occur: slices share all values of the batch."""
-    if not is_text(column):
-        return column
-    used = np.bincount(column.codes + 1, minlength=len(column.values) + 1)[1:] > 0
-    new_code = np.append(np.cumsum(used) - 1, -1).astype(np.int32)
-    distinct = column_of(column.values[used].tolist(), lambda _: f"a value of the column {field!r}")
-    return _gather(distinct, new_code[column.codes])
 
 
 def _gather(column, codes):

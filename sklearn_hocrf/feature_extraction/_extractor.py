@@ -16,14 +16,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._data.arrays import freeze
-from .._data.batch import SequenceBatch, with_blocks, without_dense
+from .._data.batch import SequenceBatch
 from .._data.checks import short
 from .._data.columns import DenseColumns
-from .._data.segments import BAG, TokenBlock
 from .._reading.attributes import known_batch
 from .._reading.rows import refuse_infinite_values
 from .._sklearn.names import Interval, StrOptions, fit_context, fit_task
-from ._attributes import FittedExtractor, GivenNames, NamedAttributes
+from ._attributes import GivenNames, NamedAttributes
 from ._base import BatchTransformer
 from ._columns import MISSING, ArrayTemplates, TokenTable, columns_of_one, text_column, without_arrays
 from ._input_space import InputSpace, TokenCounts, lacks_counts, without_tokens
@@ -70,9 +69,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         value and functions whose names are fields; default templates then use the shape in the same way as the text.
     fields : sequence of str or None, default=None
         Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
-        instead of the default names. For dicts and batches: the keys to read, in this order. With
-        ``templates="attributes"``: the keys of the dicts to keep as raw columns, from which other transformers
-        make features.
+        instead of the default names. For dicts: the keys to read, in this order.
     min_count : int, default=1
         Attributes that occur in fewer training tokens are dropped.
     affixes : int or None, default=None
@@ -102,7 +99,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         The raw fields in use that all training tokens contain. `transform` warns if some tokens lack one of them, and
         raises an error if all tokens lack it.
     n_features_out_ : int
-        Number of features, including the earlier features of a `SequenceBatch`.
+        Number of features.
 
     See Also
     --------
@@ -131,11 +128,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     cannot have token features, and is not among the raw token columns of the batch.
 
     Names are unique. If a template joins several values, the extractor writes a backslash before each "|" and each
-    backslash within a value. If the given batch already has a feature of the same name, the new name ends with a
-    number, as in ``w[0]=the#2``.
-
-    If X is a `SequenceBatch`, the new features are appended to its features, and its raw token columns are kept. If it
-    has features of segments, the new features are counted at all tokens of a segment.
+    backslash within a value.
 
     Examples
     --------
@@ -169,18 +162,16 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     >>> extractor.get_feature_names_out().tolist()
     ['w[0]=In', 'w[0]=March', 'vector[0]', 'vector[1]']
 
-    Feature dicts without change, with raw columns for the text of segments:
+    Feature dicts without change, whose features a transformer of segments places:
 
     >>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor
     >>> X = [[{"w": "J.", "title": True}, {"w": "Ye"}, {"w": "1992", "digits": 4}]]
-    >>> batch = SequenceFeatureExtractor("attributes", fields=["w"]).fit_transform(X)
+    >>> batch = SequenceFeatureExtractor("attributes").fit_transform(X)
     >>> list(batch.feature_names)
     ['digits', 'title', 'w:1992', 'w:J.', 'w:Ye']
-    >>> extractor = SegmentFeatureExtractor(bag="digits", begin="w:", identity="w")
-    >>> extractor.fit(
-    ...     batch, [["author", "author", "date"]]
-    ... ).get_feature_names_out().tolist()
-    ['digits', 'begin:w:1992', 'begin:w:J.', 'begin:w:Ye', 'identity=1992', 'identity=J. Ye']
+    >>> extractor = SegmentFeatureExtractor(bag="digits", begin="w:").fit(batch)
+    >>> extractor.get_feature_names_out().tolist()
+    ['digits', 'begin:w:1992', 'begin:w:J.', 'begin:w:Ye']
     """
 
     __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
@@ -294,7 +285,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
         Parameters
         ----------
-        X : list of sequences of tokens, or SequenceBatch with raw token columns
+        X : list of sequences of tokens
             Sequences may be lists or arrays, may have different lengths and may be empty.
         y : None
             Ignored.
@@ -309,7 +300,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
             If a template names an unknown field, or if the tokens are not all of the same form; the message names
             sequence, position and value.
         TypeError
-            If a token or a value is of an unsupported type.
+            If a token or a value is of an unsupported type, or if X is a `SequenceBatch`.
 
         Warns
         -----
@@ -325,7 +316,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
         Parameters
         ----------
-        X : list of sequences of tokens, or SequenceBatch with raw token columns
+        X : list of sequences of tokens
             As in `fit`, with the same errors.
         y : None
             As in `fit`, with the same errors.
@@ -334,15 +325,14 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         -------
         batch : SequenceBatch of shape (n_sequences, n_features_out_)
         """
-        table, rows = self._learn(X)
-        return self._to_batch(X, table, rows)
+        return self._to_batch(*self._learn(X))
 
     def transform(self, X: Any) -> SequenceBatch:
         """Return the features of sequences; attributes that were not seen in training are ignored, unless hashed.
 
         Parameters
         ----------
-        X : list of sequences of tokens, or SequenceBatch with raw token columns
+        X : list of sequences of tokens
             Tokens of the form seen in `fit`.
 
         Returns
@@ -380,7 +370,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
                 return batch
         maker = self._maker
         table = self._space.like_fitted(X, self._read(X), self.complete_fields_)
-        return self._to_batch(X, table, maker.rows(self._vocabularies, table))
+        return self._to_batch(table, maker.rows(self._vocabularies, table))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_partition(self, X: Any, y: Any = None) -> TokenCounts:
@@ -479,7 +469,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
         known, attributes = self.__dict__.get("_vocabularies") if is_own else None, None
         columns: dict | None = {}
-        if isinstance(known, NamedAttributes) and isinstance(self.templates, str) and self.fields is None:
+        if isinstance(known, NamedAttributes) and isinstance(self.templates, str):
             attributes = known.vocabulary.ids_of(tokens)
         elif isinstance(known, TemplateVocabularies) and self.padding in FieldTemplates.paddings:
             columns = columns_of_one(tokens, self._space, self._array_widths, self.fields is not None)
@@ -489,9 +479,9 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
                 attributes = maker.ids_of_one(known, cells, len(tokens))
         if not attributes:
             return None
-        names, dense = self._attribute_names if self.n_features is None else None, None
+        names, dense = self._feature_names if self.n_features is None else None, None
         if self._array_widths:
-            dense = self._dense(np.array([0, len(tokens)]), columns, self.n_features_out_)
+            dense = self._dense(np.array([0, len(tokens)]), columns)
         return names, self.n_features_out_, columns, *attributes, dense
 
     def __sklearn_tags__(self) -> Tags:
@@ -503,13 +493,9 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     def __tagger_features__(self, kept) -> TaggerFeatures:
         """Return how a tagger makes the attributes; see :class:`TaggerFeatures`."""
-        if len(self._space.features.feature_names):
-            raise ValueError("the extractor adds to features of a SequenceBatch, which a tagger cannot read")
         if self._array_widths:
             raise ValueError(f"a tagger has no fields of arrays, such as {next(iter(self._array_widths))!r:.60}")
-        by_position = self.fields is not None or self.fields_ == list(range(len(self.fields_)))
-        known = self._vocabularies, self.fields_, self._space.text_fields, self.complete_fields_, by_position
-        return self._maker.tagger_features(FittedExtractor(*known), kept)
+        return self._maker.tagger_features(self, self._vocabularies, self._space.text_fields, kept)
 
     @property
     def _maker(self) -> GivenNames | FieldTemplates:
@@ -564,6 +550,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
             )
         maker = self._maker
         settings = {
+            "fields": self.fields is not None and isinstance(self.templates, str),
             "token_features": self.token_features is not None and self.token_features != "auto",
             "affixes": self.affixes,
             "n_features": self.n_features,
@@ -574,6 +561,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
             raise ValueError(f"{name}={short(getattr(self, name))} is not possible here: {maker.unused} no use for it")
 
     def _read(self, X) -> TokenTable:
+        if isinstance(X, SequenceBatch):
+            raise TypeError("X is a SequenceBatch already; a SequenceFeatureExtractor reads sequences of tokens")
         return self._maker.read(X, _check_fields(self.fields))
 
     def _read_form(self, space, columns):
@@ -607,41 +596,28 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         new = [self._vocabularies, ConstantNames(np.array(self._maker.names_of_always(), dtype=object))]
         if self.n_features is not None:
             new = [HashedNames(self.n_features)]
-        new.append(ConstantNames(self._arrays.names()))
-        self._attribute_names = FeatureNames([ConstantNames(self._space.features.attribute_names), *new])
-        self._feature_names = self._attribute_names
-        if self._space.features.has_blocks:
-            self._feature_names = FeatureNames([ConstantNames(self._space.features.feature_names), *new])
+        self._feature_names = FeatureNames([*new, ConstantNames(self._arrays.names())])
         self.n_features_out_ = len(self._feature_names)
 
-    def _to_batch(self, X, table, rows) -> SequenceBatch:
-        hashed = self.n_features is not None
+    def _to_batch(self, table, rows) -> SequenceBatch:
         indptr, indices, values = rows
-        columns, n_new = without_arrays(table.columns), self.n_features_out_ - len(self._space.features.feature_names)
-        dense = None if isinstance(X, SequenceBatch) else self._dense(table.offsets, table.columns, n_new)
-        if not isinstance(X, SequenceBatch) and not hashed:
-            parts = indptr, indices, values, n_new, self._attribute_names
+        columns, dense = without_arrays(table.columns), self._dense(table.offsets, table.columns)
+        if self.n_features is None:
+            parts = indptr, indices, values, self.n_features_out_, self._feature_names
             return SequenceBatch(table.offsets, *parts, columns, dense=dense)
         values = np.ones(len(indices)) if values is None else values
-        new = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), n_new))
-        if not isinstance(X, SequenceBatch):
-            batch = SequenceBatch.from_csr(new, table.offsets, None, columns, dense)
-            refuse_infinite_values(batch)  # sums of attributes of one hash
-            return batch
-        stacked = sparse.hstack([without_dense(X).tocsr(), new], format="csr")
-        batch = SequenceBatch.from_csr(stacked, X.offsets, self._attribute_names, X.columns, X.dense)
-        if X.blocks is None:
-            return batch
-        bag = TokenBlock(BAG, np.arange(X.n_attributes, batch.n_attributes, dtype=np.int32), "")
-        return with_blocks(batch, (*X.blocks, bag), self._feature_names)
+        hashed = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), self.n_features_out_))
+        batch = SequenceBatch.from_csr(hashed, table.offsets, None, columns, dense)
+        refuse_infinite_values(batch)  # sums of attributes of one hash
+        return batch
 
-    def _dense(self, offsets, columns, n_features) -> DenseColumns | None:
-        """Return the dense columns, which are the last of ``n_features`` features."""
+    def _dense(self, offsets, columns) -> DenseColumns | None:
+        """Return the dense columns, which are the last features."""
         n_dense = self._arrays.n_features
         if not n_dense:
             return None
         values = self._arrays.values(columns, Window(offsets))
-        return DenseColumns(np.arange(n_features - n_dense, n_features), values)
+        return DenseColumns(np.arange(self.n_features_out_ - n_dense, self.n_features_out_), values)
 
 
 def _check_fields(fields):

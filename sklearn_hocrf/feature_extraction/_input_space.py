@@ -64,7 +64,6 @@ class InputSpace(NamedTuple):
         """Return the common form of both, or raise an error if they differ in form."""
         if self.form != other.form:
             raise ValueError(f"tokens have the form {self.form!r} in one partition and {other.form!r} in another")
-        self.features.check_same(other.features)
         if self.form != "dict" and self.fields != other.fields:
             raise ValueError(
                 f"tokens have the fields {short(self.fields)} in one partition and {short(other.fields)} in another"
@@ -144,9 +143,8 @@ def text_field(space: InputSpace, field, parameter):
     """Return the field that a parameter names; True or None means the first text field, else the first field."""
     if not space.fields:
         raise ValueError(
-            f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. For feature "
-            "dicts, SequenceFeatureExtractor('attributes', fields=[...]) keeps them; for numbers, put a "
-            "SequenceFeatureExtractor first"
+            f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns: put a "
+            "SequenceFeatureExtractor with templates of their fields first"
         )
     if field is True or field is None:
         return next(iter(space.text_fields), space.fields[0])

@@ -16,8 +16,8 @@ from .._data.batch import SequenceBatch
 from .._reading.schemes import SCHEMES
 from .._reading.targets import read_segment_targets
 from .._sklearn.names import Interval, StrOptions
-from ._base import SegmentCounts, SegmentTransformer, TrainingStrings, fingerprints, token_numbers
-from ._input_space import InputSpace, batch_of, text_field
+from ._base import SegmentFeatures, SegmentTransformer, TrainingStrings, fingerprints, token_numbers
+from ._input_space import text_field
 from ._names import FeatureNames
 from ._templates import find_keys
 
@@ -152,26 +152,21 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         -------
         batch : SequenceBatch of shape (n_sequences, n_features_out_)
         """
-        counts, batch = self._learn(X, y)
-        return self._to_batch(batch, length=counts.strings.lengths)
+        features, batch = self._learn(X, y)
+        return self._to_batch(batch, length=features.strings.lengths)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
 
-    def _count(self, X, table, y) -> tuple[SegmentCounts, SequenceBatch]:
-        space, batch = InputSpace.from_input(X, table), batch_of(X, table)
+    def _learned(self, X, space, batch, y) -> SegmentFeatures:
         field = text_field(space, self.field, "field")
         targets = read_segment_targets(y, batch.lengths, "sequences", type(self).__name__, scheme=self.scheme)
         strings = TrainingStrings.from_batch(batch, field, targets.segments)
-        of_y = targets.scheme, int(targets.segments.lengths.max())
-        return SegmentCounts(space, batch[:0], (), *of_y, strings), batch
-
-    def _set_features(self, counts):
-        self.max_length_ = counts.longest if self.max_length is None else self.max_length
-        maker = LogOddsRows.from_strings(counts.strings, self.max_length_, float(self.smoothing))
-        self._blocks, self._makers, self._fields = (), [maker], self._string_fields
+        max_length = int(targets.segments.lengths.max()) if self.max_length is None else self.max_length
+        maker = LogOddsRows.from_strings(strings, max_length, float(self.smoothing))
+        return SegmentFeatures([], [maker], [field], max_length, targets.scheme, strings)
 
 
 class LogOddsRows:

@@ -199,8 +199,6 @@ class InputFeatures(NamedTuple):
 
     def check_same(self, features: InputFeatures) -> None:
         """Raise an error if a later X does not have these features."""
-        if len(features.feature_names) != len(self.feature_names):
-            raise ValueError(f"X has {len(features.feature_names)} features, but had {len(self.feature_names)} in fit")
         if features.has_blocks != self.has_blocks:
             raise ValueError(
                 f"X comes {'with' if features.has_blocks else 'without'} features of segments, unlike the X of fit"

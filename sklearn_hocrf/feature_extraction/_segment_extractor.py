@@ -36,8 +36,8 @@ from .._reading.rows import TOKEN_FEATURES_FIRST
 from .._reading.schemes import SCHEMES
 from .._reading.targets import read_segment_targets
 from .._sklearn.names import Interval, StrOptions
-from ._base import SegmentCounts, SegmentTransformer, TrainingStrings
-from ._input_space import InputSpace, batch_of, text_field, token_form
+from ._base import SegmentFeatures, SegmentTransformer, TrainingStrings
+from ._input_space import text_field, token_form
 from ._segment_rows import FunctionRows, IdentityRows, check_functions
 
 
@@ -85,13 +85,12 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         is the same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
-        segments as arrays of shape (n_segments,). It returns an array of that shape, which is named after the function
-        or by its key in a dict, or a dict of named arrays. Numbers and bools are real values, a text becomes an
-        indicator ``name=text``; None and masked entries add no feature. Features that do not occur in training segments
-        have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing);
-        tokens of several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than
-        loops. :func:`phrase_marks` makes functions for lists of phrases. Define functions in an importable module: with
-        lambdas, the fitted transformer cannot be pickled; with methods such as ``dict.get``, skops cannot load it.
+        segments as arrays of shape (n_segments,). It returns an array of that shape, of numbers or bools, for a feature
+        that is named after the function or by its key in a dict. Features that are 0 for all training segments have no
+        effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing); tokens of
+        several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than loops. Define
+        functions in an importable module: with lambdas, the fitted transformer cannot be pickled; with methods such as
+        ``dict.get``, skops cannot load it.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -231,52 +230,38 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         """
         return self._to_batch(self._learn(X, y)[1])
 
-    def _count(self, X, table, y) -> tuple[SegmentCounts, SequenceBatch]:
-        functions = check_functions(self.functions)
-        if self.max_length is not None and not _check_lengths(self.length):
+    def _learned(self, X, space, batch, y) -> SegmentFeatures:
+        functions, kinds = check_functions(self.functions), _check_lengths(self.length)
+        if self.max_length is not None and not kinds:
             raise ValueError(
                 f'max_length={self.max_length} has no effect without length: did you mean length="capped"?'
             )
-        tags = check_tags(self.tags)
-        space, batch = InputSpace.from_input(X, table), batch_of(X, table)
+        blocks, makers = self._token_blocks(space.features, check_tags(self.tags)), list[Any]()
         has_identity = self.identity is not False and self.identity is not None
-        field = text_field(space, self.identity, "identity") if has_identity else None
+        fields = [text_field(space, self.identity, "identity")] if has_identity else []
         if functions:
             text_field(space, True, "functions")
-        counts = SegmentCounts(space, batch[:0], self._token_blocks(space.features, tags))
-        if has_identity or functions or (self._has_indicators() and self.max_length is None):
+        scheme, strings, has_indicators = None, None, bool(set(kinds) - {"gamma"})
+        max_length = self.max_length if has_indicators else None
+        learns_length = has_indicators and max_length is None
+        if fields or functions or learns_length:
             name = f"{type(self).__name__} with identity, functions or length indicators without max_length"
             targets = read_segment_targets(y, batch.lengths, "sequences", name, scheme=self.scheme)
-            segments = targets.segments
-            counts = counts._replace(scheme=targets.scheme, longest=int(segments.lengths.max()))
-            if has_identity:
-                counts = counts._replace(strings=TrainingStrings.from_batch(batch, field, segments))
+            scheme, segments = targets.scheme, targets.segments
+            max_length = int(segments.lengths.max()) if learns_length else max_length
+            if fields:
+                strings = TrainingStrings.from_batch(batch, fields[0], segments)
+                makers.append(IdentityRows.from_strings(strings, self.min_count))
             if functions:
-                where = list(batch.columns), batch.columns, batch.offsets, segments.start, segments.stop
-                counts = counts._replace(of_functions=FunctionRows.counts(functions, *where))
+                fields = space.fields
+                makers.append(FunctionRows.from_segments(functions, fields, batch, segments, self.min_count))
         if self.bag is None:
             _warn_of_raw_tokens(X)
-        return counts, batch
+        of_y = scheme if learns_length else None
+        blocks += [LengthBlock(kind, max_length or 0, None if kind == "gamma" else of_y) for kind in kinds]
+        return SegmentFeatures(blocks, makers, fields, max_length, scheme, strings)
 
-    def _has_indicators(self) -> bool:
-        return bool(set(_check_lengths(self.length)) - {"gamma"})
-
-    def _set_features(self, counts):
-        learns_length = self._has_indicators() and self.max_length is None
-        self.max_length_ = counts.longest if learns_length else self.max_length if self._has_indicators() else None
-        lengths = (
-            LengthBlock(kind, self.max_length_ or 0, counts.scheme if learns_length and kind != "gamma" else None)
-            for kind in _check_lengths(self.length)
-        )
-        self._blocks = [*counts.token_blocks, *lengths]
-        self._makers = [] if counts.strings is None else [IdentityRows.from_strings(counts.strings, self.min_count)]
-        self._fields = self._string_fields
-        functions = check_functions(self.functions)
-        if functions:
-            self._fields = counts.space.fields
-            self._makers.append(FunctionRows.of_counts(functions, self._fields, counts.of_functions, self.min_count))
-
-    def _token_blocks(self, features, tags) -> list[TokenBlock]:
+    def _token_blocks(self, features, tags) -> list:
         """Return the blocks of token features that count at some tokens of a segment."""
         if self.bag is not None and features.has_blocks:
             raise ValueError(

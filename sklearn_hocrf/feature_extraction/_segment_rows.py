@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from numbers import Real
 from typing import Self
 
 import numpy as np
@@ -76,26 +75,28 @@ def check_functions(functions) -> tuple[tuple[str, Callable], ...]:
     if isinstance(functions, (str, bytes)) or not np.iterable(functions):
         raise TypeError(f"functions must be a function, or a sequence or dict of functions, got {functions!r:.80}")
     named = functions.items() if isinstance(functions, Mapping) else ((None, function) for function in functions)
-    checked = []
+    checked: dict[str, Callable] = {}
     for i, (name, function) in enumerate(named):
         what = f"functions[{i if name is None else name!r}]"
         if not callable(function):
-            raise TypeError(
-                f"{what} = {function!r:.80} must be callable: function(tokens, starts, stops) -> array or dict of "
-                "arrays"
-            )
+            raise TypeError(f"{what} = {function!r:.80} must be callable: function(tokens, starts, stops) -> array")
         warn_unless_saved(function, what)
-        checked.append((_own_name(function) if name is None else name, function))
-    return tuple(checked)
+        name = _own_name(function) if name is None else name
+        if not isinstance(name, str):
+            raise TypeError(f"{what}: the name {name!r:.60} of a function must be a str")
+        if name in checked:
+            raise ValueError(f"two functions have the name {name!r}: name them in a dict {{name: function}}")
+        checked[name] = function
+    return tuple(checked.items())
 
 
 class FunctionRows:
-    """The named values that functions return for all segments of a sequence at once.   See RowBlock.
+    """The numbers that functions return for all segments of a sequence at once.   See RowBlock.
 
     Parameters
     ----------
     functions : tuple of (str, callable)
-        ``function(tokens, starts, stops)`` returns an array, which gets the name, or a dict of arrays.
+        ``function(tokens, starts, stops)`` returns an array of the feature with the name.
     fields : list
         Fields of the tokens.
     names : FeatureNames
@@ -110,20 +111,14 @@ class FunctionRows:
     def __reduce__(self):
         return FunctionRows, (self._functions, self._fields, self.feature_names)
 
-    @staticmethod
-    def counts(functions, fields, columns, offsets, start, stop) -> Counter:
-        """Return the number of training segments ``[start, stop)`` with each named value other than 0."""
-        counts: Counter = Counter()
-        for name, segments, _ in _entries(functions, fields, columns, offsets, start, stop):
-            counts[name] += len(segments)
-        return counts
-
     @classmethod
-    def of_counts(cls, functions, fields, counts: Counter, min_count: int) -> Self:
-        """Return the features that occur in at least ``min_count`` training segments."""
-        return cls(
-            functions, fields, FeatureNames.from_names(sorted(name for name, n in counts.items() if n >= min_count))
-        )
+    def from_segments(cls, functions, fields, batch, segments, min_count) -> Self:
+        """Return the features that are not 0 for at least ``min_count`` training segments."""
+        counts: Counter = Counter()
+        for name, chosen, _ in _entries(functions, fields, batch.columns, batch.offsets, segments.start, segments.stop):
+            counts[name] += len(chosen)
+        names = sorted(name for name, n in counts.items() if n >= min_count)
+        return cls(functions, fields, FeatureNames.from_names(names))
 
     def rows(self, columns, offsets, token_data, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the features of candidate segments, without those that occur in no training segment."""
@@ -149,10 +144,11 @@ def _entries(functions, fields, columns, offsets, start, stop) -> Iterator[tuple
         cells = {field: _read_only(read(first, last)) for field, read in readers.items()}
         tokens = next(iter(cells.values())) if len(cells) == 1 else cells
         bounds = _read_only(start[segments] - first), _read_only(stop[segments] - first)
-        for name, total in _added_up(functions, tokens, n, *bounds).items():
-            chosen = np.flatnonzero(total)
+        for name, function in functions:
+            values = _values(name, function, tokens, n, *bounds)
+            chosen = np.flatnonzero(values)
             if len(chosen):
-                yield name, segments[chosen], total[chosen]
+                yield name, segments[chosen], values[chosen]
 
 
 def _reader(column) -> Callable[[int, int], np.ndarray]:
@@ -169,74 +165,27 @@ def _read_only(array) -> np.ndarray:
     return array
 
 
-def _added_up(functions, tokens, n, starts, stops) -> dict[str, np.ndarray]:
-    """Return the values of the features of the segments of a sequence by name; those of equal names are added."""
-    totals: dict[str, np.ndarray] = {}
-    own_names: set[str] = set()
-    for own_name, function in functions:
-        for name, positions, values in _call(own_name, function, tokens, n, (starts, stops), own_names):
-            totals.setdefault(name, np.zeros(len(starts)))[positions] += values
-    for name, total in totals.items():
-        if not np.isfinite(total).all():
-            i = int(np.argmin(np.isfinite(total)))
-            raise ValueError(
-                f"sequence {n}, start {starts[i]}, stop {stops[i]}: values of {short(name)} add up to {total[i]}"
-            )
-    return totals
-
-
 def _own_name(function) -> str:
     function = function.func if isinstance(function, partial) else function
     return getattr(function, "__name__", type(function).__name__)
 
 
-def _call(own_name, function, tokens, n, bounds, own_names) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield name, positions of segments and values of the features that a function returns for one sequence.
-
-    ``own_names`` are the names of earlier functions that named their arrays; the name of this function is added if it
-    names its array.
-    """
-    where = f"the segment function {own_name!r}, sequence {n}"
+def _values(name, function, tokens, n, starts, stops) -> np.ndarray:
+    """Return the numbers that a function returns for the segments of one sequence."""
+    where = f"the segment function {name!r}, sequence {n}"
     try:
-        result = function(tokens, *bounds)
-        if not isinstance(result, Mapping):
-            if own_name in own_names:
-                raise ValueError(f"two functions have the name {own_name!r}: name them in a dict {{name: function}}")
-            own_names.add(own_name)
-            result = {own_name: result}
-        arrays = {key: np.ma.asarray(values) for key, values in result.items()}
+        result = function(tokens, starts, stops)
+        array = np.asarray(result)
     except Exception as error:
         error.add_note(f"in {where}")
         raise
-    for key, array in arrays.items():
-        if not isinstance(key, str):
-            raise TypeError(f"{where}: the name {key!r:.60} of an array must be a str")
-        if array.shape != bounds[0].shape:
-            raise ValueError(f"{where}: {key!r} has the shape {array.shape}, but there are {len(bounds[0])} segments")
-        yield from _features_of_array(key, array, where, *bounds)
-
-
-def _features_of_array(key, array, where, starts, stops) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield the features of an array with one value per segment; masked values are missing."""
-    counted, values = np.flatnonzero(~np.ma.getmaskarray(array)), array.data
-    if values.dtype.kind not in "biuf":
-        numbers_at, items = [], values.tolist()
-        texts_at: dict[str, list[int]] = {}
-        for i in counted.tolist():
-            if isinstance(items[i], str):
-                texts_at.setdefault(items[i], []).append(i)
-            elif isinstance(items[i], (Real, np.bool_)):
-                numbers_at.append(i)
-            elif items[i] is not None:
-                raise TypeError(
-                    f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {items[i]!r:.60}; values must be str, "
-                    "numbers, bools or None"
-                )
-        for text, chosen in texts_at.items():
-            yield f"{escape(key, '=')}={text}", np.array(chosen), np.ones(len(chosen))
-        counted = np.array(numbers_at, dtype=np.int64)
-    numbers = values[counted].astype(np.float64)
-    if not np.isfinite(numbers).all():
-        i = counted[np.argmin(np.isfinite(numbers))]
-        raise ValueError(f"{where}, start {starts[i]}, stop {stops[i]}: {key!r} is {values[i]}; numbers must be finite")
-    yield key, counted, numbers
+    if array.dtype.kind not in "biuf" or np.ma.isMaskedArray(result):
+        raise TypeError(f"{where}: the result must be an array of numbers or bools, got {short(result)}")
+    if array.shape != starts.shape:
+        raise ValueError(f"{where}: the result has the shape {array.shape}, but there are {len(starts)} segments")
+    values = array.astype(np.float64)
+    if not np.isfinite(values).all():
+        i = int(np.argmin(np.isfinite(values)))
+        where = f"{where}, start {starts[i]}, stop {stops[i]}"
+        raise ValueError(f"{where}: the result is {array[i]}; numbers must be finite")
+    return values

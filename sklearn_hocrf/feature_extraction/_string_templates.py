@@ -77,17 +77,17 @@ class StringTemplates(GivenNames):
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         return FeaturePlan([line.text for line in self.lines], {}, {}), list(columns)[: self.n_columns]
 
-    def tagger_features(self, fitted, kept) -> TaggerFeatures:
+    def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
         from .._sklearn.layers import checked_name  # of a file that few write
 
         templates = []
         for line in self.making:
             pairs = zip(line.macros, line.texts[1:], strict=True)
             templates.append([line.texts[0], *chain.from_iterable((list(macro), text) for macro, text in pairs)])
-        fields = list(map(checked_name, fitted.fields[: self.n_columns]))
+        fields = list(map(checked_name, extractor.fields_[: self.n_columns]))
         names = {} if fields == list(range(len(fields))) else {"fields": fields}
         entry = {"kind": "strings", "templates": templates, "outside": self.style, **names}
-        return super().tagger_features(fitted, kept)._replace(entry=entry)
+        return super().tagger_features(extractor, vocabularies, text_fields, kept)._replace(entry=entry)
 
     def tokens(self, table) -> list[list[list[str]]]:
         """Return the attributes of each token of each sequence, in the order of the templates; they may repeat."""

@@ -6,7 +6,7 @@ The description by which a tagger makes the features of an extractor, in the for
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from .._data.arrays import offsets_of
 from .._reading.labels import position_name
 from .._sklearn.layers import TaggerFeatures, checked_name
-from ._attributes import FittedExtractor, GivenNames
+from ._attributes import GivenNames
 from ._columns import apply_function, is_text, read_tokens, texts_of, without_arrays
 from ._input_space import TemplateCounts, lacks_counts
 from ._names import hash_names
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .._sklearn.layers import TaggerFeatures
 
 NO_ATTRIBUTES = TemplateVocabularies([], {})  # where they are hashed
+ALWAYS = {"bias": 0, BOS: 1, EOS: 2}  # rows of a tagger's array of that name
 FEW_TOKENS = 1000  # whose attributes are looked up in dicts, one sequence after the other
 
 
@@ -77,12 +78,43 @@ class FieldTemplates(GivenNames):
                 raise lacks_counts(f"the template {template!r}", fields)
         return counts.vocabularies.chosen(templates, {template: n >= min_count for template, n in counts.n_of.items()})
 
-    def tagger_features(self, fitted, kept) -> TaggerFeatures:
-
+    def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
         if self.n_features is not None:
             raise ValueError("a tagger finds attributes by their values, so hashing (n_features) is not for it")
-        marks = self.padding == "mark"
-        return features_of_templates(fitted, self.functions, self.names_of_always(), marks, kept)
+        fields, always = extractor.fields_, self.names_of_always()
+        n_attributes, is_kept = len(vocabularies), np.zeros(len(vocabularies) + len(always), bool)
+        is_kept[: len(kept)] = kept
+        parts = np.split(is_kept, np.cumsum(list(map(len, vocabularies.all))))  # the last: those outside the templates
+        of_template = {v.template: part for v, part in zip(vocabularies.all, parts, strict=False)}
+        chosen = vocabularies.chosen(list(of_template), of_template)
+        lists = {name: pair for name, pair in self.functions.items() if isinstance(pair[1], Phrases)}
+        field_index = {name: i for i, name in enumerate([*fields, *lists])}
+        columns, column_index = [], {name: i for i, name in enumerate(chosen.tables)}
+        texts: list[str] = []
+        for name, table in chosen.tables.items():
+            field, function = self.functions.get(name, (name, None)) if name not in lists else (name, None)
+            columns.append(_column(field_index[field], name, function, table.labels))
+            texts += table.labels or []
+        is_text, is_complete = {*text_fields, *lists}, set(extractor.complete_fields_)
+        entry = {
+            "kind": "templates",
+            "fields": [
+                {"name": checked_name(name), "numeric": name not in is_text, "complete": name in is_complete}
+                for name in field_index
+            ],
+            "by_position": extractor.fields is not None or fields == list(range(len(fields))),
+            "marks": self.padding == "mark",
+            "columns": columns,
+            "templates": [
+                {"places": [[column_index[name], offset] for name, offset in v.template], "attributes": len(v)}
+                for v in chosen.all
+            ],
+            **_phrases(lists, field_index, texts),
+        }
+        code = np.concatenate([np.empty(0, np.int32), *chain.from_iterable(v.codes for v in chosen.all)])
+        outside = [(ALWAYS[name], i) for i, name in enumerate(always, start=n_attributes) if is_kept[i]]
+        of_user = {name: function for name, (_, function) in self.functions.items() if callable(function)}
+        return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside, of_user)
 
     def derived(self, table) -> dict:
         """Return the columns and the token features."""
@@ -194,60 +226,9 @@ class FieldTemplates(GivenNames):
         return (["bias"] if self.bias else []) + ([BOS, EOS] if self.padding == "drop" else [])
 
 
-ALWAYS = {"bias": 0, BOS: 1, EOS: 2}  # rows of the array of that name
-
-
-def features_of_templates(fitted: FittedExtractor, functions, always, marks, kept) -> TaggerFeatures:
-    """Return the description of templates of fields.
-
-    Parameters
-    ----------
-    fitted : FittedExtractor
-    functions : dict
-        Token features by name: a field, and a function or its name.
-    always : list of str
-        Names of the attributes after those of templates.
-    marks : bool
-        Whether neighbours before the first and after the last token are marked.
-    kept : (n_attributes,) bool
-        The attributes of the file.
-    """
-    every, n_attributes = fitted.vocabularies.all, len(fitted.vocabularies)
-    is_kept = np.zeros(n_attributes + len(always), bool)
-    is_kept[: len(kept)] = kept
-    parts = np.split(is_kept, np.cumsum(list(map(len, every))))  # the last is of those outside the templates
-    of_template = {vocabulary.template: part for vocabulary, part in zip(every, parts, strict=False)}
-    chosen = fitted.vocabularies.chosen(list(of_template), of_template)
-    lists = {name: pair for name, pair in functions.items() if isinstance(pair[1], Phrases)}
-    field_index = {name: i for i, name in enumerate([*fitted.fields, *lists])}
-    columns, column_index = [], {name: i for i, name in enumerate(chosen.tables)}
-    texts: list[str] = []
-    for name, table in chosen.tables.items():
-        field, function = functions.get(name, (name, None)) if name not in lists else (name, None)
-        columns.append(_column(field_index[field], name, function, table.labels))
-        texts += table.labels or []
-    entry = {
-        "kind": "templates",
-        "fields": _fields(fitted, field_index, lists),
-        "by_position": fitted.by_position,
-        "marks": marks,
-        "columns": columns,
-        "templates": [
-            {"places": [[column_index[name], offset] for name, offset in v.template], "attributes": len(v)}
-            for v in chosen.all
-        ],
-        **_phrases(lists, field_index, texts),
-    }
-    function_of = {name: f.normalize if isinstance(f, Phrases) else f for name, (_, f) in functions.items()}
-    code = np.concatenate([np.empty(0, np.int32), *(code for vocabulary in chosen.all for code in vocabulary.codes)])
-    outside = [(ALWAYS[name], i) for i, name in enumerate(always, start=n_attributes) if is_kept[i]]
-    of_user = {name: function for name, function in function_of.items() if callable(function)}
-    return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside, of_user)
-
-
 def _column(field, name, function, labels) -> dict:
     of_user = function is not None and not isinstance(function, str)
-    called = _called(function) if of_user else function
+    called = getattr(function, "__qualname__", type(function).__name__) if of_user else function  # for messages
     entry = {"field": field, "name": checked_name(name), "function": called, "own": of_user}
     return {**entry, "numeric": labels is None, "values": len(labels or [])}
 
@@ -259,18 +240,6 @@ def _phrases(lists, field_index, texts) -> dict:
         if any("\0" in word for words in phrases.words for word in words):
             raise ValueError(f"a tagger has no phrases with the character 0, as in the list {name!r:.60}")
         texts += ["\0".join(words) for words in phrases.words]
-        of_user = callable(phrases.normalize)
-        normalize = _called(phrases.normalize) if of_user else phrases.normalize
         entry = {"field": field_index[field], "name": checked_name(name), "size": len(phrases.words)}
-        entries.append({**entry, "normalize": normalize, "own": of_user})
+        entries.append({**entry, "normalize": phrases.normalize})
     return {"phrases": entries} if entries else {}
-
-
-def _fields(fitted, names, lists) -> list:
-    text, complete = {*fitted.text_fields, *lists}, set(fitted.complete_fields)
-    return [{"name": checked_name(n), "numeric": n not in text, "complete": n in complete} for n in names]
-
-
-def _called(function) -> str:
-    """Return the name of a function of the user, for messages."""
-    return getattr(function, "__qualname__", type(function).__name__)

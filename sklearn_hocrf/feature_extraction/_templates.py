@@ -46,8 +46,8 @@ def _check_template(i, template):
         raise TypeError(f"templates[{i}] = {template!r} must be a tuple of (field, offset) pairs")
     if len(template) == 0:
         raise ValueError(f"templates[{i}] is empty; for an attribute that every token has set bias=True")
-    if _is_pair(template):
-        template = (template,)
+    if len(template) == 2 and not isinstance(template[0], (tuple, list)) and isinstance(template[1], Integral):
+        template = (template,)  # a single pair
     for pair in template:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise TypeError(f"templates[{i}] = {template!r}: {pair!r} must be a (field, offset) pair")
@@ -57,10 +57,6 @@ def _check_template(i, template):
     if len(set(template)) < len(template):
         raise ValueError(f"templates[{i}] = {template!r} has the same (field, offset) pair twice")
     return template
-
-
-def _is_pair(template):
-    return len(template) == 2 and not isinstance(template[0], (tuple, list)) and isinstance(template[1], Integral)
 
 
 def value_text(value, joined) -> str:

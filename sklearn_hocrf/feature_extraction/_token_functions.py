@@ -66,7 +66,7 @@ def _field_and_function(spec, default_field):
     if isinstance(function, str):
         as_function(function)  # raises if the name is unknown
         return field, function, function
-    if not callable(function):
+    if not (callable(function) or isinstance(function, Phrases)):
         raise TypeError(f"token_features: {function!r} must be a callable or the name of a token function")
     return field, function, getattr(function, "__name__", type(function).__name__)
 
@@ -78,13 +78,13 @@ class Phrases:
     ----------
     words : iterable of tuple of str
         The words of each phrase, normalised.
-    normalize : "casefold", callable or None
+    normalize : "casefold" or None
         How to normalise tokens before they are compared.
     """
 
     __name__ = "phrase_marks"  # of the features, if the user gives no other
 
-    def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | Callable[[str], str] | None):
+    def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | None):
         self.words, self.normalize = dict.fromkeys(words), normalize  # a set that keeps the order
         self._lengths = lengths_by_first(self.words)
 
@@ -92,25 +92,10 @@ class Phrases:
         """Return the marks of a column of texts; ``name`` is that of the token feature."""
         if not is_text(column):
             raise ValueError(f"the token feature {name!r} marks phrases in texts, but its field holds numbers")
-        words = np.array([*self._normalised(column.values), None], dtype=object)[column.codes].tolist()
+        normal = str.casefold if self.normalize else str
+        words = np.array([*map(normal, column.values), None], dtype=object)[column.codes].tolist()
         sequences = (words[start:stop] for start, stop in pairwise(offsets.tolist()))
         return text_column(list(chain.from_iterable(marks_of(texts, self.words, self._lengths) for texts in sequences)))
-
-    def __call__(self, tokens: Any, starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
-        """Return which segments of a sequence are phrases: a function for a :class:`SegmentFeatureExtractor`."""
-        columns = list(tokens.values()) if isinstance(tokens, Mapping) else [tokens]
-        texts = next((column for column in columns if column.dtype == object), None)
-        if texts is None:
-            raise ValueError("the tokens are numbers, but phrases are texts")
-        words, occurrences = self._normalised(texts), [-1]
-        for start, word in enumerate(words):
-            ends = [start + n for n in self._lengths.get(word, ()) if start + n <= len(words)]
-            occurrences += [start * len(words) + end for end in ends if tuple(words[start:end]) in self.words]
-        return np.isin(starts * len(words) + stops, occurrences)
-
-    def _normalised(self, texts: Iterable[str | None]) -> list[Any]:
-        normal = _normalizer(self.normalize)
-        return [None if text is None else normal(text) for text in texts]
 
     def __repr__(self) -> str:
         options = "" if self.normalize == "casefold" else f", normalize={self.normalize!r}"
@@ -129,13 +114,7 @@ class Phrases:
         self.__init__(words, state["normalize"])  # type: ignore[misc]
 
 
-def _normalizer(normalize) -> Callable[[str], str]:
-    return str.casefold if isinstance(normalize, str) else normalize or str
-
-
-def phrase_marks(
-    phrases: Iterable[str | Sequence[str]], *, normalize: str | Callable[[str], str] | None = "casefold"
-) -> Phrases:
+def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | None = "casefold") -> Phrases:
     """Make a token function that marks the tokens inside phrases of a list, such as names of cities or journals.
 
     Its values are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of one token, and
@@ -147,22 +126,20 @@ def phrase_marks(
     phrases : iterable of str or sequences of str
         A text is split at white space. A list or tuple of tokens is for texts whose tokens are not separated by white
         space.
-    normalize : "casefold", callable or None, default="casefold"
-        How to normalise each distinct token and each word of the phrases before they are compared; a callable gets and
-        returns a str. None means no change.
+    normalize : "casefold" or None, default="casefold"
+        How to normalise the tokens and the words of the phrases before they are compared. None means no change.
 
     Returns
     -------
     function : token function
-        An element of `token_features` of a :class:`SequenceFeatureExtractor`. In `functions` of a
-        :class:`SegmentFeatureExtractor`, it marks segments that are phrases, by the first text field of the tokens.
+        An element of `token_features` of a :class:`SequenceFeatureExtractor`.
 
     Raises
     ------
     TypeError
         If `phrases` is a text or not iterable, or if a phrase is not a text or a list of texts.
     ValueError
-        If a phrase contains no words, or if `normalize` is another text.
+        If a phrase contains no words, or if `normalize` is neither "casefold" nor None.
 
     See Also
     --------
@@ -170,11 +147,7 @@ def phrase_marks(
 
     Examples
     --------
-    >>> from sklearn_hocrf.feature_extraction import (
-    ...     SegmentFeatureExtractor,
-    ...     SequenceFeatureExtractor,
-    ...     phrase_marks,
-    ... )
+    >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor, phrase_marks
     >>> city = phrase_marks(["Oslo", "New York", "New York City"])
     >>> X = [["in", "new", "york", "and", "Oslo"]]
     >>> tokens = SequenceFeatureExtractor(
@@ -183,12 +156,9 @@ def phrase_marks(
     ... )
     >>> tokens.fit(X).get_feature_names_out()[5:].tolist()
     ['city[0]=B', 'city[0]=E', 'city[0]=S', 'city[0]|city[1]=B|E', 'city[0]|city[1]=S|__EOS__']
-    >>> segments = SegmentFeatureExtractor(functions={"city": city}, scheme="bio")
-    >>> segments.fit(X, [["O", "B", "I", "O", "B"]]).get_feature_names_out().tolist()
-    ['city']
     """
-    if not (normalize is None or normalize == "casefold" or callable(normalize)):
-        raise ValueError(f"normalize must be 'casefold', a function or None, got {short(normalize)}")
+    if normalize not in ("casefold", None):
+        raise ValueError(f"normalize must be 'casefold' or None, got {short(normalize)}")
     if isinstance(phrases, (str, bytes)) or not isinstance(phrases, Iterable):
         raise TypeError(f"phrases must be an iterable of phrases, got {short(phrases)}")
     word_lists: list[Sequence[str]] = []
@@ -199,6 +169,6 @@ def phrase_marks(
         if not words:
             raise ValueError(f"phrases[{i}] has no words")
         word_lists.append(words)
-    normal = _normalizer(normalize)
+    normal = str.casefold if normalize else str
     normal_of = {word: normal(word) for word in dict.fromkeys(chain.from_iterable(word_lists))}
     return Phrases((tuple(map(normal_of.__getitem__, words)) for words in word_lists), normalize)

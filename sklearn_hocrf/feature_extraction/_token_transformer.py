@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from .._data.checks import short
-from .._reading.inputs import check_sequence_weight, refuse_other_names
+from .._reading.inputs import refuse_other_names
 from .._reading.known import read_labels, read_target_sequences
 from .._reading.labels import position_name
 from .._reading.schemes import looks_like_segments
@@ -85,7 +84,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         check_declared(self)
         check_fit(self.transformer, None, None)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the transformer to the tokens of all sequences.
 
         Parameters
@@ -96,8 +95,6 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         y : list of label sequences, default=None
             One label per token, for transformers that learn from labels, such as `SelectKBest`. Such transformers
             accept neither segments nor labels that are unknown, sets or tuples.
-        sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, for all of its tokens.
 
         Returns
         -------
@@ -108,13 +105,11 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         ValueError
             If there are no tokens, if sequences differ in type or columns, if y does not match X, or for data that the
             transformer refuses.
-        TypeError
-            If there are weights, but the transformer does not accept weights.
         """
-        self._fit(X, y, sample_weight, "fit")
+        self._fit(X, y, "fit")
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Fit the transformer, and return its result for the same sequences.
 
         Parameters
@@ -123,8 +118,6 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
             As in :meth:`fit`, with the same errors.
         y : list of label sequences, default=None
             As in :meth:`fit`.
-        sample_weight : array-like of shape (n_sequences,), default=None
-            As in :meth:`fit`.
 
         Returns
         -------
@@ -132,24 +125,18 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
             As in :meth:`transform`, but from the ``fit_transform`` of the transformer.
         """
         if not hasattr(self.transformer, "fit_transform"):
-            return self.fit(X, y, sample_weight).transform(X)
-        tokens, rows = self._fit(X, y, sample_weight, "fit_transform")
+            return self.fit(X, y).transform(X)
+        tokens, rows = self._fit(X, y, "fit_transform")
         return self._split(tokens, rows)
 
     @fit_context(prefer_skip_nested_validation=False)
-    def _fit(self, X, y, sample_weight, method) -> tuple[TokenRows, Any]:
+    def _fit(self, X, y, method) -> tuple[TokenRows, Any]:
         name, inner = type(self).__name__, clone(self.transformer)
-        tokens, params = TokenRows.from_sequences(X, name, fit=True), {}
-        weight = check_sequence_weight(sample_weight, len(tokens.offsets) - 1)
-        if weight is not None:
-            if not has_fit_parameter(inner, "sample_weight"):
-                steps = f", or put each of its steps into a {name} of its own" if hasattr(inner, "steps") else ""
-                raise TypeError(f"{type(inner).__name__} takes no sample_weight: fit {name} without it{steps}")
-            params["sample_weight"] = np.repeat(weight, np.diff(tokens.offsets))
+        tokens = TokenRows.from_sequences(X, name, fit=True)
         labels = _labels_of_tokens(y, tokens, name)
         lack = "" if tokens.form == "table" else _lack(y, labels, tokens.offsets)
         try:
-            result = getattr(inner, method)(tokens.rows, None if lack else labels, **params)
+            result = getattr(inner, method)(tokens.rows, None if lack else labels)
         except (TypeError, ValueError) as error:  # only the transformer knows whether it needs labels
             if not lack:
                 raise

@@ -96,11 +96,7 @@ class Table(list):
 
     def __init__(self, row_type: Any, rows: Iterable = ()) -> None:
         super().__init__(rows)
-        self.row_type = row_type
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.row_type._fields
+        self.row_type, self.columns = row_type, row_type._fields
 
     def __getitem__(self, key: Any) -> Any:
         rows = super().__getitem__(key)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._data.checks import check, check_choice, is_integer, short
+from .._data.checks import check, is_integer, short
 from .._estimator.answers.fitted import FittedModel
 from ._display import Table
 
@@ -45,9 +45,8 @@ def weights_table(
     feature: Any = None,
     order: int | Iterable[int] | None = None,
     top: int | None = 20,
-    sign: str = "both",
 ) -> Table:
-    """Return weights of a fitted model, the largest first.
+    """Return weights of a fitted model, the largest absolute values first.
 
     Weights show what a model has learned, not the reasons for its predictions: for those, see :func:`explain`. The
     weight of a feature of value 1 is a log-odds; the weights of other features depend on their scales.
@@ -66,8 +65,6 @@ def weights_table(
         Only weights of patterns of these orders: 0 for single labels, 1 for pairs of neighbours.
     top : int or None, default=20
         Number of weights; None means all that are not 0.
-    sign : {"both", "positive", "negative"}, default="both"
-        "both" sorts by absolute values.
 
     Returns
     -------
@@ -100,15 +97,12 @@ def weights_table(
     >>> weights_table(pipe, order=1, top=1)[0].pattern  # neighbouring labels
     ('ADJ', 'NOUN')
     """
-    check_choice("sign", sign, ("both", "positive", "negative"))
     check(top is None or (is_integer(top) and top >= 1), "top", "a positive integer or None", top)
     fitted = FittedModel.inside(estimator)
     layout, (feature_id, names) = fitted.state.layout, features_of_weights(fitted)
     pattern, values = layout.row_of_weight, fitted.state.weights
-    chosen = values != 0 if sign == "both" else (values > 0 if sign == "positive" else values < 0)
-    chosen &= (
-        _of_label(fitted, label)[pattern] & _of_feature(names[:-2], feature, len(layout.token_labels) > 0)[feature_id]
-    )
+    chosen = (values != 0) & _of_label(fitted, label)[pattern]
+    chosen &= _of_feature(names[:-2], feature, len(layout.token_labels) > 0)[feature_id]
     chosen &= _of_order(layout.order_of_weight, order)
     chosen = np.flatnonzero(chosen)
     chosen = chosen[np.argsort(-np.abs(values[chosen]), kind="stable")][:top]

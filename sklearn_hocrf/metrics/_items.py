@@ -67,38 +67,33 @@ def read_items(
     scheme: str,
     strict: bool,
     labels: Iterable[Hashable] | None,
-    ignore: Iterable[Hashable],
     sample_weight: ArrayLike | None,
 ) -> Items:
     """Read two segmentations for a score of segments with these labels."""
-    (items,) = items_of_segments({"y_true": y_true, "y_pred": y_pred}, scheme, strict, labels, ignore)
+    (items,) = items_of_segments({"y_true": y_true, "y_pred": y_pred}, scheme, strict, labels)
     if sample_weight is None:
         return items
     return items._replace(weight=check_weight(sample_weight, items.n_sequences)[items.sequence])
 
 
-def items_of_segments(
-    by_name: dict, scheme: str = "auto", strict: bool = False, labels: Any = None, ignore: Iterable[Hashable] = ()
-) -> list[Items]:
+def items_of_segments(by_name: dict, scheme: str = "auto", strict: bool = False, labels: Any = None) -> list[Items]:
     """Read true segments and those of one or more systems; return the places with these labels for each system.
 
-    The labels are the given ones, else all in the data, without the ignored ones.
+    The labels are the given ones, else all in the data.
     """
     true, *systems = every = read_segmentations(by_name, scheme, strict)
-    ignore = _check_labels("ignore", ignore)
-    union = sorted_union(*(one.labels() for one in every)) if labels is None else _check_labels("labels", labels)
-    if labels is not None and not union:
-        raise ValueError("labels must have at least one label")
-    scored = [label for label in union if label not in ignore]
+    scored = sorted_union(*(one.labels() for one in every)) if labels is None else _check_labels(labels)
     return [_pair_segments(true, system, scored) for system in systems]
 
 
-def _check_labels(name: str, labels: Iterable[Hashable]) -> list:
+def _check_labels(labels: Iterable[Hashable]) -> list:
     if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
-        raise TypeError(f"{name} must be a list of labels, got {labels!r:.60}")
+        raise TypeError(f"labels must be a list of labels, got {labels!r:.60}")
     labels = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    if not labels:
+        raise ValueError("labels must have at least one label")
     if len(set(labels)) < len(labels):
-        raise ValueError(f"{name} has a label more than once: {labels!r:.60}")
+        raise ValueError(f"labels has a label more than once: {labels!r:.60}")
     return labels
 
 

@@ -16,7 +16,7 @@ from ._items import Items, items_of_segments, items_of_tokens
 from ._scores import segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
 SWAPS_AT_A_TIME = 1 << 22  # swaps drawn at a time, to bound memory
-OF_SEGMENTS = {"scheme", "strict", "labels", "ignore"}  # options of scores of segments with which they are such ratios
+OF_SEGMENTS = {"scheme", "strict", "labels"}  # options of scores of segments with which they are such ratios
 RELATIVE_ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
 
 
@@ -65,7 +65,7 @@ def randomization_test(
     random_state : int, RandomState instance or None, default=None
         Determines the swaps. They do not depend on the metric.
     **metric_params
-        Parameters of the metric, such as ``scheme="bio"`` or ``ignore=["O"]``.
+        Parameters of the metric, such as ``scheme="bio"`` or ``labels=["PER"]``.
 
     Returns
     -------

@@ -41,7 +41,6 @@ class ScoreOptions(TypedDict, total=False):
     scheme: str
     strict: bool
     labels: Iterable[Hashable] | None
-    ignore: Iterable[Hashable]
     zero_division: str | float
     sample_weight: ArrayLike | None
 
@@ -154,7 +153,6 @@ def segment_precision_recall_fscore_support(
     scheme: str = "auto",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
     average: str | None = None,
     zero_division: str | float = "warn",
     sample_weight: ArrayLike | None = None,
@@ -173,10 +171,7 @@ def segment_precision_recall_fscore_support(
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
-        ``y_pred``, sorted.
-    ignore : list of labels, default=()
-        Segment labels to ignore, such as ``["O"]`` for runs of "O", or if y_true and y_pred are segments and only one
-        of them lists those between names.
+        ``y_pred``, sorted. Name them to leave out runs of "O", or segments between names that only one of both lists.
     average : {"micro", "macro", "weighted"} or None, default=None
         None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
         "weighted": the mean over labels, weighted by their support.
@@ -215,7 +210,7 @@ def segment_precision_recall_fscore_support(
     >>> segment_precision_recall_fscore_support(y_true, y_pred, average="micro")
     (0.5, 0.5, 0.5, None)
     """
-    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
+    items = read_items(y_true, y_pred, scheme, strict, labels, sample_weight)
     return _scores(items, average, zero_division)
 
 
@@ -234,7 +229,6 @@ def segment_f1_score(
     scheme: str = "auto",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
     average: str | None = "micro",
     zero_division: str | float = "warn",
     sample_weight: ArrayLike | None = None,
@@ -253,10 +247,7 @@ def segment_f1_score(
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
-        ``y_pred``, sorted.
-    ignore : list of labels, default=()
-        Segment labels to ignore, such as ``["O"]`` for runs of "O", or if y_true and y_pred are segments and only one
-        of them lists those between names.
+        ``y_pred``, sorted. Name them to leave out runs of "O", or segments between names that only one of both lists.
     average : {"micro", "macro", "weighted"} or None, default="micro"
         As for :func:`segment_precision_recall_fscore_support`.
     zero_division : {"warn", 0, 1, nan}, default="warn"
@@ -284,7 +275,7 @@ def segment_f1_score(
     >>> segment_f1_score(y_true, y_pred)
     0.6666666666666666
     """
-    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
+    items = read_items(y_true, y_pred, scheme, strict, labels, sample_weight)
     return _scores(items, average, zero_division, warn_for=("f-score",))[2]
 
 
@@ -295,7 +286,6 @@ def segment_classification_report(
     scheme: str = "auto",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
     digits: int = 2,
     zero_division: str | float = "warn",
     sample_weight: ArrayLike | None = None,
@@ -314,10 +304,7 @@ def segment_classification_report(
         Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
-        ``y_pred``, sorted.
-    ignore : list of labels, default=()
-        Segment labels to ignore, such as ``["O"]`` for runs of "O", or if y_true and y_pred are segments and only one
-        of them lists those between names.
+        ``y_pred``, sorted. Name them to leave out runs of "O", or segments between names that only one of both lists.
     digits : int, default=2
         Number of decimal places.
     zero_division : {"warn", 0, 1, nan}, default="warn"
@@ -352,7 +339,7 @@ def segment_classification_report(
     weighted avg       0.50      0.50      0.50         2
     <BLANKLINE>
     """
-    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
+    items = read_items(y_true, y_pred, scheme, strict, labels, sample_weight)
     names = [str(label) for label in items.labels]
     report = _ask(classification_report, items, zero_division, digits=digits, target_names=names or [""])
     head, _, body = report.partition("\n\n")
@@ -367,7 +354,6 @@ def segment_confusion_matrix(
     scheme: str = "auto",
     strict: bool = False,
     labels: Iterable[Hashable] | None = None,
-    ignore: Iterable[Hashable] = (),
     sample_weight: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return how often segments of one label are predicted as segments of another label, with the same start and stop.
@@ -392,8 +378,6 @@ def segment_confusion_matrix(
     labels : list of labels, default=None
         The labels of segments ("PER", not "B-PER") of the rows and columns, in this order; segments with other labels
         are left out. None: all labels in ``y_true`` or ``y_pred``, sorted.
-    ignore : list of labels, default=()
-        Segment labels to leave out, such as ``["O"]`` for runs of "O".
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
@@ -427,7 +411,7 @@ def segment_confusion_matrix(
     ...     matrix, display_labels=names
     ... ).plot()  # pip install matplotlib
     """
-    items = read_items(y_true, y_pred, scheme, strict, labels, ignore, sample_weight)
+    items = read_items(y_true, y_pred, scheme, strict, labels, sample_weight)
     weight = np.ones(len(items.true), dtype=np.int64) if items.weight is None else items.weight
     matrix = np.zeros([len(items.labels) + 1] * 2, dtype=weight.dtype)
     np.add.at(matrix, (items.true, items.predicted), weight)  # the code -1 is the last row, or column

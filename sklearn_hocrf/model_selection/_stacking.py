@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from functools import wraps
 from inspect import signature
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -47,7 +46,7 @@ from .._sklearn.layers import (
     name_of_weight,
     splits_of,
 )
-from .._sklearn.names import N_JOBS, HasMethods, Interval, StrOptions, check_declared, fit_context, safe_indexing
+from .._sklearn.names import N_JOBS, HasMethods, StrOptions, check_declared, fit_context, safe_indexing
 from .._sklearn.versions import VersionMixin
 
 FOR_MODEL = (
@@ -56,6 +55,7 @@ FOR_MODEL = (
 )
 METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
 BOUNDS = 0.01, 1e4  # of temperatures
+LEAST = 1e-3  # probability of a class
 AXES = 1, 2  # of sequences that are arrays: of tokens, such as texts, or of their features
 
 
@@ -94,12 +94,10 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         overconfident about its training data.
     stack_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         The method that gives the scores; "auto" is the first of the two that the classifier has. Probabilities p become
-        ``log(max(p, eps))``; decision functions have one column for two classes.
+        ``log(max(p, 0.001))``; decision functions have one column for two classes.
     passthrough : bool or array-like of str or int, default=False
         Whether the sequence model also gets the features of the tokens, after the scores: all, or those with these
         names or numbers. In a ``sigma_reg`` by group, the key of the scores is "score=".
-    eps : float, default=0.001
-        The lowest probability, which replaces smaller ones.
     n_jobs : int or None, default=None
         Number of splits processed in parallel, each in a thread. Results do not depend on it.
 
@@ -181,7 +179,6 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         "cv": ["cv_object"],
         "stack_method": [StrOptions({"auto", *METHODS})],
         "passthrough": ["boolean", "array-like"],
-        "eps": [Interval(Real, 0, 1, closed="neither")],
         "n_jobs": N_JOBS,
     }
 
@@ -193,7 +190,6 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         cv: Any = 5,
         stack_method: str = "auto",
         passthrough: Any = False,
-        eps: float = 1e-3,
         n_jobs: int | None = None,
     ) -> None:
         self.estimator = estimator
@@ -201,7 +197,6 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         self.cv = cv
         self.stack_method = stack_method
         self.passthrough = passthrough
-        self.eps = eps
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=False)  # the estimators inside are not validated yet
@@ -265,7 +260,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         codes[slice(None) if used is None else np.repeat(used, lengths)] = targets.codes
         weight = np.repeat(np.ones(len(lengths)) if weight is None else weight, lengths)
         training, splits = _Training(self.estimator, tokens, codes, targets.labels, weight, of_classifier), None
-        scoring = _Scoring(self.stack_method, self.eps, targets.labels, self.passthrough)
+        scoring = _Scoring(self.stack_method, targets.labels, self.passthrough)
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator.estimator)
             scoring = scoring.with_classifier(self.estimator)._replace(labels=self.estimator.classes_)
@@ -469,7 +464,6 @@ class _Scoring(NamedTuple):
     """How the scores of a classifier become columns.   N tokens, K classes."""
 
     method: str  # "auto" until a fitted classifier is asked
-    eps: float
     labels: np.ndarray  # (K,)   the classes of the columns
     passthrough: Any
     n_columns: int = 0  # of scores; 1 for the decision function of two classes
@@ -497,9 +491,9 @@ class _Scoring(NamedTuple):
         if values.shape[1] != n_classes:  # pairs of classes, which folds that lack one would not have alike
             what = f"{self.method} has {values.shape[1]} columns for {n_classes} classes"
             raise ValueError(f"{what}: one for each is needed")
-        values = np.log(np.maximum(values, self.eps)) if is_probability else values
+        values = np.log(np.maximum(values, LEAST)) if is_probability else values
         if self.codes is not None:
-            lowest, class_scores = np.log(self.eps) if is_probability else values.min(), values
+            lowest, class_scores = np.log(LEAST) if is_probability else values.min(), values
             values = np.full((len(class_scores), len(self.labels)), lowest)
             values[:, self.codes[np.asarray(classifier.classes_, np.int64)]] = class_scores
         return values[:, 1:] if is_one and len(self.labels) == 2 else values

@@ -139,7 +139,9 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         self.n_jobs = n_jobs
 
     @fit_context(prefer_skip_nested_validation=False)  # the estimator inside is not validated yet
-    def fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
+    def fit(
+        self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Self:
         """Fit the estimator and find its temperature.
 
         Parameters
@@ -150,9 +152,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, in training and in the held-out log-likelihood.
-        **params : dict
-            ``groups`` for the splitter; all other parameters are passed to ``fit`` of the estimator, and split if they
-            have one entry per sequence.
+        groups : array-like of shape (n_sequences,), default=None
+            Groups of sequences, for splitters such as :class:`~sklearn.model_selection.GroupKFold`.
 
         Returns
         -------
@@ -170,7 +171,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             If the temperature is at a bound, or if held-out sequences are ignored because they have probability 0 at
             any temperature: their labels did not occur in the training part, or the model forbids or prunes them.
         """
-        X, y, weight, splits, of_fit = self._prepared(X, y, sample_weight, params)
+        X, y, weight, splits, of_fit = self._prepared(X, y, sample_weight, groups)
         if isinstance(self.estimator, FrozenEstimator):
             fitted, held_out = self.estimator.estimator, [_HeldOut.from_data(self.estimator, X, y, weight)]
         else:
@@ -187,15 +188,15 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         self.__dict__.update(calibrated_estimator_=_divided(fitted, temperature), temperature_=temperature)
         return self
 
-    def __check_fit__(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **params: Any) -> None:
+    def __check_fit__(self, X: Sized, y: Sized, sample_weight: Any = None, *, groups: Any = None) -> None:
         check_declared(self)
         check_labeler(self.estimator)
         if X is None:
-            check_fit(self.estimator, None, y, **self._routed(sample_weight, params)[1])
+            check_fit(self.estimator, None, y, **self._fit_options(sample_weight))
         else:
-            self._prepared(X, y, sample_weight, params)
+            self._prepared(X, y, sample_weight, groups)
 
-    def _prepared(self, X, y, sample_weight, params) -> tuple[Any, Any, np.ndarray | None, list, dict]:
+    def _prepared(self, X, y, sample_weight, groups) -> tuple[Any, Any, np.ndarray | None, list, dict]:
         """Return data, weights, splits and options of the estimator's ``fit``, or raise errors that need no work."""
         check_labeler(self.estimator)
         X, y = indexable_sequences(X, y)
@@ -206,8 +207,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             check_is_fitted(self.estimator.estimator)
             _refuse_few(len(y) if weight is None else int(np.count_nonzero(weight)), "the data to calibrate on have")
             return X, y, weight, [], {}
-        of_splitter, of_fit = self._routed(sample_weight, params)
-        splits = splits_of(check_cv(self.cv, y), X, y, **of_splitter)
+        of_fit = self._fit_options(sample_weight)
+        splits = splits_of(check_cv(self.cv, y), X, y, groups=groups)
         if weight is not None:
             splits = [tuple(part[weight[part] > 0] for part in split) for split in splits]
         for index, split in enumerate(splits):
@@ -216,12 +217,9 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         check_fits(self.estimator, X, y, splits, of_fit)
         return X, y, weight, splits, of_fit
 
-    def _routed(self, sample_weight, params) -> tuple[dict, dict]:
-        """Return the options of ``split`` and the options of the estimator's ``fit``."""
-        of_splitter = {"groups": params.pop("groups")} if "groups" in params else {}
-        if sample_weight is not None:
-            params[name_of_weight(self.estimator) or "sample_weight"] = sample_weight
-        return of_splitter, params
+    def _fit_options(self, sample_weight) -> dict:
+        """Return the weights of sequences as an option of the estimator's ``fit``."""
+        return {} if sample_weight is None else {name_of_weight(self.estimator) or "sample_weight": sample_weight}
 
 
 # --- held-out sequences -----------------------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def test_labels_are_never_empty(tmp_path, text, options, where):
     path.write_text("a\t\tO\t\nb\tx\tB\t\n")
     assert load_conll(path, ["w", "p", "t", None], separator="\t")[1] == [["O", "B"]]
     with pytest.raises(ValueError, match="sequence 0, position 1: the label is empty"):
-        dump_conll([["a", "b"]], [["O", ""]], path, separator="\t")
+        dump_conll([["a", "b"]], [["O", ""]], path)
 
 
 def test_conll_columns_and_target(tmp_path):

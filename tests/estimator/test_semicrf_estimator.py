@@ -297,7 +297,7 @@ def test_parts_of_tags_need_the_name_of_their_scheme():
 
 
 def count_tokens(tokens, starts, stops):
-    return {"n": stops - starts}
+    return stops - starts
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def count_tokens(tokens, starts, stops):
     [
         (SegmentFeatureExtractor(length="capped", scheme="bio"), "length=1"),
         (SegmentFeatureExtractor(identity=True, scheme="bio"), "identity="),
-        (SegmentFeatureExtractor(functions=count_tokens, scheme="bio"), "n, "),
+        (SegmentFeatureExtractor(functions=count_tokens, scheme="bio"), "count_tokens, "),
         (SegmentLogOddsEncoder(scheme="bio"), "log_odds"),
     ],
 )

@@ -99,9 +99,9 @@ DICTS = st.lists(
 @given(DICTS, CUTS, ORDER, st.integers(1, 3))
 @example([[{"w": "a"}], [{"b": True}]], [1], [0], 1)
 def test_attributes_of_dicts(X, cuts, order, min_count):
-    extractor = SequenceFeatureExtractor("attributes", min_count=min_count, fields=["w"])
+    extractor = SequenceFeatureExtractor("attributes", min_count=min_count)
     for whole, parted in both_fits(extractor, X, cuts, order):
-        assert_same_fits(whole, parted, X, ["complete_fields_", "n_features_out_"])
+        assert_same_fits(whole, parted, X, ["n_features_out_"])
         assert parted._vocabularies.vocabulary.complete == whole._vocabularies.vocabulary.complete
 
 
@@ -148,19 +148,11 @@ def test_keys_beyond_64_bits():
         assert_same_fits(whole, parted, X, FITTED)
 
 
-def test_numbers_arrays_and_batches():
+def test_numbers_and_arrays():
     rng = np.random.default_rng(0)
     X = [[{"v": rng.normal(size=2), "w": "ab"[i % 2], "n": float(i)} for i in range(n)] for n in (2, 0, 3, 1)]
     ((whole, parted),) = both_fits(SequenceFeatureExtractor(), X, [1, 3], [0])
     assert_same_fits(whole, parted, X, FITTED)
-    batch = whole.transform(X)
-    ((whole, parted),) = both_fits(SequenceFeatureExtractor([("w", 1), (("w", 0), ("n", 0))]), batch, [2, 3], [])
-    assert_same_fits(whole, parted, batch, FITTED)
-    other = SequenceFeatureExtractor("attributes", fields=["w"]).fit_transform([[{"w": "a"}]])
-    words = SequenceFeatureExtractor([("w", 1)])
-    counts = [words.fit_partition(part) for part in (batch, other)]
-    with pytest.raises(ValueError, match="X has 1 features, but had"):
-        words.merge(*counts)
 
 
 test_refusals = refusals(

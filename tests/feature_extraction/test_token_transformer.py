@@ -310,33 +310,6 @@ def test_several_targets_of_a_table():
     np.testing.assert_array_equal(found, PLSRegression(1).fit(ROWS, targets).transform(ROWS))
 
 
-def test_weights():
-    weight = np.arange(8.0)
-    fitted = TokenTransformer(StandardScaler()).fit(cut(ROWS), sample_weight=weight)
-    expected = StandardScaler().fit(ROWS, sample_weight=np.repeat(weight, LENGTHS))
-    np.testing.assert_array_equal(fitted.transformer_.mean_, expected.mean_)
-    found = TokenTransformer(StandardScaler()).fit_transform(cut(ROWS), sample_weight=weight)
-    np.testing.assert_array_equal(np.concatenate(found), expected.transform(ROWS))
-    with sklearn.config_context(enable_metadata_routing=True):
-        step = TokenTransformer(StandardScaler()).set_fit_request(sample_weight=True)
-        pipe = make_pipeline(step, HighOrderCRF().set_fit_request(sample_weight=True))
-        routed = pipe.fit(cut(ROWS), Y, sample_weight=weight)[0]
-    np.testing.assert_array_equal(routed.transformer_.mean_, expected.mean_)
-    with pytest.raises(TypeError, match="^PCA takes no sample_weight: fit TokenTransformer without it"):
-        TokenTransformer(PCA()).fit(cut(ROWS), sample_weight=weight)
-    of_steps = (
-        "^Pipeline takes no sample_weight: fit TokenTransformer without it, or put each of its steps into a Token"
-    )
-    with pytest.raises(TypeError, match=of_steps):
-        TokenTransformer(plain_pipeline(StandardScaler(), PCA(2))).fit(cut(ROWS), sample_weight=weight)
-    apart = make_pipeline(TokenTransformer(StandardScaler()), TokenTransformer(PCA(2)), HighOrderCRF())
-    options = {"tokentransformer-1__sample_weight": weight, "highordercrf__sample_weight": weight}
-    scaler = apart.fit(cut(ROWS), Y, **options)[0].transformer_  # as the message advises
-    np.testing.assert_array_equal(scaler.mean_, expected.mean_)
-    with pytest.raises(ValueError, match=r"sample_weight.shape == \(7,\), but there are 8 sequences"):
-        TokenTransformer(StandardScaler()).fit(cut(ROWS), sample_weight=weight[1:])
-
-
 def test_names_of_frames_reach_the_model():
     frames = cut(FRAME[SENSORS])
     pipe = make_pipeline(TokenTransformer(StandardScaler()), HighOrderCRF()).set_output(transform="pandas")

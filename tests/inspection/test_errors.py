@@ -57,7 +57,7 @@ def test_confusion(seed):
 
 
 def test_confusion_of_runs_without_outside():
-    matrix = segment_confusion_matrix([["A", "A", "O"]], [["B", "B", "O"]], ignore=["O"])
+    matrix = segment_confusion_matrix([["A", "A", "O"]], [["B", "B", "O"]], labels=["A", "B"])
     assert matrix.tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
     assert segment_confusion_matrix([["A", "A", "O"]], [["B", "B", "O"]], labels=["B"]).tolist() == [[0, 0], [1, 0]]
     assert segment_confusion_matrix([[]], [[]]).tolist() == [[0]]

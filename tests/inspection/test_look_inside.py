@@ -205,8 +205,6 @@ def test_weights_are_those_of_the_model(kind):
     assert [abs(row.weight) for row in table] == sorted(map(abs, expected.values()), reverse=True)
     assert all(row.order == len(row.pattern) - 1 for row in table)
     assert weights_table(crf) == table[:20]
-    for sign, of_sign in (("positive", lambda w: w > 0), ("negative", lambda w: w < 0)):
-        assert weights_table(crf, top=None, sign=sign) == [row for row in table if of_sign(row.weight)]
     assert weights_table(crf, top=None, label="x") == [row for row in table if row.pattern[-1] == "x"]
     assert weights_table(crf, top=None, order=[0, 2]) == [row for row in table if row.order in (0, 2)]
     asked = [("a", ["a"]), (False, [None, "(each token)"])]
@@ -215,8 +213,8 @@ def test_weights_are_those_of_the_model(kind):
     assert weights_table(crf, top=None, feature=True) == [
         row for row in table if row.feature not in (None, "(each token)")
     ]
-    combined = weights_table(crf, top=3, feature="a", order=0, label="y", sign="negative")
-    assert all(row[:3] == (("y",), 0, "a") and row.weight < 0 for row in combined)
+    combined = weights_table(crf, top=3, feature="a", order=0, label="y")
+    assert all(row[:3] == (("y",), 0, "a") for row in combined)
 
 
 def test_names_of_a_pipeline():
@@ -253,6 +251,5 @@ test_refusals = refusals(
      (TypeError, "order must be an integer.*True", {"order": True}),
      (TypeError, "order must be an integer", {"order": [0, 1.0]}),
      (TypeError, "order must be an integer.*'1'", {"order": "1"}),
-     ("top must be", {"top": 0}),
-     ("sign must be one of 'both'", {"sign": "-"})),
+     ("top must be", {"top": 0})),
 )  # fmt: skip

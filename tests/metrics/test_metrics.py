@@ -71,13 +71,12 @@ def test_accuracies(pair):
         assert metrics.token_accuracy_score(y_true, y_pred) == pytest.approx(expected, abs=1e-15)
 
 
-def test_ignored_labels_are_not_scored_but_still_wrong_elsewhere():
+def test_other_labels_are_not_scored_but_still_wrong_elsewhere():
     y_true, y_pred = [["A", "O", "A"], ["B", "A"]], [["A", "B", "A"], ["O", "A"]]
-    scores = metrics.segment_precision_recall_fscore_support(y_true, y_pred, scheme="runs", ignore=["O"])
+    scores = metrics.segment_precision_recall_fscore_support(y_true, y_pred, scheme="runs", labels=["A", "B"])
     np.testing.assert_array_equal(scores, [[1, 0], [1, 0], [1, 0], [3, 1]])  # of A and B
-    for params in ({"labels": ["A", "B"]}, {"ignore": ["O"]}):
-        assert metrics.segment_f1_score(y_true, y_pred, **params) == pytest.approx(6 / 8)
-    scores = metrics.segment_precision_recall_fscore_support(y_true, y_pred, labels=["B", "A", "O"], ignore=["B"])
+    assert metrics.segment_f1_score(y_true, y_pred, labels=["A", "B"]) == pytest.approx(6 / 8)
+    scores = metrics.segment_precision_recall_fscore_support(y_true, y_pred, labels=["A", "O"])
     assert scores[1].tolist() == [1, 0]
 
 
@@ -277,7 +276,7 @@ TESTED = [
     *((metrics.segment_f1_score, {"scheme": "bio", "average": average}) for average in ("micro", "macro", "weighted")),
     (metrics.segment_f1_score, {}),
     (metrics.segment_f1_score, {"scheme": "runs"}),
-    (metrics.segment_f1_score, {"scheme": "runs", "ignore": ["O"]}),
+    (metrics.segment_f1_score, {"scheme": "runs", "labels": ["A", "B"]}),
     (metrics.segment_f1_score, {"labels": ["B", "X"], "zero_division": 1, "average": "macro"}),
     (metrics.segment_f1_score, {"labels": ["B", "X"], "zero_division": np.nan, "average": "macro"}),
     (metrics.segment_f1_score, {"scheme": "bio", "strict": False, "labels": ["B"]}),
@@ -478,7 +477,6 @@ test_refusals = refusals(
      ("at least one label", {"labels": []}),
      ("more than once", {"labels": ["A", "A"]}),
      (TypeError, "labels must be a list", {"labels": "A"}),
-     (TypeError, "ignore must be a list", {"ignore": "A"}),
      ("2 sequences", {"sample_weight": [1]}),
      ("sequence 1 has -1", {"sample_weight": [1, -1]}),
      ("at least one non-zero", {"sample_weight": [0, 0]}),

@@ -288,7 +288,7 @@ def test_what_has_no_weight_is_not_refused(wrapper):
         (stacked(PenaltySearchCV(HighOrderCRF(), max_time=-1)), "max_time"),
         (stacked(calibrated(HighOrderCRF()).set_params(cv=13)), "n_splits=13 greater than"),
         (stacked(calibrated(HighOrderCRF()).set_params(n_jobs=0)), "n_jobs"),
-        (calibrated(stacked(HighOrderCRF()).set_params(eps=2)), "eps"),
+        (calibrated(stacked(HighOrderCRF()).set_params(stack_method="x")), "stack_method"),
         (calibrated(stacked(HighOrderCRF()).set_params(passthrough=["q"])), "passthrough has 'q'"),
         (calibrated(stacked(HighOrderCRF()).set_params(cv=13)), "n_splits=13 greater than"),
         (stacked(HighOrderCRF()).set_params(cv=[(range(5), [5])]), "exactly one split"),

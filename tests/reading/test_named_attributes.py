@@ -119,30 +119,6 @@ def test_they_are_the_attributes_of_the_estimators(X, min_count):
     assert vectorizer.transform([[["unseen"]], []]).toarray().tolist() == [[0.0] * batch.n_features]
 
 
-def test_fields_are_kept_as_columns():
-    vectorizer = SequenceFeatureExtractor("attributes", fields=["w", "n"])
-    batch = vectorizer.fit_transform(DICTS)
-    codes, values = batch.columns["w"]
-    assert np.append(values, None)[codes].tolist() == ["in", "the", None, "the"]
-    np.testing.assert_array_equal(batch.columns["n"], [2.0, np.nan, np.nan, -1.0])
-    assert list(SequenceFeatureExtractor("attributes", fields=["w"]).fit_transform(DICTS).columns) == ["w"]
-    batch = vectorizer.transform([[{"w": "new"}, {"n": 3}]])
-    assert batch.columns["w"].values.tolist() == ["new"]
-    with pytest.raises(ValueError, match="field 'w' held text in fit, but holds numbers"):
-        vectorizer.transform([[{"w": 1}]])
-    with pytest.raises(ValueError, match=r"sequence 1, position 0: the token \['w:a'\] is a list, but the first"):
-        SequenceFeatureExtractor("attributes", fields=["w"]).fit([[{"w": "a"}], [["w:a"]]])
-    with pytest.raises(TypeError, match="sequence 0, position 1: field 'w' is"):
-        SequenceFeatureExtractor("attributes", fields=["w"]).fit([[{"w": "a"}, {"w": ["b", "c"]}]])
-
-
-def test_a_field_that_no_training_token_has_is_told():
-    with pytest.raises(ValueError, match="fields names 'word', but no token has a value for it"):
-        SequenceFeatureExtractor("attributes", fields=["w", "word"]).fit(DICTS)
-    later = SequenceFeatureExtractor("attributes", fields=["w"]).fit([[{"w": "a"}, {}]]).transform([[{"n": 1.0}]])
-    assert later.columns["w"].codes.tolist() == [-1]
-
-
 @pytest.mark.parametrize("templates", ["attributes", ["U:%x[0,0]"]])
 @pytest.mark.parametrize(
     "parameter", [{"token_features": ["lower"]}, {"affixes": 2}, {"bias": True}, {"n_features": 8}, {"padding": "drop"}]
@@ -151,13 +127,6 @@ def test_parameters_of_no_use_are_refused(templates, parameter):
     (name,) = parameter
     with pytest.raises(ValueError, match=f"^{name}=.* is not possible here"):
         SequenceFeatureExtractor(templates, **parameter).fit([["a"]] if name == "padding" else DICTS)
-
-
-def test_templates_append_to_attributes():
-    steps = SequenceFeatureExtractor("attributes", fields=["w"]), SequenceFeatureExtractor([("w", -1)])
-    names = make_pipeline(*steps).fit(DICTS).get_feature_names_out().tolist()
-    assert names[-3:] == ["w[-1]=in", "w[-1]=the", "w[-1]=__BOS__"]
-    assert names[:-3] == steps[0].get_feature_names_out().tolist()
 
 
 # --- templates of CRF++ and Wapiti ----------------------------------------------------------------------------------
@@ -430,8 +399,10 @@ test_refusals = refusals(
      ("sequence 0, position 0", [[{"w": np.inf}]]),
      (TypeError, "rows of numbers", [np.ones((2, 2))], np.ones((2, 2))),
      ("no tokens", [], [[]])),
-    (lambda: SequenceFeatureExtractor("attributes").fit(SequenceFeatureExtractor().fit_transform([["a", "b"]])),
-     (TypeError, "is already a SequenceBatch")),
+    (lambda templates: SequenceFeatureExtractor(templates).fit(SequenceFeatureExtractor().fit_transform([["a", "b"]])),
+     (TypeError, "X is a SequenceBatch already", "attributes", None, [("w", 0)], ["U:%x[0,0]"])),
+    (lambda: SequenceFeatureExtractor("attributes", fields=["w"]).fit([[{"w": "in"}]]),
+     r"fields=\['w'\] is not possible here: templates='attributes' has no use for it"),
     (lambda value: SequenceFeatureExtractor("attributes").transform(value),
      (NotFittedError, ".", [["in"]], "in", [[{"w": object()}]], [[{"w": np.inf}]], [np.ones((2, 2))], np.ones((2, 2)),
       [], [[]])),

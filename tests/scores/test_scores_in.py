@@ -59,9 +59,7 @@ def draw(seed, history="tokens"):
 @pytest.mark.parametrize("seed", range(40))
 def test_enumeration(seed, history):
     scores, y, patterns, lengths = draw(seed, history)
-    given = np.random.default_rng(seed).normal(size=len(lengths)) if seed % 2 else None
-    weight = np.ones(len(lengths)) if given is None else given
-    found = sequence_log_likelihood(scores, y, patterns, lengths, history=history, sequence_weight=given)
+    found = sequence_log_likelihood(scores, y, patterns, lengths, history=history)
     bounds = np.cumsum(lengths)[:-1]
     gradient, marginals = np.zeros(len(patterns)), []
     for n, (part, labels) in enumerate(zip(np.split(scores, bounds), np.split(y, bounds), strict=True)):
@@ -73,10 +71,10 @@ def test_enumeration(seed, history):
             if patterns[pattern] > -np.inf:
                 zero = np.zeros_like(part)
                 counts = np.array([total(zero, one, {pattern: 1.0}, history) for one in labellings])
-                gradient[k] += weight[n] * (total(zero, labels.tolist(), {pattern: 1.0}, history) - p @ counts)
+                gradient[k] += total(zero, labels.tolist(), {pattern: 1.0}, history) - p @ counts
         one_hot = np.eye(part.shape[1])
         expected = sum((q * one_hot[list(one)] for q, one in zip(p, labellings, strict=True)), np.zeros(part.shape))
-        marginals.append(weight[n] * (one_hot[labels] - expected))
+        marginals.append(one_hot[labels] - expected)
     np.testing.assert_allclose(found.pattern_gradient, gradient, atol=1e-9)
     np.testing.assert_allclose(found.score_gradient, np.concatenate(marginals), atol=1e-9)
 
@@ -118,8 +116,6 @@ test_refusals = refusals(
      ("sequence 1: its labels y are forbidden", ([[0.0, 1.0], [-np.inf, 1.0]], [0, 0], {}, [1, 1]))),
     (lambda: posterior([[0.0, 1.0]], {(0, 1, 1): 1.0}, history="segments"),
      r"pattern \(0, 1, 1\) cannot occur with history='segments'"),
-    (lambda: sequence_log_likelihood([[0.0, 1.0]], [0], {}, sequence_weight=[1.0, 2.0]),
-     "sequence_weight must be 1 finite numbers"),
     (lambda: posterior(np.zeros((3, 2)), {(a, b): -np.inf for a in (0, 1) for b in (0, 1)}, lengths=[1, 2]).predict(),
      "sequence 1: the model forbids every labelling"),
 )  # fmt: skip

@@ -503,10 +503,12 @@ def segment_model():
     return make_pipeline(*features, HighOrderSemiCRF(2, scheme="bio", max_iter=5)).fit(X, y), X
 
 
-def marks(tokens, starts, stops):
-    """Return values of segments: a number, a text, and a mark of some tokens."""
-    lengths = stops - starts
-    return {"inverse": 1 / lengths, "parity": np.array(["even", "odd"], object)[lengths % 2], "first": starts == 0}
+def inverse_length(tokens, starts, stops):
+    return 1 / (stops - starts)
+
+
+def begins_sequence(tokens, starts, stops):
+    return starts == 0
 
 
 def draw_tags(rng, n_tokens):
@@ -522,7 +524,7 @@ def draw_tags(rng, n_tokens):
 SEGMENT_SETTINGS = {
     "token features": ([], {}),
     "identity": ([SegmentFeatureExtractor(begin=True, identity=True, scheme="bio")], {}),
-    "functions": ([SegmentFeatureExtractor(functions=marks, end=True, identity=True, scheme="bio")], {}),
+    "functions": ([SegmentFeatureExtractor(functions=[inverse_length, begins_sequence], end=True, identity=True, scheme="bio")], {}),
     "lengths and tags": ([SegmentFeatureExtractor(tags="bigrams", length=("capped", "gamma"), scheme="bio")], {}),
     "log-odds": ([SegmentLogOddsEncoder(scheme="bio"), SegmentFeatureExtractor(identity=True, scheme="bio")], {}),
     "constraints": ([SegmentFeatureExtractor(identity=True, scheme="bio")], {"constraints": Constraints(start=["P"])}),

@@ -20,7 +20,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refusals
 from scipy import sparse
 from segment_cases import segment_cases, to_segment_batch, to_segment_layout, to_segments, to_weights
-from sklearn.pipeline import make_pipeline
 
 from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
@@ -272,17 +271,15 @@ def test_broken_arrays(bad, error, message):
 
 
 def test_arrays_beside_other_transformers():
-    """Behind dense columns texts are added, and features of segments made: all stay dense."""
-    chain = make_pipeline(SequenceFeatureExtractor([("v", 0)], fields=["v", "w"]), SequenceFeatureExtractor([("w", 0)]))
-    batch = chain.fit_transform(TOKENS)
-    assert batch.dense.attributes.tolist() == [0, 1, 2]
+    """Texts are beside dense columns, and features of segments made: all stay dense."""
+    batch = SequenceFeatureExtractor([("v", 0), ("w", 0)]).fit_transform(TOKENS)
+    assert batch.dense.attributes.tolist() == [3, 4, 5]
     assert batch.dense.values.dtype == np.float32
-    assert batch.feature_names[3:].tolist() == ["w[0]=a", "w[0]=b", "w[0]=c"]
-    again = SequenceFeatureExtractor([("v", 0)]).fit_transform(TOKENS)
+    assert batch.feature_names[:3].tolist() == ["w[0]=a", "w[0]=b", "w[0]=c"]
     y = [["a", "b"], [], ["b", "b"]]
-    segments = SegmentFeatureExtractor(begin=True).fit_transform(again, y)
+    segments = SegmentFeatureExtractor(begin=True).fit_transform(batch, y)
     assert segments.dense is not None
-    assert segments.n_features > again.n_features
+    assert segments.n_features > batch.n_features
     with pytest.warns(UserWarning, match="no token features are made"):
         with_texts = SegmentFeatureExtractor(identity="w").fit_transform(TOKENS, y)
     assert with_texts.n_attributes == 0  # raw tokens have no features of their own

@@ -14,7 +14,7 @@ LEVEL = {"a": -1.0, "b": 0.0, "c": 1.2}
 
 
 def log_length(tokens, starts, stops):
-    return {"log_length": np.log(stops - starts)}
+    return np.log(stops - starts)
 
 
 def drawn(rng, n_sequences):

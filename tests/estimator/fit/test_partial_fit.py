@@ -364,16 +364,6 @@ def test_hashing_of_numbers_and_default_templates():
         extractor.transform([[("a", "b")]])
 
 
-def test_hashed_features_are_appended():
-    batch = SequenceFeatureExtractor([(("w", 0),)], token_features=None).fit_transform(TEXTS)
-    extractor = hashed(n_features=16).fit(batch)
-    both = extractor.transform(batch)
-    assert both.n_features == batch.n_features + 16
-    assert both.feature_names[0] == batch.feature_names[0]
-    assert extractor.get_feature_names_out()[-1] == "hash[15]"
-    np.testing.assert_array_equal(both.toarray()[:, : batch.n_features], batch.toarray())
-
-
 def test_a_stream_of_raw_tokens(estimator):
     """Neither the extractor nor the estimator has seen the tokens of later batches."""
     extractor = SequenceFeatureExtractor([(("w", 0),), (("w", -1), ("w", 0))], n_features=2**10)
