@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -916,6 +917,12 @@ const { buffer, byteOffset, length } = fs.readFileSync(process.argv[3]);
 const tagger = new Tagger(buffer.slice(byteOffset, byteOffset + length));
 console.log(JSON.stringify(JSON.parse(process.argv[4]).map((tokens) => tagger.tag(tokens, 3))));
 """
+
+
+def test_prefixes_of_tags_for_browsers():
+    script = Path(__file__).parents[2] / "docs" / "_static" / "demo" / "tagger.js"
+    listed = re.search(r"const PREFIXES = \{(.*)\}", script.read_text(encoding="utf-8"))[1]
+    assert dict(re.findall(r'(\w+): "(\w+)"', listed)) == _tagger.PREFIXES
 
 
 def test_the_reader_for_browsers(tmp_path):

@@ -6,10 +6,12 @@ import operator
 import pkgutil
 import re
 import textwrap
+from pathlib import Path
 
 import pytest
 
 import sklearn_hocrf
+from sklearn_hocrf._data.tagger import PREFIXES
 
 SECTIONS = "Parameters|Attributes|Returns|Yields|Raises|Warns|Other Parameters"
 MODULES = [m for _, m, _ in pkgutil.iter_modules(sklearn_hocrf.__path__) if m[0] != "_"]
@@ -94,6 +96,18 @@ def test_docstrings_have_examples_errors_and_cited_references(name):
     listed = {place: set(re.findall(r"^\.\. \[(\d)\]", text, re.MULTILINE)) for place, text in found.items()}
     assert not [place for place, numbers in listed.items() if numbers - set(re.findall(r"\[(\d)\]_", found[place]))]
     assert not [place for place, text, code in public_functions(module) if raises(code) and "\nRaises\n---" not in text]
+
+
+def test_docstrings_name_all_tagging_schemes():
+    """A list of schemes that contains one of tags contains all of them."""
+    lists = [
+        (path.name, set(re.findall(r'"(\w+)"', found)))
+        for path in Path(sklearn_hocrf.__file__).parent.rglob("*.py")
+        for found in re.findall(r"^ *\w+ : \{(.*)\}", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    of_tags = [(name, schemes) for name, schemes in lists if "bio" in schemes]
+    assert of_tags
+    assert not [name for name, schemes in of_tags if not PREFIXES.keys() <= schemes]
 
 
 def entries(documented):

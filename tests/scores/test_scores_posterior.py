@@ -229,8 +229,15 @@ def test_tokens_are_independent_without_patterns_and_constraints():
     assert found.sample(9, random_state=3) == found.sample(9, random_state=3)
 
 
+def accepts_known(member):
+    return inspect.isfunction(member) and "known" in inspect.signature(member).parameters
+
+
 def test_methods_are_those_of_an_estimator():
-    for name, method in inspect.getmembers(type(posterior([[0.0]])), inspect.isfunction):
+    found = inspect.getmembers(type(posterior([[0.0]])), inspect.isfunction)
+    queries = {name for name, _ in inspect.getmembers(HighOrderCRF, accepts_known)}
+    assert queries <= {name for name, _ in found} | {"predict_proba"} | {name for name in queries if name[:4] == "set_"}
+    for name, method in found:
         if not name.startswith("_"):
             own, theirs = (set(inspect.signature(of).parameters) for of in (method, getattr(HighOrderCRF, name)))
             assert own | {"X"} <= theirs <= own | {"X", "scheme", "unknown"}

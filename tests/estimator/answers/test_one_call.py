@@ -524,7 +524,10 @@ def draw_tags(rng, n_tokens):
 SEGMENT_SETTINGS = {
     "token features": ([], {}),
     "identity": ([SegmentFeatureExtractor(begin=True, identity=True, scheme="bio")], {}),
-    "functions": ([SegmentFeatureExtractor(functions=[inverse_length, begins_sequence], end=True, identity=True, scheme="bio")], {}),
+    "functions": (
+        [SegmentFeatureExtractor(functions=[inverse_length, begins_sequence], end=True, identity=True, scheme="bio")],
+        {},
+    ),
     "lengths and tags": ([SegmentFeatureExtractor(tags="bigrams", length=("capped", "gamma"), scheme="bio")], {}),
     "log-odds": ([SegmentLogOddsEncoder(scheme="bio"), SegmentFeatureExtractor(identity=True, scheme="bio")], {}),
     "constraints": ([SegmentFeatureExtractor(identity=True, scheme="bio")], {"constraints": Constraints(start=["P"])}),
