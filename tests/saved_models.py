@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cache
+from operator import methodcaller
 
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -63,7 +64,7 @@ def estimators():
         "scheme": {"constraints": "bio", "max_order": 2},
         "pruning": {"pruning": 2, "max_order": 2},
         "segments": {"history": "segments", "max_order": 3},
-        "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
+        "parts": {"label_parts": methodcaller("split", "-")},
     }
     models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}
     return models | {

@@ -65,9 +65,9 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         y : list of label sequences, or array-like
             One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. Labels may
-            be missing, as in ``known`` of :meth:`predict`: None for an unknown label, sets of possible labels, None for
-            a whole sequence; see Notes. Sets of more than 8 labels, or of more than half of all labels, create no
-            weights.
+            be missing, as in ``known`` of :meth:`predict`: None for an unknown label, or for a whole sequence. For
+            :class:`~sklearn_hocrf.HighOrderCRF`, also sets of possible labels; see Notes. Sets of more than 8 labels,
+            or of more than half of all labels, create no weights.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, which also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -105,9 +105,7 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         Only patterns, and pairs of patterns and features, that occur in y have weights. A set counts as each of its
         labels, and a pattern occurs wherever the labels and sets of neighbouring tokens contain it and the constraints
         allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of more than half of all labels,
-        except two of three, count as missing labels. If tags such as ``{"B-PER", "I-PER"}`` leave borders of segments
-        open, :class:`~sklearn_hocrf.HighOrderSemiCRF` counts all segments of up to 8 tokens that lie between known
-        borders and have no missing label.
+        except two of three, count as missing labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the

@@ -75,10 +75,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         the feature is nonzero at the position at which the pattern ends.
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
-    label_parts : callable, mapping or None, default=None
-        The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
-        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels share weights
-        with frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+    label_parts : callable or None, default=None
+        A function that returns the parts of a label: NOUN, Gen and Sg for ``"NOUN|Gen|Sg"``, for instance. Features
+        have weights for parts in addition to those for labels, so that rare labels share weights with frequent ones.
+        Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     pruning : int or None, default=None
         Number of labels that a model of order 0 selects for each token before training, if labels are many. All other
@@ -198,7 +198,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
         "history": [StrOptions({"tokens", "segments"})],
-        "label_parts": [Mapping, callable, None],
+        "label_parts": [callable, None],
         "pruning": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -215,7 +215,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         feature_order: int | Mapping[str, int | tuple] = 0,
         all_pairs: bool = False,
         fit_intercept: bool = True,
-        label_parts: Mapping[Hashable, Iterable] | Callable[..., Iterable] | None = None,
+        label_parts: Callable[..., Iterable] | None = None,
         pruning: int | None = None,
         objective: str = "likelihood",
         solver: str | LBFGS | SGD = "auto",

@@ -13,7 +13,6 @@ from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
-from .._data.messages import warn_unless_saved
 from ._base import fingerprints, token_numbers
 from ._columns import is_text, texts_of
 from ._names import FeatureNames, escape
@@ -84,7 +83,6 @@ def check_functions(functions) -> tuple[tuple[str, Callable], ...]:
                 f"{what} = {function!r:.80} must be callable: function(tokens, starts, stops) -> array or dict of "
                 "arrays"
             )
-        warn_unless_saved(function, what)
         checked.append((_own_name(function) if name is None else name, function))
     return tuple(checked)
 

@@ -238,11 +238,9 @@ def features_of_templates(fitted: FittedExtractor, functions, always, marks, kep
         ],
         **_phrases(lists, field_index, texts),
     }
-    function_of = {name: f.normalize if isinstance(f, Phrases) else f for name, (_, f) in functions.items()}
     code = np.concatenate([np.empty(0, np.int32), *(code for vocabulary in chosen.all for code in vocabulary.codes)])
     outside = [(ALWAYS[name], i) for i, name in enumerate(always, start=n_attributes) if is_kept[i]]
-    of_user = {name: function for name, function in function_of.items() if callable(function)}
-    return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside, of_user)
+    return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside)
 
 
 def _column(field, name, function, labels) -> dict:

@@ -261,7 +261,7 @@ class FitSteps:
         n_labels, weight, history = len(data.targets.labels), data.sequence_weight, self.history
         count: Any = partial(count_patterns, units.codes, units.offsets, n_labels)
         if sets is not None:
-            sequences = SetSequences(sets, units, n_labels, history, data.rules.forbidden)
+            sequences = SetSequences(sets, units.offsets, n_labels, history, data.rules.forbidden)
             count = sequences.count_patterns
         return ObservedPatterns(len(units.codes), partial(count, sequence_weight=weight, history=history), history)
 
@@ -296,7 +296,8 @@ class FitSteps:
         table = like.patterns if like is not None else self.select_patterns(data, self.observed(data), patterns)
         builder = self.layout_builder(data, table, like)
         targets = data.targets
-        return builder.build(builder.count(data.batch, targets.labelling, data.sequence_weight, targets.sets))
+        labelling = targets.labelling if targets.sets is None else targets.sets
+        return builder.build(builder.count(data.batch, labelling, data.sequence_weight))
 
     # --- training -----------------------------------------------------------------------------------------------------
 

@@ -71,9 +71,6 @@ def test_sets_name_labels_that_missing_labels_hide():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
     crf = HighOrderCRF(1, patterns="all", all_pairs=True).fit(X, [["x", None, {"y", "w"}], ["y", "x"]])
     assert crf.classes_.tolist() == ["w", "x", "y"]
-    tagged = HighOrderSemiCRF(scheme="bio").fit(X, [["B-x", None, "O"], [{"B-y", "I-y", "O"}, "O"]])
-    assert tagged.segment_labels_.tolist() == ["O", "x", "y"]
-    assert tagged.segment_length_ == {"O": (1, 1), "x": (1, 1), "y": (1, 1)}
 
 
 def test_lengths_of_segments_are_at_least_those_of_known_pieces():

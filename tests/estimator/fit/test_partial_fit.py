@@ -287,7 +287,7 @@ def test_other_solvers_have_no_partial_fit(estimator, settings):
     assert not hasattr(crf, "partial_fit")
     with pytest.raises(AttributeError, match="partial_fit") as caught:
         crf.partial_fit(X, Y)
-    assert "needs the solver 'sgd', or an instance of SGD" in str(caught.value)
+    assert "needs the solver 'sgd', or an instance of SGD" in str(caught.value.__cause__)
 
 
 def test_what_needs_all_of_the_stream_is_refused(crf):
