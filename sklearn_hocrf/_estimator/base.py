@@ -5,7 +5,7 @@ Subclasses define the kind of models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Mapping, Sized
 from typing import Any, Self
 
 import numpy as np
@@ -140,7 +140,6 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         X: Sized,
         y: Sized,
         classes: ArrayLike | None = None,
-        patterns: str | Iterable[tuple] | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Train on the next sequences of a stream, with one pass over them.
@@ -160,10 +159,8 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             As in :meth:`fit`.
         classes : array-like of labels, default=None
             All labels of the stream; tags for "bio" and "bioes". None means the labels of the first call. Optional in
-            later calls. Constraints apply to these labels, and are also fixed by the first call.
-        patterns : {"observed", "all"}, iterable of tuples of labels or None, default=None
-            The label patterns of the stream, which override the parameter ``patterns``; "observed" selects the patterns
-            of the first call. Optional on a fitted estimator, which keeps its patterns.
+            later calls. Constraints apply to these labels, and are also fixed by the first call, as are the label
+            patterns: ``patterns="observed"`` selects those of the first call.
         sample_weight : array-like of shape (n_sequences,), default=None
             As in :meth:`fit`.
 
@@ -209,7 +206,7 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         ... )
         [['DET', 'NOUN']]
         """
-        FitSteps(self).partial_fit(X, y, classes, patterns, sample_weight)
+        FitSteps(self).partial_fit(X, y, classes, sample_weight)
         return self
 
     def __check_fit__(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **_: Any) -> None:

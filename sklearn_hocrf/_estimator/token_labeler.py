@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral
 from os import PathLike
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -256,7 +256,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         return state.level_zero.recall
 
     @classmethod
-    def from_crfsuite(cls, model: str | PathLike[str] | Any, *, encoding: str = "utf-8") -> Self:
+    def from_crfsuite(cls, model: str | PathLike[str], *, encoding: str = "utf-8") -> Self:
         """Return a CRFsuite model as a fitted estimator.
 
         The estimator predicts the same labels and marginals, and accepts the same X: sequences of feature dicts, or of
@@ -269,9 +269,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
         Parameters
         ----------
-        model : str, path-like or sklearn_crfsuite.CRF
-            The path of a model file, written by any program, which is read without any other package; or a fitted
-            ``sklearn_crfsuite.CRF``, which also contains its penalty.
+        model : str or path-like
+            The path of a model file, written by any program, which is read without any other package. A fitted
+            ``sklearn_crfsuite.CRF`` has its path in ``modelfile.name``.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
             writes the bytes that it has read.
@@ -280,9 +280,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         -------
         crf : HighOrderCRF
             A model with ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and
-            ``feature_names_in_`` are sorted. For a ``sklearn_crfsuite.CRF``, the parameters ``sigma_reg``, ``l1_reg``,
-            ``patterns``, ``all_pairs`` and ``min_count`` are set such that training it
-            again minimises the same function; for a file, they have their defaults. With ``warm_start=True``, training
+            ``feature_names_in_`` are sorted. Other parameters have their defaults. With ``warm_start=True``, training
             starts from these weights.
 
         Raises
@@ -295,9 +293,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         OSError
             If the file cannot be read.
         TypeError
-            If the model is of another type.
-        sklearn.exceptions.NotFittedError
-            If the ``sklearn_crfsuite.CRF`` is not fitted.
+            If the model is not a path.
 
         References
         ----------
@@ -313,7 +309,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         ...     [["B-PER", "O"], ["O"]],
         ... )
         >>> theirs = sklearn_crfsuite.CRF(c2=0.5).fit(X, y)
-        >>> crf = HighOrderCRF.from_crfsuite(theirs)
+        >>> crf = HighOrderCRF.from_crfsuite(theirs.modelfile.name)
         >>> crf.predict(X) == [list(labels) for labels in theirs.predict(X)]
         True
 

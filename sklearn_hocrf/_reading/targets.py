@@ -61,7 +61,6 @@ class SegmentTargets(NamedTuple):
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
     known: Mask | None = None  # segmentations that agree with y, where it has missing labels
-    sets = None  # only tokens may have some
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -80,6 +79,10 @@ class SegmentTargets(NamedTuple):
         if scheme == "auto":
             _refuse_tags_of_parts(labels.tolist())
         return labels
+
+    @property
+    def sets(self) -> None:
+        """No sets of labels: only tokens may have some."""
 
     @property
     def labelling(self) -> Segments:

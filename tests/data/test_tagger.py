@@ -21,6 +21,7 @@ import pytest
 from golden.write_tagger import GOLDEN, expected, golden_models
 from hypothesis import given
 from hypothesis import strategies as st
+from internals import FittedModel
 from mutate_tagger import changed_contents, check_content, dumps, file_of, framed, parts_of
 from numpy.testing import assert_allclose
 from refusals import refusals_of_files
@@ -542,8 +543,9 @@ def test_models_inside_of_others(tmp_path):
     }
     for model in models.values():
         tagger = tagger_of(model.fit(X, y), tmp_path)
-        wanted = zip(X_NAMES, model.predict(X_NAMES), model.predict_marginals(X_NAMES), strict=True)
-        for tokens, labels, marginals in wanted:
+        fitted, batch = FittedModel.and_input(model, X_NAMES)
+        crf = fitted.estimator
+        for tokens, labels, marginals in zip(X_NAMES, crf.predict(batch), crf.predict_marginals(batch), strict=True):
             assert tagger.predict(tokens) == labels
             assert_allclose(tagger.predict_marginals(tokens), marginals, **CLOSE)
 
