@@ -284,7 +284,7 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
     label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
     is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest >= 0)
     segments = pieces._replace(codes=label).where(is_known)
-    has_label = label >= 0  # known labels inside a piece are the same
+    has_label = label >= 0  # if known labels of a piece differ, no segmentation agrees with them
     return segments, label[has_label], lengths[has_label]
 
 

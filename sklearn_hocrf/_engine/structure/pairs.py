@@ -551,10 +551,10 @@ class SetSequences(NamedTuple):
 
     def endings(self, compiled: CompiledPatterns, parts: LabelParts, order: int) -> Endings:
         """Return the rows of an order that count at each token, as ``endings`` does for single labels."""
-        n_units = len(self.sets.sizes)
-        unit, row = np.repeat(np.arange(n_units), self.sets.sizes), self.sets.codes
+        n_tokens = len(self.sets.sizes)
+        token, row = np.repeat(np.arange(n_tokens), self.sets.sizes), self.sets.codes
         if order > 0:
             row_of = {z: row for row, z in enumerate(compiled.patterns.tuples()) if len(z) == order + 1}
-            pairs = [(unit, row_of[z]) for unit, ended in self.patterns(order) for z in ended if z in row_of]
-            unit, row = np.array(pairs, np.int64).reshape(-1, 2).T
-        return with_parts(compiled, parts, order, unit, row, n_units)
+            pairs = [(token, row_of[z]) for token, ended in self.patterns(order) for z in ended if z in row_of]
+            token, row = np.array(pairs, np.int64).reshape(-1, 2).T
+        return with_parts(compiled, parts, order, token, row, n_tokens)
