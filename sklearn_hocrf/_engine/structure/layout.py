@@ -240,8 +240,6 @@ class WeightLayout(ArcLayout):
 
         The weights of pairs keep their indices.
         """
-        if self.row_orders[self.column_pattern].any():
-            raise ValueError("there are features of patterns of two or more labels")
         n_labels, rows = self.automaton.n_labels, self.pair_pattern
         return self.replaced(
             patterns=given_patterns((), n_labels, self.patterns.history),

@@ -93,13 +93,11 @@ class PairRule(NamedTuple):
     min_count: float = 1  # pairs with a lower weighted count get none; see ``is_frequent``
     all_pairs: bool = False  # whether all pairs get a weight, even those that do not occur
 
-    def by_order(self, n_features: int) -> list[tuple[int, np.ndarray | None]]:
+    def by_order(self) -> list[tuple[int, np.ndarray | None]]:
         """Return pairs (order, features conjoined with it); None means all features."""
         if isinstance(self.feature_orders, tuple):
             return [(order, None) for order in sorted(set(self.feature_orders))]
         orders = sorted({order for of_feature in self.feature_orders for order in of_feature})
-        if len(self.feature_orders) != n_features:
-            raise ValueError(f"feature_orders has {len(self.feature_orders)} entries for {n_features} features")
         return [(k, np.flatnonzero([k in of_feature for of_feature in self.feature_orders])) for k in orders]
 
 
@@ -164,7 +162,7 @@ def count_pairs(
     counts = sparse.csr_array(shape)
     if rule.all_pairs:
         return counts
-    by_order = rule.by_order(units.n_features)
+    by_order = rule.by_order()
     for first, last in units.cuts:
         table, weight = units.table(first, last), units.weight[first:last]
         for order, some in by_order:
@@ -197,7 +195,7 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
         kept = is_frequent(entries.data, rule.min_count)
         return np.stack([entries.col[kept], entries.row[kept]]).astype(np.int64)
     pairs = [np.empty((2, 0), dtype=np.int64)]
-    for order, some in rule.by_order(counts.shape[1]):
+    for order, some in rule.by_order():
         features = np.arange(counts.shape[1]) if some is None else some
         rows = rows_of_order(compiled, parts, order)
         pairs.append(np.stack([np.repeat(features, len(rows)), np.tile(rows, len(features))]))
