@@ -2,7 +2,6 @@
 
 import warnings
 from functools import cache
-from operator import methodcaller
 
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -43,6 +42,11 @@ def ends_in_vowel(tokens, starts, stops):
     return {"vowel": [token[-1] in "aeiou" for token in tokens[stops - 1]]}
 
 
+def parts_of(label):
+    """Return the parts of a label: a function of the user."""
+    return label.split("-")
+
+
 def chain(**params):
     return HighOrderCRF(**{"max_iter": 3, **params})
 
@@ -64,7 +68,7 @@ def estimators():
         "scheme": {"constraints": "bio", "max_order": 2},
         "pruning": {"pruning": 2, "max_order": 2},
         "segments": {"history": "segments", "max_order": 3},
-        "parts": {"label_parts": methodcaller("split", "-")},
+        "parts": {"label_parts": parts_of},
     }
     models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}
     return models | {
