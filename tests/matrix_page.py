@@ -7,6 +7,7 @@
 
 import sys
 from itertools import product
+from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ GIVEN = {
     "pruning": {"pruning": 1},
     "segment history": {"history": "segments"},
     "features of several labels": {"feature_order": 1},
-    "parts": {"label_parts": {"A": ["x"], "B": ["x"]}},
+    "parts": {"label_parts": methodcaller("split", "|")},
     "no penalty": {"sigma_reg": {("patterns", 1): np.inf, None: 1.0}},
     "frequent features": {"min_count": 2},
     **{name.replace("_", " "): {"objective": name} for name, kind in OBJECTIVES.items() if kind.excludes},

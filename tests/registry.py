@@ -159,14 +159,16 @@ READERS = {
 
 
 def with_missing_labels(y, scheme):
-    """Return y with missing labels in all but the first two sequences."""
+    """Return y with missing labels in all but the first two sequences, and, for models of tokens, with sets."""
     rng = np.random.default_rng(5)
     hidden = []
     for labels in y[2:]:
         if scheme == "segments":
-            hidden.append([(u, v, hide(rng, label, list("OPQ"))) for u, v, label in labels if rng.random() < 0.6])
+            known = [(u, v, hide(rng, label, list("OPQ"))) for u, v, label in labels if rng.random() < 0.6]
+            hidden.append([(u, v, None if isinstance(label, set) else label) for u, v, label in known])
         elif scheme in LETTERS:
-            hidden.append([hide_tag(rng, tag, scheme, NAMES) for tag in labels])
+            tags = [hide_tag(rng, tag, scheme, NAMES) for tag in labels]
+            hidden.append([None if isinstance(tag, set) else tag for tag in tags])
         else:
             hidden.append([hide(rng, label, ["B-P", "I-P", "O"]) for label in labels])
     return [*y[:2], *hidden]
@@ -378,8 +380,7 @@ def model_of(estimator):
     coef = estimator.coef_.toarray()
     parts = list(getattr(estimator, "label_parts_", []))
     for label in labels if parts else ():
-        own = estimator.label_parts(label) if callable(estimator.label_parts) else estimator.label_parts.get(label, ())
-        for part in {*own} & {*parts}:
+        for part in {*estimator.label_parts(label)} & {*parts}:
             coef[rows.index((code[label],))] += estimator.part_coef_.toarray()[parts.index(part)]
     features = {(f, z): float(coef[row, f]) for row, z in enumerate(rows) for f in np.flatnonzero(coef[row]).tolist()}
     features |= {(TOKENS, (y,)): float(w) for y, w in enumerate(getattr(estimator, "token_intercept_", []))}
@@ -557,7 +558,7 @@ def rename(value, swap):
 def renamed(estimator, swap):
     """Return the parameters that name labels, with other names."""
     params = {}
-    for name in ("label_parts", "segment_length", "constraints"):
+    for name in ("segment_length", "constraints"):
         given = getattr(estimator, name, None)
         if isinstance(given, Constraints):
             params[name] = Constraints(**rename(given.get_params(), swap))

@@ -42,6 +42,11 @@ def ends_in_vowel(tokens, starts, stops):
     return [token[-1] in "aeiou" for token in tokens[stops - 1]]
 
 
+def parts_of(label):
+    """Return the parts of a label: a function of the user."""
+    return label.split("-")
+
+
 def chain(**params):
     return HighOrderCRF(**{"max_iter": 3, **params})
 
@@ -63,7 +68,7 @@ def estimators():
         "scheme": {"constraints": "bio", "max_order": 2},
         "pruning": {"pruning": 2, "max_order": 2},
         "segments": {"history": "segments", "max_order": 3},
-        "parts": {"label_parts": {"B-PER": ["B", "PER"], "I-PER": ["I", "PER"]}},
+        "parts": {"label_parts": parts_of},
     }
     models = {f"CRF, {name}": (chain(**params), NAMES) for name, params in own.items()}
     return models | {

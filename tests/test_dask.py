@@ -90,7 +90,7 @@ CHAINS = {
         "all_pairs": True,
         "fit_intercept": False,
         "patterns": [("A", "B"), ("C", "C")],
-        "label_parts": {"A": ["vowel"], "B": ["other"], "C": ["other", "vowel"]},
+        "label_parts": {"A": ["vowel"], "B": ["other"], "C": ["other", "vowel"]}.__getitem__,
         "sigma_reg": {"w": 0.5, None: 0.2},
         "constraints": Constraints(end=["A", "B", "C"], forbid=[("A", "A", "A", "A", "A")]),
     },

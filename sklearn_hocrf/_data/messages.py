@@ -11,14 +11,9 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import partial
-from inspect import ismethod, isroutine
-from re import Pattern
 from typing import Any
 
 import numpy as np
-
-from .checks import short
 
 _is_quiet = ContextVar("_is_quiet", default=False)
 _PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
@@ -63,52 +58,6 @@ def warn_user(message, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PASSED_OVER:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
-
-
-def warn_unless_saved(function: Any, what: str) -> None:
-    """Warn if a user-defined function cannot be saved and loaded; ``what`` names the parameter that holds it."""
-    if "<" in getattr(getattr(function, "func", function), "__qualname__", ""):  # <lambda>, <locals>; also of a partial
-        warn_user(
-            f"{what} is a lambda or a local function: what is fitted with it cannot be pickled or saved; define it "
-            "with def at the top of a module"
-        )
-    elif not loads_again(function):
-        warn_user(
-            f"{what} is {short(function)}, which does not load from a file of skops, nor does what is fitted with it; "
-            "define a function with def at the top of a module"
-        )
-
-
-def loads_again(thing: Any, *holders: Any) -> bool:
-    """Return whether skops, which writes names, can load a function, or an object that contains functions.
-
-    ``holders`` are the objects that contain it; objects may contain themselves.
-
-    Examples
-    --------
-    >>> from sklearn_hocrf._data.messages import loads_again
-    >>> loads_again(len), loads_again(str.isupper), loads_again({}.get)
-    (True, False, False)
-    """
-    if isinstance(thing, partial):
-        return all(map(loads_again, (thing.func, *thing.args, *thing.keywords.values())))
-    if isinstance(thing, Pattern) or hasattr(thing, "cache_info"):  # the latter of functools.lru_cache
-        return False
-    if isinstance(thing, (list, tuple, set, frozenset, dict)):
-        parts = (*thing, *thing.values()) if isinstance(thing, dict) else thing
-        return any(thing is holder for holder in holders) or all(loads_again(part, thing, *holders) for part in parts)
-    is_bound = ismethod(thing)
-    if not is_bound and (isroutine(thing) or isinstance(thing, (type, np.ufunc))):
-        module = sys.modules.get(getattr(thing, "__module__", None) or "")
-        return getattr(module, thing.__name__, None) is thing
-    owner = thing.__self__ if is_bound else thing
-    if isinstance(owner, type) or not (is_bound or callable(thing)):
-        return not is_bound  # a method of a class; or no function
-    if any(owner is holder for holder in holders):
-        return True
-    return loads_again(type(owner)) and all(
-        loads_again(part, owner, *holders) for part in getattr(owner, "__dict__", {}).values()
-    )
 
 
 _JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoji depend on them

@@ -188,7 +188,7 @@ class LengthBlock(NamedTuple):
         return (capped[:, None] == np.arange(1, self.longest + 1)).astype(np.float64)
 
 
-MOST = 8  # labels of a set that counts, and tokens of its segments if their borders are not known
+MOST = 8  # labels of a set that counts
 
 
 def are_counted(sizes: np.ndarray, n_labels: int) -> np.ndarray:
@@ -201,21 +201,21 @@ def are_counted(sizes: np.ndarray, n_labels: int) -> np.ndarray:
 
 
 class LabelSets(NamedTuple):
-    """The possible labels of units, which are tokens or segments. N units, M labels of all of them."""
+    """The possible labels of tokens. N tokens, M labels of all of them."""
 
-    starts: np.ndarray  # (N + 1,) int64   range of each unit's labels; empty where they count as missing
-    codes: np.ndarray  # (M,) int32   ascending in each unit
+    starts: np.ndarray  # (N + 1,) int64   range of each token's labels; empty where they count as missing
+    codes: np.ndarray  # (M,) int32   ascending in each token
 
     @classmethod
     def from_mask(cls, allowed: np.ndarray, ids: np.ndarray) -> Self | None:
-        """Return the sets of units that count, or None if they are single labels.
+        """Return the sets of tokens that count, or None if they are single labels.
 
         Parameters
         ----------
         allowed : ndarray of shape (R, L), bool
             The labels of each distinct set.
         ids : ndarray of shape (N,), int
-            The set of each unit.
+            The set of each token.
         """
         sizes = allowed.sum(axis=1)
         sizes = np.where(are_counted(sizes, allowed.shape[1]), sizes, 0)
@@ -224,14 +224,14 @@ class LabelSets(NamedTuple):
         distinct = cls(offsets_of(sizes), np.nonzero(allowed[sizes > 0])[1].astype(np.int32))
         return distinct.take(ids)
 
-    def take(self, units: np.ndarray) -> Self:
-        """Return the sets of some units."""
-        first, stop = self.starts[units], self.starts[units + 1]
+    def take(self, tokens: np.ndarray) -> Self:
+        """Return the sets of some tokens."""
+        first, stop = self.starts[tokens], self.starts[tokens + 1]
         return self._replace(starts=offsets_of(stop - first), codes=self.codes[joined_ranges(first, stop)])
 
     @property
     def sizes(self) -> np.ndarray:
-        """The number of labels of each unit; (N,)."""
+        """The number of labels of each token; (N,)."""
         return np.diff(self.starts)
 
 

@@ -5,7 +5,7 @@ Subclasses define the kind of models.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Mapping, Sized
 from typing import Any, Self
 
 import numpy as np
@@ -65,9 +65,9 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         y : list of label sequences, or array-like
             One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. Labels may
-            be missing, as in ``known`` of :meth:`predict`: None for an unknown label, sets of possible labels, None for
-            a whole sequence; see Notes. Sets of more than 8 labels, or of more than half of all labels, create no
-            weights.
+            be missing, as in ``known`` of :meth:`predict`: None for an unknown label, or for a whole sequence. For
+            :class:`~sklearn_hocrf.HighOrderCRF`, also sets of possible labels; see Notes. Sets of more than 8 labels,
+            or of more than half of all labels, create no weights.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, which also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -105,9 +105,7 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         Only patterns, and pairs of patterns and features, that occur in y have weights. A set counts as each of its
         labels, and a pattern occurs wherever the labels and sets of neighbouring tokens contain it and the constraints
         allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of more than half of all labels,
-        except two of three, count as missing labels. If tags such as ``{"B-PER", "I-PER"}`` leave borders of segments
-        open, :class:`~sklearn_hocrf.HighOrderSemiCRF` counts all segments of up to 8 tokens that lie between known
-        borders and have no missing label.
+        except two of three, count as missing labels.
 
         Labels must be missing at random, given the words and the known labels. If only entities are labelled and
         nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
@@ -142,7 +140,6 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         X: Sized,
         y: Sized,
         classes: ArrayLike | None = None,
-        patterns: str | Iterable[tuple] | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Train on the next sequences of a stream, with one pass over them.
@@ -162,10 +159,8 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             As in :meth:`fit`.
         classes : array-like of labels, default=None
             All labels of the stream; tags for "bio" and "bioes". None means the labels of the first call. Optional in
-            later calls. Constraints apply to these labels, and are also fixed by the first call.
-        patterns : {"observed", "all"}, iterable of tuples of labels or None, default=None
-            The label patterns of the stream, which override the parameter ``patterns``; "observed" selects the patterns
-            of the first call. Optional on a fitted estimator, which keeps its patterns.
+            later calls. Constraints apply to these labels, and are also fixed by the first call, as are the label
+            patterns: ``patterns="observed"`` selects those of the first call.
         sample_weight : array-like of shape (n_sequences,), default=None
             As in :meth:`fit`.
 
@@ -211,7 +206,7 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         ... )
         [['DET', 'NOUN']]
         """
-        FitSteps(self).partial_fit(X, y, classes, patterns, sample_weight)
+        FitSteps(self).partial_fit(X, y, classes, sample_weight)
         return self
 
     def __check_fit__(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **_: Any) -> None:

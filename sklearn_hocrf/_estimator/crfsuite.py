@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from .._data.crfsuite_files import (
     EACH_FEATURE,
@@ -47,37 +46,15 @@ from .fit.fit_steps import FitSteps
 from .fit.training import TrainingStructure
 from .labels.constraints import Rules, compile_label_parts
 
-PENALISED = {"lbfgs": "auto", "l2sgd": "sgd"}  # algorithms for the penalised likelihood, and our solvers
 
-
-def crfsuite_estimator(kind: Any, model: Any, encoding: str) -> Any:
+def crfsuite_estimator(kind: Any, model: str | PathLike[str], encoding: str) -> Any:
     """Return a CRFsuite model as a fitted estimator of a kind; parameters as for ``HighOrderCRF.from_crfsuite``."""
-    if isinstance(model, (str, PathLike)):
-        return _fitted(kind(max_order=1, fit_intercept=False), read_crfsuite_file(model, encoding), str(model))
-    if hasattr(model, "modelfile") and hasattr(model, "all_possible_states"):
-        if getattr(model, "tagger_", None) is None:
-            raise NotFittedError(f"this {type(model).__name__} is not fitted, so it has no model")
-        path = model.modelfile.name
-        return _fitted(_with_parameters_of(kind, model), read_crfsuite_file(path, encoding), path)
-    raise TypeError(f"model must be the path of a model file or a sklearn_crfsuite.CRF, not a {type(model).__name__}")
-
-
-def _with_parameters_of(kind: Any, model: Any) -> Any:
-    """Return an unfitted estimator that minimises the same function as an estimator of sklearn-crfsuite."""
-    params: dict[str, Any] = {"max_order": 1, "fit_intercept": False}
-    algorithm = model.algorithm or "lbfgs"
-    if algorithm in PENALISED:
-        c2 = 1.0 if model.c2 is None else float(model.c2)
-        params |= {"sigma_reg": (2 * c2) ** -0.5 if c2 else np.inf, "solver": PENALISED[algorithm]}
-    if algorithm == "lbfgs":
-        params["l1_reg"] = float(model.c1 or 0.0)
-    if model.all_possible_transitions:
-        params["patterns"] = "all"
-    if model.all_possible_states:
-        params["all_pairs"] = True
-    if model.min_freq:
-        params["min_count"] = float(model.min_freq)
-    return kind(**params)
+    if not isinstance(model, (str, PathLike)):
+        raise TypeError(
+            f"model must be the path of a model file, not a {type(model).__name__}; of a sklearn_crfsuite.CRF it is "
+            "crf.modelfile.name"
+        )
+    return _fitted(kind(max_order=1, fit_intercept=False), read_crfsuite_file(model, encoding), str(model))
 
 
 def _fitted(crf: BaseEstimator, weights: CRFsuiteWeights, origin: str) -> BaseEstimator:

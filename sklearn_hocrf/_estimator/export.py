@@ -76,9 +76,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Sized
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -87,42 +86,27 @@ from sklearn.base import BaseEstimator
 from .._data import tagger as _tagger
 from .._data.folders import output_file, replace_content
 from .._data.messages import pack_texts
-from .._data.tagger import ARRAYS, TYPES, Tagger
+from .._data.tagger import ARRAYS, TYPES
 from .._engine.structure.weighted_arcs import weighted_arcs
 from .._reading.schemes import mixed_tags
 from .._sklearn.layers import TaggerFeatures, steps_inside
 from .answers.fitted import FittedModel
 
 
-class Exported(NamedTuple):
-    """The result of :func:`export_tagger`: the size of the file, and differences from the estimator's predictions."""
-
-    n_bytes: int
-    largest_difference: float | None = None  # of a probability of a label; None without data
-    n_different_labels: int | None = None
-    n_tokens: int | None = None
-
-
-def export(
-    model: BaseEstimator,
-    path: str | os.PathLike,
-    dtype: str = "float32",
-    compress: bool | None = None,
-    X: Sized | None = None,
-) -> Exported:
+def export(model: BaseEstimator, path: str | os.PathLike, dtype: str = "float32", compress: bool | None = None) -> int:
     """Write a fitted model into a file; see :func:`sklearn_hocrf.tagger.export_tagger`."""
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r:.60}")
     fitted = FittedModel.inside(model)
     *transformers, _ = steps_inside(model)
     target = output_file(path)
-    content, functions = _content(fitted, transformers, dtype, compress)
+    content = _content(fitted, transformers, dtype, compress)
     replace_content(target, content)
-    return Exported(len(content)) if X is None else _compare(model, X, content, functions)
+    return len(content)
 
 
-def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
-    """Return the bytes of a file, and the functions of the user that its reader needs."""
+def _content(fitted, transformers, dtype, compress) -> bytes:
+    """Return the bytes of a file."""
     _refuse_kinds(fitted)
     columns, weights = _columns(fitted)
     labels = fitted.labels.tolist()
@@ -142,7 +126,7 @@ def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
     arrays.update(code=features.code)
     arrays["text"], arrays["n_text"] = pack_texts(features.texts)
     header = {"labels": labels, "scheme": _scheme(fitted), "n_columns": weights.shape[1], "features": features.entry}
-    return _pack(header, arrays, dtype, compress), features.functions
+    return _pack(header, arrays, dtype, compress)
 
 
 def _pack(header, arrays, dtype, compress) -> bytes:
@@ -301,20 +285,3 @@ _NUMBERS = (
 
 def _names(steps) -> str:
     return f"{', '.join(type(step).__name__ for step in steps):.120}"
-
-
-# --- comparison -------------------------------------------------------------------------------------------------------
-
-
-def _compare(model, X, content, functions) -> Exported:
-    """Return how the predictions of a file differ from those of the estimator."""
-    tagger, fitted = Tagger(content, functions=functions), FittedModel.and_input(model, X)
-    estimator, batch = fitted[0].estimator, fitted[1]
-    n_tokens, n_different, largest = 0, 0, 0.0
-    answers = zip(X, estimator.predict(batch), estimator.predict_marginals(batch), strict=True)
-    for tokens, labels, marginals in answers:
-        read = tagger.read(tokens)
-        n_tokens += len(labels)
-        n_different += sum(one != other for one, other in zip(tagger.predict(read), list(labels), strict=True))
-        largest = max(largest, float(np.abs(tagger.predict_marginals(read) - marginals).max(initial=0.0)))
-    return Exported(len(content), largest, n_different, n_tokens)

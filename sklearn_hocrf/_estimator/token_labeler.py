@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from numbers import Integral
 from os import PathLike
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -75,10 +75,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         the feature is nonzero at the position at which the pattern ends.
     fit_intercept : bool, default=True
         Whether each single label has an intercept. It is penalised like the other weights.
-    label_parts : callable, mapping or None, default=None
-        The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
-        Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels share weights
-        with frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+    label_parts : callable or None, default=None
+        A function that returns the parts of a label: NOUN, Gen and Sg for ``"NOUN|Gen|Sg"``, for instance. Features
+        have weights for parts in addition to those for labels, so that rare labels share weights with frequent ones.
+        Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     pruning : int or None, default=None
         Number of labels that a model of order 0 selects for each token before training, if labels are many. All other
@@ -198,7 +198,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
         "history": [StrOptions({"tokens", "segments"})],
-        "label_parts": [Mapping, callable, None],
+        "label_parts": [callable, None],
         "pruning": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -215,7 +215,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         feature_order: int | Mapping[str, int | tuple] = 0,
         all_pairs: bool = False,
         fit_intercept: bool = True,
-        label_parts: Mapping[Hashable, Iterable] | Callable[..., Iterable] | None = None,
+        label_parts: Callable[..., Iterable] | None = None,
         pruning: int | None = None,
         objective: str = "likelihood",
         solver: str | LBFGS | SGD = "auto",
@@ -256,7 +256,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         return state.level_zero.recall
 
     @classmethod
-    def from_crfsuite(cls, model: str | PathLike[str] | Any, *, encoding: str = "utf-8") -> Self:
+    def from_crfsuite(cls, model: str | PathLike[str], *, encoding: str = "utf-8") -> Self:
         """Return a CRFsuite model as a fitted estimator.
 
         The estimator predicts the same labels and marginals, and accepts the same X: sequences of feature dicts, or of
@@ -269,9 +269,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
         Parameters
         ----------
-        model : str, path-like or sklearn_crfsuite.CRF
-            The path of a model file, written by any program, which is read without any other package; or a fitted
-            ``sklearn_crfsuite.CRF``, which also contains its penalty.
+        model : str or path-like
+            The path of a model file, written by any program, which is read without any other package. A fitted
+            ``sklearn_crfsuite.CRF`` has its path in ``modelfile.name``.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
             writes the bytes that it has read.
@@ -280,9 +280,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         -------
         crf : HighOrderCRF
             A model with ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and
-            ``feature_names_in_`` are sorted. For a ``sklearn_crfsuite.CRF``, the parameters ``sigma_reg``, ``l1_reg``,
-            ``patterns``, ``all_pairs`` and ``min_count`` are set such that training it
-            again minimises the same function; for a file, they have their defaults. With ``warm_start=True``, training
+            ``feature_names_in_`` are sorted. Other parameters have their defaults. With ``warm_start=True``, training
             starts from these weights.
 
         Raises
@@ -295,9 +293,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         OSError
             If the file cannot be read.
         TypeError
-            If the model is of another type.
-        sklearn.exceptions.NotFittedError
-            If the ``sklearn_crfsuite.CRF`` is not fitted.
+            If the model is not a path.
 
         References
         ----------
@@ -313,7 +309,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         ...     [["B-PER", "O"], ["O"]],
         ... )
         >>> theirs = sklearn_crfsuite.CRF(c2=0.5).fit(X, y)
-        >>> crf = HighOrderCRF.from_crfsuite(theirs)
+        >>> crf = HighOrderCRF.from_crfsuite(theirs.modelfile.name)
         >>> crf.predict(X) == [list(labels) for labels in theirs.predict(X)]
         True
 

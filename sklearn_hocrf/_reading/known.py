@@ -26,7 +26,7 @@ from sklearn.utils import column_or_1d
 
 from .._data.arrays import joined_ranges, offsets_of
 from .._data.checks import short
-from .._data.segments import MOST, LabelSets, Mask, Segments, are_counted, cut_segments
+from .._data.segments import Mask, Segments, cut_segments
 from .labels import (
     SEEN,
     distinct_values,
@@ -282,13 +282,10 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
     if known.is_complete:
         return pieces, label, lengths
     label, lowest = np.maximum.reduceat(codes, start), np.minimum.reduceat(codes, start)
-    is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest == label) & (label >= 0)
+    is_known = (borders[start] == 1) & (borders[stop] == 1) & (lowest >= 0)
     segments = pieces._replace(codes=label).where(is_known)
-    allowed = _counted(known)
-    is_open: Any = ~allowed.any(axis=1)
-    labels = np.logical_and.reduceat((allowed | is_open[:, None])[known.ids], start)
-    piece, label = np.nonzero(labels & ~np.logical_and.reduceat(is_open[known.ids], start)[:, None])
-    return segments, label, lengths[piece]
+    has_label = label >= 0  # if known labels of a piece differ, no segmentation agrees with them
+    return segments, label[has_label], lengths[has_label]
 
 
 def _borders(known: Known, scheme, singles) -> np.ndarray:
@@ -302,52 +299,6 @@ def _borders(known: Known, scheme, singles) -> np.ndarray:
         borders[:-1] = known.begins
     borders[known.offsets] = 1
     return borders
-
-
-def _counted(known: Known) -> np.ndarray:
-    """Return the labels of each set, except sets that count as missing; (R, L)."""
-    allowed: Any = known.allowed
-    return allowed & are_counted(allowed.sum(axis=1), known.n_labels)[:, None]
-
-
-def possible_segments(known: Known, scheme, segments, longest, singles) -> tuple[Segments, LabelSets] | None:
-    """Return the segments that sets of labels or tags may be, and the labels of each; None if there are no such sets.
-
-    They lie between known borders, without a missing label between them. If other borders between them are unknown, the
-    segments have at most 8 tokens.
-
-    Parameters
-    ----------
-    known, scheme, singles
-        As for :func:`segments_of`.
-    segments : Segments
-        The segments with known starts and stops.
-    longest : ndarray of shape (L,)
-        Highest length of a segment, by label.
-    """
-    borders, allowed = _borders(known, scheme, singles), _counted(known)
-    parts = cut_segments(borders[1:-1] == 1, known.codes, known.offsets)
-    has_labels: Any = allowed.any(axis=1)
-    is_full = np.logical_and.reduceat(has_labels[known.ids], parts.start)
-    if np.isin(parts.start[is_full], segments.start).all():
-        return None
-    is_closed = np.repeat(np.add.reduceat(borders[:-1] == 0, parts.start) == 0, parts.lengths)
-    part_stop = np.repeat(parts.stop, parts.lengths)
-    start = np.flatnonzero((borders[:-1] != -1) & np.repeat(is_full, parts.lengths))
-    labels, candidates = allowed[known.ids[start]], []
-    length = 1
-    while len(start):
-        unit, label = np.nonzero(labels & (borders[start + length] != -1)[:, None] & (longest >= length))
-        candidates.append((start, np.full(len(start), length), np.bincount(unit, minlength=len(start)), label))
-        goes_on = (start + length < part_stop[start]) & (is_closed[start] | (length < MOST))
-        start, labels = start[goes_on], labels[goes_on] & allowed[known.ids[start[goes_on] + length]]
-        length += 1
-    start, lengths, sizes, label = map(np.concatenate, zip(*candidates, strict=True))
-    order = np.lexsort((lengths, start))
-    order = order[sizes[order] > 0]
-    sets = LabelSets(offsets_of(sizes), label.astype(np.int32)).take(order)
-    start, stop = start[order], (start + lengths)[order]
-    return Segments(np.searchsorted(start, known.offsets), start, stop, sets.codes[sets.starts[:-1]]), sets
 
 
 # --- lists of segments ------------------------------------------------------------------------------------------------

@@ -20,7 +20,6 @@ from .known import (
     distinct_labels,
     known_of,
     least_labels,
-    possible_segments,
     read_given,
     read_target_sequences,
     segments_of,
@@ -62,8 +61,6 @@ class SegmentTargets(NamedTuple):
     scheme: str  # form in which y gives the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
     known: Mask | None = None  # segmentations that agree with y, where it has missing labels
-    sets: LabelSets | None = None  # the labels that count for each segment, where they are not those of ``segments``
-    counted: SegmentTargets | None = None  # the targets that count, with all possible segments; None for these
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -84,6 +81,10 @@ class SegmentTargets(NamedTuple):
         return labels
 
     @property
+    def sets(self) -> None:
+        """No sets of labels: only tokens may have some."""
+
+    @property
     def labelling(self) -> Segments:
         """The segments, in the form for models."""
         return self.segments
@@ -95,7 +96,7 @@ class SegmentTargets(NamedTuple):
     def without_data(self) -> SegmentTargets:
         """Return the labels, limits and form of y, which must be the same in later training data."""
         nothing = Segments(self.segments.offsets[:1], *(column[:0] for column in self.segments[1:]))
-        return self._replace(segments=nothing, known=None, counted=None)
+        return self._replace(segments=nothing, known=None)
 
     def merged(self, other: SegmentTargets) -> SegmentTargets:
         """Return targets, without data, of this and another part of the training data, with the same labels."""
@@ -119,7 +120,7 @@ class SegmentTargets(NamedTuple):
         new_start = np.searchsorted(tokens, segments.start)
         offsets = np.append(np.searchsorted(segments.start, starts), len(segments.start))
         runs = Segments(offsets, new_start, new_start + segments.lengths, segments.codes)
-        return self._replace(segments=runs, known=None, counted=None)
+        return self._replace(segments=runs, known=None)
 
     # --- fitted models ------------------------------------------------------------------------------------------------
 
@@ -237,6 +238,7 @@ def read_segment_targets(
     elif scheme == "auto":
         scheme = _scheme_of(y, lengths, form, name, labels is not None)
     entries = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
+    _refuse_sets(entries)
     labels = distinct_labels(entries) if labels is None else labels
     known = known_of(entries, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
     segments, *pieces = segments_of(known, scheme)
@@ -262,14 +264,16 @@ def read_segment_targets(
         segments = segments._replace(offsets=segments.offsets[np.append(np.flatnonzero(kept), -1)])
     flags = scheme != "runs" or singles, as_lists, bare_tags, scheme
     is_open = segments.lengths.sum() < len(known.codes)
-    targets = SegmentTargets(segments, labels, longest, *flags, shortest, known.mask if is_open else None)
-    possible = possible_segments(known, scheme, segments, longest, singles) if is_open else None
-    if possible is None:
-        return targets
-    units, sets = possible
-    if kept is not None:
-        units = units._replace(offsets=units.offsets[np.append(np.flatnonzero(kept), -1)])
-    return targets._replace(counted=targets._replace(segments=units, sets=sets))
+    return SegmentTargets(segments, labels, longest, *flags, shortest, known.mask if is_open else None)
+
+
+def _refuse_sets(entries):
+    for i, entry in enumerate(entries.distinct):
+        if isinstance(entry, frozenset):
+            raise TypeError(
+                f"y has the set {short(set(entry))} ({entries.where(i)}): only HighOrderCRF learns from sets of "
+                "labels; give one label, or None for any"
+            )
 
 
 def _are_bare_tags(tags, scheme) -> bool:
@@ -375,8 +379,7 @@ class TokenTargets(NamedTuple):
     labels: np.ndarray  # (L,)         the labels as in y, sorted
     as_lists: bool  # y was made of lists, so predictions are lists, too
     known: Mask | None = None  # the labellings that agree with y, where it has missing labels
-    sets: LabelSets | None = None  # the labels that count at each token, where they are not ``codes``
-    counted: TokenTargets | None = None  # the targets that count, with sets; None for these
+    sets: LabelSets | None = None  # the labels that count at each token, if they are not ``codes``
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -402,7 +405,7 @@ class TokenTargets(NamedTuple):
 
     def without_data(self) -> TokenTargets:
         """Return the labels and the form of y, which must be the same in later training data."""
-        return self._replace(codes=self.codes[:0], known=None, counted=None)
+        return self._replace(codes=self.codes[:0], known=None, sets=None)
 
     def merged(self, other: TokenTargets) -> TokenTargets:
         """Return targets, without data, of this and another part of the training data, with the same labels."""
@@ -420,7 +423,7 @@ class TokenTargets(NamedTuple):
     def of_runs(self, starts, stops, tokens) -> TokenTargets:
         """Return the targets of runs of tokens, as separate sequences."""
         sets = None if self.sets is None else self.sets.take(tokens)
-        return self._replace(codes=self.codes[tokens], known=None, sets=sets, counted=None)
+        return self._replace(codes=self.codes[tokens], known=None, sets=sets)
 
     # --- fitted models ------------------------------------------------------------------------------------------------
 
@@ -493,9 +496,8 @@ def read_token_targets(y, lengths, form, name, kept=None, fixed=None, takes_miss
     labels = distinct_labels(entries) if labels is None else labels
     known = known_of(entries, labels, among=FIXED)
     as_lists = entries.as_lists if earlier is None else earlier.as_lists
-    targets = TokenTargets(known.codes, labels, as_lists, known.mask if (known.codes < 0).any() else None)
     sets = None if known.allowed is None else LabelSets.from_mask(known.allowed, known.ids)
-    return targets if sets is None else targets._replace(counted=targets._replace(sets=sets))
+    return TokenTargets(known.codes, labels, as_lists, known.mask if (known.codes < 0).any() else None, sets)
 
 
 Targets: TypeAlias = TokenTargets | SegmentTargets

@@ -143,7 +143,7 @@ def _fit(options) -> None:
         pipe = hocrf.make_pipeline(features, crf).fit(X, y)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{options.file}: {_with_options(error)}") from None
-    n_bytes = hocrf.tagger.export_tagger(pipe, options.output).n_bytes
+    n_bytes = hocrf.tagger.export_tagger(pipe, options.output)
     _tell_size(f"{options.output}: {len(X)} sequences, {crf.n_parameters_} weights", n_bytes)
 
 
@@ -275,7 +275,7 @@ def _export(options) -> None:
     except (BadZipFile, KeyError):  # another file, such as a tagger or a pickle, or another archive
         raise ValueError(f"{options.model}: this is no file that skops has written") from None
     try:
-        n_bytes = hocrf.tagger.export_tagger(model, options.output).n_bytes
+        n_bytes = hocrf.tagger.export_tagger(model, options.output)
     except ValueError as error:  # the first sentence, of a model that is not fitted
         raise ValueError(f"{options.model}: {str(error).partition('. Call')[0]}") from None
     except (AttributeError, TypeError):  # no model, or another library's

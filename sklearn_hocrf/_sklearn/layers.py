@@ -38,7 +38,6 @@ class TaggerFeatures(NamedTuple):
     texts: list  # of the file
     code: np.ndarray = np.empty(0, np.uint8)
     always: Sequence = ()  # pairs: row of the array of that name, attribute
-    functions: dict = {}  # of the user, by name
 
     @classmethod
     def of_names(cls, names, kept) -> TaggerFeatures:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from functools import update_wrapper, wraps
+from functools import wraps
 from numbers import Integral
-from types import MethodType
 from typing import Any, Self, TypeVar
 
 import sklearn
@@ -18,6 +17,7 @@ from sklearn.base import BaseEstimator, _fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils._param_validation import Options as _Options
+from sklearn.utils.metaestimators import available_if as _available_if
 from sklearn.utils.validation import _check_method_params as check_method_params
 from sklearn.utils.validation import _get_feature_names as get_feature_names
 
@@ -58,39 +58,8 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _
 
 
 def available_if(check: Callable[[Any], Any]) -> Callable[[_Method], _Method]:
-    """Return the decorator of methods that only some estimators have.
-
-    As scikit-learn's decorator, except that the message of an error of ``check``, which names the cure, follows the
-    usual message.
-    """
-
-    def decorate(method: _Method) -> Any:
-        return _AvailableIf(method, check)
-
-    return decorate
-
-
-class _AvailableIf:
-    """A method of the estimators for which ``check`` returns something true."""
-
-    def __init__(self, method: Callable, check: Callable) -> None:
-        self._method, self._check = method, check
-        described: Any = self
-        update_wrapper(described, method)
-
-    def __get__(self, estimator: BaseEstimator | None, owner: type) -> Callable:
-        if estimator is None:
-            return self._method
-        reason, error = "", None
-        try:
-            is_there = self._check(estimator)
-        except Exception as caught:
-            is_there, reason, error = False, f": {caught}", caught
-        if not is_there:
-            raise AttributeError(
-                f"This {owner.__name__!r} has no attribute {self._method.__name__!r}{reason}"
-            ) from error
-        return MethodType(self._method, estimator)
+    """Return scikit-learn's decorator of methods that only some estimators have; errors of ``check`` are the cause."""
+    return _available_if(check)
 
 
 try:

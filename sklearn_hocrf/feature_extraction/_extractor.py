@@ -301,12 +301,6 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
             sequence, position and value.
         TypeError
             If a token or a value is of an unsupported type, or if X is a `SequenceBatch`.
-
-        Warns
-        -----
-        UserWarning
-            If a token feature is a lambda or a local function, because the transformer cannot be pickled then; if it is
-            a method such as ``str.isupper`` or ``dict.get``, because skops cannot load files that contain it.
         """
         self._learn(X)
         return self

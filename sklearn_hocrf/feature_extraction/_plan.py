@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .._data.checks import short
-from .._data.messages import warn_unless_saved
 from .._data.tagger import named_function
 from ._columns import ArrayColumn, is_text
 from ._templates import check_templates
@@ -61,9 +60,8 @@ def _changes_any(function, texts) -> bool:
 
 
 def _check_functions(functions, columns, widths, known):
-    for name, (field, function) in functions.items():
+    for name, (field, _) in functions.items():
         what = f"token_features: {name!r}"
-        warn_unless_saved(function, what)
         if field not in columns:
             raise ValueError(f"{what} is for the field {field!r}; {known}")
         if field in widths:

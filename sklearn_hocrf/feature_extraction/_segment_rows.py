@@ -12,7 +12,6 @@ from scipy import sparse
 
 from .._data.arrays import freeze_indices, offsets_of
 from .._data.checks import short
-from .._data.messages import warn_unless_saved
 from ._base import fingerprints, token_numbers
 from ._columns import is_text, texts_of
 from ._names import FeatureNames, escape
@@ -80,7 +79,6 @@ def check_functions(functions) -> tuple[tuple[str, Callable], ...]:
         what = f"functions[{i if name is None else name!r}]"
         if not callable(function):
             raise TypeError(f"{what} = {function!r:.80} must be callable: function(tokens, starts, stops) -> array")
-        warn_unless_saved(function, what)
         name = _own_name(function) if name is None else name
         if not isinstance(name, str):
             raise TypeError(f"{what}: the name {name!r:.60} of a function must be a str")

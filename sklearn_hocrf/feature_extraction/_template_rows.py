@@ -113,8 +113,7 @@ class FieldTemplates(GivenNames):
         }
         code = np.concatenate([np.empty(0, np.int32), *chain.from_iterable(v.codes for v in chosen.all)])
         outside = [(ALWAYS[name], i) for i, name in enumerate(always, start=n_attributes) if is_kept[i]]
-        of_user = {name: function for name, (_, function) in self.functions.items() if callable(function)}
-        return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside, of_user)
+        return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside)
 
     def derived(self, table) -> dict:
         """Return the columns and the token features."""

@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from functools import partial
+from operator import methodcaller
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -81,7 +82,6 @@ class Kinds:
         functions = SequenceFeatureExtractor(token_features=["lower", "is_title", "length"])
         hashing = SequenceFeatureExtractor(n_features=2**18)
         columns = [[(word, len(word), float(word.istitle())) for word in x] for x in self.words]
-        parts = {tag: tag.split("-") for tag in dict.fromkeys(np.concatenate(self.y).tolist())}
         constraints = Constraints(forbid=[("O", f"I-{kind}") for kind in "PQR"], start=["O", "B-P", "B-Q", "B-R"])
         arrays = [np.array(tags) for tags in self.y]
         segments = SequenceFeatureExtractor(), SegmentFeatureExtractor(begin=True, identity=True, scheme="bio")
@@ -97,7 +97,7 @@ class Kinds:
             "pipeline, hashing": (make_pipeline(hashing, crf()), self.words, self.y),
             "pipeline, fields of numbers": (make_pipeline(SequenceFeatureExtractor(), crf()), columns, self.y),
             "label arrays": (crf(), self.texts, arrays),
-            "label_parts": (crf(label_parts=parts), self.texts, self.y),
+            "label_parts": (crf(label_parts=methodcaller("split", "-")), self.texts, self.y),
             "constraints": (crf(constraints=constraints), self.texts, self.y),
             "history of segments": (crf(history="segments"), self.texts, self.y),
             "semi-CRF": (HighOrderSemiCRF(2, max_iter=10), self.texts, self.y),

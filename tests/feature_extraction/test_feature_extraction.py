@@ -1,9 +1,4 @@
-import contextlib
-import functools
-import math
-import operator
 import pickle
-import re
 import warnings
 
 import numpy as np
@@ -16,17 +11,12 @@ from internals import _template_rows
 from refusals import refusals
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.preprocessing import FunctionTransformer
 
-from sklearn_hocrf import HighOrderCRF
-from sklearn_hocrf._data.messages import loads_again, warn_unless_saved
 from sklearn_hocrf.feature_extraction import (
     SegmentFeatureExtractor,
     SegmentLogOddsEncoder,
     SequenceFeatureExtractor,
-    phrase_marks,
 )
-from sklearn_hocrf.training import LBFGS
 
 X_WORDS = [["In", "the", "end"], [], ["the", "End"]]
 X_TUPLES = [[("In", "IN"), ("the", "DT"), ("end", "NN")], [("the", "DT"), ("End", "NN")]]
@@ -375,105 +365,6 @@ def test_lost_fields_of_other_transformers():
 
 def reverse_lengths(tokens, starts, stops):
     return starts - stops
-
-
-def test_functions_that_cannot_be_pickled_are_told():
-    for function in (lambda text: text[0], functools.partial(lambda text, n: text[n], n=0)):
-        with pytest.warns(UserWarning, match="token_features: 'f' is a lambda or a local function.*cannot be pickled"):
-            SequenceFeatureExtractor(token_features={"f": function}).fit(X_WORDS)
-    with pytest.warns(UserWarning, match=r"functions\[0\] is a lambda"):
-        SegmentFeatureExtractor(functions=lambda tokens, starts, stops: starts).fit([["a", "b"]], [["A", "B"]])
-    with warnings.catch_warnings(action="error"):
-        SequenceFeatureExtractor(token_features=["lower", reverse, "prefix2"]).fit(X_WORDS)
-        SegmentFeatureExtractor(functions=reverse_lengths).fit([["a", "b"]], [["A", "B"]])
-
-
-class Written:
-    """Token functions as methods."""
-
-    def __init__(self, pattern=None):
-        self.pattern = pattern
-
-    def first(self, text):
-        return text[:1]
-
-    @staticmethod
-    def last(text):
-        return text[-1:]
-
-    @classmethod
-    def made(cls, text):
-        return text
-
-    def __call__(self, text):
-        return text
-
-
-@functools.lru_cache
-def remembered(text):
-    return text
-
-
-FUNCTIONS = {
-    "method of a type": str.isupper,
-    "method of a dict": {"a": "x"}.get,
-    "method of a pattern": re.compile("a").fullmatch,
-    "method of a text": "abc".find,
-    "partial of a method": functools.partial(str.isupper),
-    "partial of an argument": functools.partial(re.match, re.compile("a")),
-    "static method": Written.last,
-    "class method": Written.made,
-    "holds a pattern": Written(re.compile("a")),
-    "holds a list of methods": Written([str.isupper]),
-    "holds a list of functions": Written([len, {"a": reverse}]),
-    "method of what holds a pattern": Written(re.compile("a")).first,
-    "cached": remembered,
-    "function of a type": float.fromhex,
-    "len": len,
-    "def": reverse,
-    "partial": functools.partial(reverse),
-    "item": operator.itemgetter(0),
-    "caller": operator.methodcaller("isupper"),
-    "object": Written(),
-    "method": Written("a").first,
-    "type": str,
-    "module": math.sqrt,
-    "phrases": phrase_marks(["a"]),
-}
-
-
-def test_an_object_that_holds_its_own_method_is_looked_at_once():
-    holder = Written()
-    holder.itself, holder.method = holder, holder.first
-    assert loads_again(holder.first)
-    holder.other = str.isupper
-    assert not loads_again(holder.first)
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_functions_that_skops_cannot_load_are_told(name):
-    """skops itself says which ones: it writes files of all of them."""
-    skops = pytest.importorskip("skops.io", reason="skops is absent")
-    function, loads = FUNCTIONS[name], True
-    content = skops.dumps(FunctionTransformer(function))
-    try:
-        skops.loads(content, trusted=skops.get_untrusted_types(data=content))
-    except (AttributeError, TypeError, ValueError):
-        loads = False
-    assert loads_again(function) == loads
-    fits = [
-        lambda: warn_unless_saved(function, "what"),
-        lambda: SequenceFeatureExtractor(token_features={"f": function}).fit([["1", "2"]]),
-        lambda: SegmentFeatureExtractor(functions=function).fit([["a", "b"]], [["A", "B"]]),
-        lambda: HighOrderCRF(label_parts=function, max_iter=1).fit([[["a"], ["b"]]], [["1", "2"]]),
-        lambda: HighOrderCRF(solver=LBFGS(callback=function)).fit([[["a"], ["b"]]], [["1", "2"]]),
-    ]
-    for fit in fits:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            with contextlib.suppress(Exception):  # most are functions of something else
-                fit()
-        assert any("does not load from a file of skops" in str(one.message) for one in caught) == (not loads)
 
 
 NASTY = st.lists(st.sampled_from(["a", "b", "|", "\\", " ", "=", "[0]", "__BOS__", "__EOS__"]), max_size=3).map("".join)

@@ -368,8 +368,7 @@ def test_tokens_that_functions_see(X, expected):
         seen.append(tokens)
         return starts
 
-    with pytest.warns(UserWarning, match="'look' is a local|functions.0. is a lambda or a local function"):
-        SegmentFeatureExtractor((), functions=look).fit(X, [["P", "Q"]])
+    SegmentFeatureExtractor((), functions=look).fit(X, [["P", "Q"]])
     (tokens,) = seen
     named = tokens if isinstance(tokens, dict) else {0: tokens}
     for name, values in (expected if isinstance(expected, dict) else {0: expected}).items():
@@ -400,8 +399,7 @@ def test_functions_are_called_once_a_sequence():
         return stops - starts
 
     X, y = [["a", "b", "c", "d"], ["e"], []], [["P", "P", "Q", "Q"], ["P"], []]
-    with pytest.warns(UserWarning, match="local function"):
-        batch = SegmentFeatureExtractor((), functions=count).fit_transform(X, y)
+    batch = SegmentFeatureExtractor((), functions=count).fit_transform(X, y)
     assert calls == [(["a", "b", "c", "d"], 2), (["e"], 1)]
     HighOrderSemiCRF(segment_length=3).fit(batch[:2], y[:2])
     assert max(n for _, n in calls) == 4 + 3 + 2  # all candidates of the first sequence
@@ -427,7 +425,7 @@ def test_arrays_that_are_none(result, error, message):
         return result if len(tokens) == 3 else np.ones(len(starts))
 
     extractor = SegmentFeatureExtractor(functions=odd)
-    with pytest.warns(UserWarning, match="local function"), pytest.raises(error, match=message) as caught:
+    with pytest.raises(error, match=message) as caught:
         extractor.fit([["a"] * 2, ["a", "b", "c"]], [["P", "Q"], ["P", "P", "Q"]])
     assert "the segment function 'odd', sequence 1" in str(caught.value)
 

@@ -99,7 +99,6 @@ PENALTIES = {  # of orders and names; the L1 penalty of what goes with one label
     "sigma_reg": [1.0, 1.0, 0.5, {("features", 0): 0.5, ("patterns", 1): 2.0, None: 1.0}, registry.GROUPS],
     "l1_reg": [0.0, 0.0, 0.1, {("features", 0): 0.0, ("patterns", 0): 0.0, None: 0.5}, registry.BY_L1],
 }
-TAG_PARTS = {tag: tag.split("-") for tag in ("B-P", "I-P", "B-Q", "I-Q", "O")}
 LENGTHS = [None, None, inf, 4, {"P": inf, "Q": (1, 5)}, {"Q": (2, 3)}, {"P": 3, "Q": inf}]
 
 
@@ -121,7 +120,7 @@ def model_cases(draw):
         choose["max_order"] = st.integers(0, 2)
     else:
         choose |= {"history": st.sampled_from(["tokens", "segments"]), "constraints": st.sampled_from([None, "bio"])}
-        choose["label_parts"] = st.sampled_from([None, None, TAG_PARTS])
+        choose["label_parts"] = st.sampled_from([None, None, registry.parts_of])
         choose["pruning"] = st.sampled_from([None, None, None, 2, 3] if not partial else [None])
     reader = draw(st.sampled_from(["attributes", "attributes", "numbers", "table"] + ["segments"] * segments))
     has_names = reader == "attributes"

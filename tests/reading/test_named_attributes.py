@@ -275,7 +275,7 @@ def test_they_read_what_load_conll_returns(tmp_path, columns, form):
     assert model[0].get_feature_names_out().tolist() == names
     counts = made.merge(made.fit_partition(X[:1]), made.fit_partition(X[1:]))
     assert clone(made).finish(counts).get_feature_names_out().tolist() == names
-    assert export_tagger(model, tmp_path / "model", dtype="float64", X=X).n_different_labels == 0
+    export_tagger(model, tmp_path / "model", dtype="float64")
     assert [Tagger(tmp_path / "model").predict(tokens) for tokens in X] == model.predict(X) == y
 
 

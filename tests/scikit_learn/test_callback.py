@@ -100,7 +100,6 @@ def fit(estimator, y=Y, X=X, **options):
 
 def fit_without_warnings(estimator, y=Y, X=X):
     with warnings.catch_warnings(action="error"):
-        warnings.filterwarnings("ignore", "callback of the solver")  # a local function, which cannot be saved
         return estimator.fit(X, y)
 
 

@@ -24,7 +24,7 @@ from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 sio = pytest.importorskip("skops.io", reason="skops is absent")
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-USERS = ["saved_models.ends_in_vowel", "saved_models.n_tokens"]
+USERS = ["saved_models.ends_in_vowel", "saved_models.n_tokens", "saved_models.parts_of"]
 NAMES = [*estimators(), "stream"]
 
 

@@ -364,8 +364,6 @@ class LatticePosterior(Posterior):
 
         A sequence without a labelling among them gets twice as many, and so on until it has one.
         """
-        if self.model.finder is None:
-            raise ValueError("this model has no finder of candidate labels: it needs a plan")
         finder, layout, batch = self.model.finder, self.model.layout, self.batch
         options = self.model.schedule, self.n_jobs
         n_labels, n_best = layout.patterns.n_labels, np.full(len(batch), finder.n_candidates)

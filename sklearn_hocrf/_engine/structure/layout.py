@@ -240,8 +240,6 @@ class WeightLayout(ArcLayout):
 
         The weights of pairs keep their indices.
         """
-        if self.row_orders[self.column_pattern].any():
-            raise ValueError("there are features of patterns of two or more labels")
         n_labels, rows = self.automaton.n_labels, self.pair_pattern
         return self.replaced(
             patterns=given_patterns((), n_labels, self.patterns.history),
@@ -579,11 +577,10 @@ class LayoutBuilder:
         batch: SequenceBatch,
         codes: Any,
         sequence_weight: np.ndarray | None = None,
-        sets: LabelSets | None = None,
     ) -> FeatureCounts:
         """Return the counts of labelled data.
 
-        ``sequence_weight`` is the weight of each sequence (None: 1); ``sets`` replace single labels.
+        ``codes`` are the labels, or sets of labels; ``sequence_weight`` is the weight of each sequence (None: 1).
         """
         dense = []
         if batch.dense is not None:
@@ -591,17 +588,17 @@ class LayoutBuilder:
             owner_and_token = np.arange(batch.n_tokens), np.arange(batch.n_tokens)
             dense = [DenseFeatures(batch.dense.attributes, batch.dense.values, column_ids, *owner_and_token)]
         weight = np.repeat(weights_of(batch, sequence_weight), batch.lengths)
-        at_units = self._endings(Segments.of_tokens(batch.offsets, codes), sets)
+        at_units = self._endings(batch.offsets, codes)
         units = Units(partial(token_entries, batch), batch.n_attributes, ranges_of_tokens(batch), at_units, weight)
         pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
         return FeatureCounts(FeatureMap.of_tokens(first_seen(batch)), len(batch.indices), (BEGIN,), (), pairs)
 
-    def _endings(self, units: Segments, sets: LabelSets | None) -> Callable[[int, int, int], Endings]:
+    def _endings(self, offsets: np.ndarray, codes: np.ndarray | LabelSets) -> Callable[[int, int, int], Endings]:
         """Return the function that returns the rows of an order that count at the units first .. last - 1."""
-        if sets is None:
-            arcs = arcs_of_labels(self.compiled.automaton, units.offsets, units.codes)
+        if not isinstance(codes, LabelSets):
+            arcs = arcs_of_labels(self.compiled.automaton, offsets, codes)
             return lambda order, first, last: endings(self.compiled, self.parts, arcs[first:last], order)
-        sequences = SetSequences(sets, units, self.patterns.n_labels, self.patterns.history, self.forbidden)
+        sequences = SetSequences(codes, offsets, self.patterns.n_labels, self.patterns.history, self.forbidden)
         at_units = cache(partial(sequences.endings, self.compiled, self.parts))
         return lambda order, first, last: at_units(order).part(first, last)
 

@@ -39,7 +39,7 @@ from ..._data.arrays import (
 )
 from ..._data.batch import SequenceBatch
 from ..._data.columns import DenseColumns
-from ..._data.segments import LabelSets, Segments
+from ..._data.segments import LabelSets
 from ..kernels import token_scores
 from ..kernels._vectors import STEP
 from .patterns import SEGMENTS, PatternCounts, Runs, is_frequent
@@ -93,13 +93,11 @@ class PairRule(NamedTuple):
     min_count: float = 1  # pairs with a lower weighted count get none; see ``is_frequent``
     all_pairs: bool = False  # whether all pairs get a weight, even those that do not occur
 
-    def by_order(self, n_features: int) -> list[tuple[int, np.ndarray | None]]:
+    def by_order(self) -> list[tuple[int, np.ndarray | None]]:
         """Return pairs (order, features conjoined with it); None means all features."""
         if isinstance(self.feature_orders, tuple):
             return [(order, None) for order in sorted(set(self.feature_orders))]
         orders = sorted({order for of_feature in self.feature_orders for order in of_feature})
-        if len(self.feature_orders) != n_features:
-            raise ValueError(f"feature_orders has {len(self.feature_orders)} entries for {n_features} features")
         return [(k, np.flatnonzero([k in of_feature for of_feature in self.feature_orders])) for k in orders]
 
 
@@ -164,7 +162,7 @@ def count_pairs(
     counts = sparse.csr_array(shape)
     if rule.all_pairs:
         return counts
-    by_order = rule.by_order(units.n_features)
+    by_order = rule.by_order()
     for first, last in units.cuts:
         table, weight = units.table(first, last), units.weight[first:last]
         for order, some in by_order:
@@ -197,7 +195,7 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
         kept = is_frequent(entries.data, rule.min_count)
         return np.stack([entries.col[kept], entries.row[kept]]).astype(np.int64)
     pairs = [np.empty((2, 0), dtype=np.int64)]
-    for order, some in rule.by_order(counts.shape[1]):
+    for order, some in rule.by_order():
         features = np.arange(counts.shape[1]) if some is None else some
         rows = rows_of_order(compiled, parts, order)
         pairs.append(np.stack([np.repeat(features, len(rows)), np.tile(rows, len(features))]))
@@ -494,29 +492,24 @@ def _in_one_lane(tokens: range) -> tuple[np.ndarray, ...]:
 
 
 class SetSequences(NamedTuple):
-    """Sequences of units with sets of labels, and the labels that may follow each other."""
+    """Sequences of tokens with sets of labels, and the labels that may follow each other."""
 
     sets: LabelSets
-    units: Segments  # sorted by start, with the length 1 for tokens; possible segments may overlap
+    offsets: np.ndarray  # (n_sequences + 1,)   of the tokens
     n_labels: int
     history: str  # of the patterns
     forbidden: Runs  # of label codes
 
     def patterns(self, max_order: int) -> Iterator[tuple[int, set[tuple[int, ...]]]]:
-        """Yield each unit, with the patterns of two to ``max_order + 1`` labels that may end with it."""
+        """Yield each token, with the patterns of two to ``max_order + 1`` labels that may end with it."""
         stays, begins = self._steps()
         labels, ranges = self.sets.codes.tolist(), self.sets.starts.tolist()
-        starts, stops = self.units.start.tolist(), self.units.stop.tolist()
-        for first, last in pairwise(self.units.offsets.tolist()):
-            reached: dict[int, dict[int, set]] = {}  # by token and last label: patterns of the units that stop there
-            before: dict[int, set] = {}
-            for unit in range(first, last):
-                if unit == first or starts[unit] > starts[unit - 1]:
-                    before = reached.pop(starts[unit], {})
-                here, ended = reached.setdefault(stops[unit], {}), set[tuple[int, ...]]()
-                for label in labels[ranges[unit] : ranges[unit + 1]]:
-                    going_on = here.setdefault(label, set())
-                    going_on.add((label,))
+        for first, last in pairwise(self.offsets.tolist()):
+            before: dict[int, set] = {}  # by label: patterns that may go on
+            for token in range(first, last):
+                here, ended = dict[int, set](), set[tuple[int, ...]]()
+                for label in labels[ranges[token] : ranges[token + 1]]:
+                    going_on = here[label] = {(label,)}
                     for left, patterns in before.items() if max_order else ():
                         if stays[left, label]:
                             ended.add((left, label))
@@ -525,7 +518,8 @@ class SetSequences(NamedTuple):
                             longer = {(*pattern, label) for pattern in patterns}
                             ended |= longer
                             going_on |= {pattern for pattern in longer if len(pattern) <= max_order}
-                yield unit, ended
+                yield token, ended
+                before = here
 
     def _steps(self) -> tuple[np.ndarray, np.ndarray]:
         """Return which labels may continue the segments of others, and which may begin one after others; (L, L)."""
@@ -541,24 +535,24 @@ class SetSequences(NamedTuple):
     ) -> PatternCounts:
         """Count patterns, as :func:`~sklearn_hocrf._engine.structure.patterns.count_patterns` does for single labels.
 
-        ``min_count`` leaves no pattern out: if segments have no known end, longer patterns may occur more often.
+        ``min_count`` leaves no pattern out: with history="segments", a longer pattern may end at more tokens.
         """
-        sizes = np.diff(self.units.offsets)
+        sizes = np.diff(self.offsets)
         weight = np.repeat(np.ones(len(sizes)) if sequence_weight is None else sequence_weight, sizes).tolist()
         counts: dict[tuple[int, ...], float] = defaultdict(float)
-        for unit, patterns in self.patterns(max_order):
+        for token, patterns in self.patterns(max_order):
             for pattern in patterns:
-                counts[pattern] += weight[unit]
+                counts[pattern] += weight[token]
         tables = [sorted(pattern for pattern in counts if len(pattern) == n) for n in range(2, max_order + 2)]
         rows = [np.array(table, np.int32).reshape(-1, n) for n, table in enumerate(tables, 2)]
         return PatternCounts.of_tables(rows, [np.array([counts[z] for z in table]) for table in tables], history)
 
     def endings(self, compiled: CompiledPatterns, parts: LabelParts, order: int) -> Endings:
-        """Return the rows of an order that count at each unit, as ``endings`` does for single labels."""
-        n_units = len(self.sets.sizes)
-        unit, row = np.repeat(np.arange(n_units), self.sets.sizes), self.sets.codes
+        """Return the rows of an order that count at each token, as ``endings`` does for single labels."""
+        n_tokens = len(self.sets.sizes)
+        token, row = np.repeat(np.arange(n_tokens), self.sets.sizes), self.sets.codes
         if order > 0:
             row_of = {z: row for row, z in enumerate(compiled.patterns.tuples()) if len(z) == order + 1}
-            pairs = [(unit, row_of[z]) for unit, ended in self.patterns(order) for z in ended if z in row_of]
-            unit, row = np.array(pairs, np.int64).reshape(-1, 2).T
-        return with_parts(compiled, parts, order, unit, row, n_units)
+            pairs = [(token, row_of[z]) for token, ended in self.patterns(order) for z in ended if z in row_of]
+            token, row = np.array(pairs, np.int64).reshape(-1, 2).T
+        return with_parts(compiled, parts, order, token, row, n_tokens)

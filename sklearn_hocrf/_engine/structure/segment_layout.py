@@ -27,7 +27,6 @@ from ..._data.segments import (
     NO_LIMIT,
     WHOLE,
     Channel,
-    LabelSets,
     LengthBlock,
     Segments,
     TokenBlock,
@@ -400,11 +399,10 @@ class SegmentLayoutBuilder(LayoutBuilder):
         batch: SequenceBatch,
         segments: Segments,
         sequence_weight: np.ndarray | None = None,
-        sets: LabelSets | None = None,
     ) -> FeatureCounts:
         """Return the counts of labelled data; other arguments are as in :meth:`LayoutBuilder.count`."""
         weight = np.repeat(weights_of(batch, sequence_weight), np.diff(segments.offsets))
-        units = _segment_units(without_dense(batch), segments, self._endings(segments, sets), weight)
+        units = _segment_units(without_dense(batch), segments, self._endings(segments.offsets, segments.codes), weight)
         dense = _dense_features(batch, segments)
         pairs = count_pairs(self.rule, self.compiled, self.parts, units, dense)
         features, channels, length_blocks = _feature_map(batch)

@@ -5,7 +5,7 @@ All results are local variables; the estimator changes only at the end of a succ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Sized
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -42,7 +42,7 @@ from ..labels.constraints import (
 )
 from ..labels.kinds import Kind
 from ..labels.patterns import ObservedPatterns, select_patterns
-from .parameters import check_parameters, check_patterns, refuse
+from .parameters import check_parameters, refuse
 from .penalties import Prior, resolve_feature_orders
 from .progress import FitTasks
 from .training import (
@@ -56,7 +56,6 @@ from .training import (
 )
 
 _Fixed: TypeAlias = Targets | np.ndarray | None  # targets of earlier data, or all possible labels
-Patterns: TypeAlias = str | Iterable[tuple] | None
 _FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
 
 
@@ -185,22 +184,19 @@ class FitSteps:
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
-    def partial_fit(
-        self, X: Sized, y: Sized, classes: ArrayLike | None, patterns: Patterns, sample_weight: ArrayLike | None
-    ) -> None:
+    def partial_fit(self, X: Sized, y: Sized, classes: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
         """Take the steps of a pass over the next sequences of a stream, and set the fitted attributes."""
-        check_patterns(patterns)
         self.check()  # scikit-learn checks parameters at the first call alone, and set_params may have changed them
         self.refuse("stream")
         training = self.choose_training()
         before = FittedModel(self.estimator) if hasattr(self.estimator, "_state") else None
         if before is not None:
-            data, layout, new_ids = self._read_next(before, X, y, classes, patterns, sample_weight)
+            data, layout, new_ids = self._read_next(before, X, y, classes, sample_weight)
             start, state = _last_point(before.state, layout, new_ids)
         else:
             fixed = None if classes is None else self.kind.targets.check_classes(self.reader, classes)
             data = self.read(X, y, sample_weight, fixed)
-            layout = self.layout(data, patterns=patterns)
+            layout = self.layout(data)
             start, state = np.zeros(layout.n_weights), None
         self.check_missing_labels(data)
         penalty, problem = self.penalty(training.prior, layout, data), self.pose(data, layout)
@@ -215,7 +211,6 @@ class FitSteps:
         X: Sized,
         y: Sized,
         classes: ArrayLike | None,
-        patterns: Patterns,
         sample_weight: ArrayLike | None,
     ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
         """Return the training data of a later call, their layout, and the indices of the old weights in it, or None."""
@@ -234,10 +229,6 @@ class FitSteps:
             changed = f"label_parts={parts} assigns different parts than in the first call: they are"
         if changed:
             raise ValueError(f"{changed} fixed from then on")
-        if patterns is not None and not isinstance(patterns, str):
-            singles = {(label,) for label in labels}
-            if {tuple(pattern) for pattern in patterns} | singles != set(before.estimator.patterns_):
-                raise ValueError("patterns differ from those of the first call: they are fixed from then on")
         return data, *last.layout.joined(self.layout(data, like=last.layout))
 
     # --- structure ----------------------------------------------------------------------------------------------------
@@ -261,18 +252,15 @@ class FitSteps:
         n_labels, weight, history = len(data.targets.labels), data.sequence_weight, self.history
         count: Any = partial(count_patterns, units.codes, units.offsets, n_labels)
         if sets is not None:
-            sequences = SetSequences(sets, units, n_labels, history, data.rules.forbidden)
+            sequences = SetSequences(sets, units.offsets, n_labels, history, data.rules.forbidden)
             count = sequences.count_patterns
         return ObservedPatterns(len(units.codes), partial(count, sequence_weight=weight, history=history), history)
 
-    def select_patterns(
-        self, data: TrainingStructure, observed: ObservedPatterns, patterns: Patterns = None
-    ) -> PatternTable:
-        """Return the label patterns of the model; ``patterns`` replaces the parameter unless it is None."""
-        estimator, labels = self.estimator, data.targets.labels
-        label_patterns = estimator.patterns if patterns is None else patterns
-        table = select_patterns(label_patterns, labels, observed, estimator.max_order, to_float(estimator.min_count))
-        is_given = not isinstance(label_patterns, str)
+    def select_patterns(self, data: TrainingStructure, observed: ObservedPatterns) -> PatternTable:
+        """Return the label patterns of the model."""
+        estimator, labels, patterns = self.estimator, data.targets.labels, self.estimator.patterns
+        table = select_patterns(patterns, labels, observed, estimator.max_order, to_float(estimator.min_count))
+        is_given = not isinstance(patterns, str)
         table = without_forbidden_patterns(data.rules, estimator.constraints, table, labels, is_given)
         return self.kind.possible_patterns(data.targets, table)
 
@@ -287,16 +275,14 @@ class FitSteps:
         frame = LayoutFrame(patterns, data.rules.forbidden, data.parts.codes, compiled)
         return self.kind.layout_builder(data.targets, frame, rule, estimator.fit_intercept)
 
-    def layout(self, data: TrainingData, like: WeightLayout | None = None, patterns: Patterns = None) -> WeightLayout:
-        """Return the layout of the weights.
-
-        If ``like`` is a layout, its patterns are used. Otherwise, ``patterns`` replaces the parameter.
-        """
+    def layout(self, data: TrainingData, like: WeightLayout | None = None) -> WeightLayout:
+        """Return the layout of the weights; ``like`` is a layout whose patterns are used."""
         data = data.labelled
-        table = like.patterns if like is not None else self.select_patterns(data, self.observed(data), patterns)
+        table = like.patterns if like is not None else self.select_patterns(data, self.observed(data))
         builder = self.layout_builder(data, table, like)
         targets = data.targets
-        return builder.build(builder.count(data.batch, targets.labelling, data.sequence_weight, targets.sets))
+        labelling = targets.labelling if targets.sets is None else targets.sets
+        return builder.build(builder.count(data.batch, labelling, data.sequence_weight))
 
     # --- training -----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from ..._engine.training.objectives import OBJECTIVES
 from ..._engine.training.stochastic import SGD
 from ..._reading.schemes import PREFIXES
 from ..._sklearn.names import N_JOBS, Interval, StrOptions
-from ..labels.constraints import Constraints, check_constraints, check_label_parts
+from ..labels.constraints import Constraints, check_constraints
 
 PARAMETER_CONSTRAINTS: dict[str, Any] = {
     "max_order": [Interval(Integral, 0, None, closed="left")],
@@ -46,7 +46,7 @@ PARAMETER_CONSTRAINTS: dict[str, Any] = {
 
 
 GROUP_KEYS = '("features", k), ("patterns", k), "prefix", ("prefix", k) with an integer k >= 0, and None for the rest'
-MAPPINGS = ("sigma_reg", "l1_reg", "label_parts")  # parameters that may be mappings whose keys are not strings
+MAPPINGS = ("sigma_reg", "l1_reg")  # parameters that may be mappings whose keys are not strings
 
 
 def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
@@ -71,7 +71,6 @@ def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
         _check_reg(name, parameters[name], check)
     check_patterns(parameters["patterns"])
     check_constraints(parameters["constraints"], parameters.get("history", TOKENS))
-    check_label_parts(parameters.get("label_parts"))
     if isinstance(parameters["feature_order"], dict):
         _check_orders_of_prefixes(parameters["feature_order"])
     if "segment_length" in parameters:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sized
 from contextlib import suppress
 from dataclasses import replace
@@ -70,26 +69,13 @@ class ProgressLines:
         Called after each line; its result is returned.
     """
 
-    window, share = 10, 1e-3  # iterations in which the objective changes by less than this share of it
-
     def __init__(self, name: str | None, callback: Callable[[Progress], Any] | None = None) -> None:
         self.part = ""  # name of the part of training that is running
         self._callback = callback
         self._name, self._start = name, time.monotonic()
-        self._values, self._is_said, self._remark = deque[float](maxlen=self.window + 1), False, ""
 
     def __call__(self, progress: Progress) -> Any:
-        if progress.n_iter <= 1:  # another stage of training
-            self._values.clear()
-            self._is_said, self._remark = False, ""
-        self._values.append(progress.value)
-        if not self._is_said and len(self._values) > self.window:
-            self._is_said = abs(self._values[0] - self._values[-1]) < self.share * abs(self._values[-1])
-            if self._is_said:
-                self._remark = f"within 0.1 % of the value {self.window} iterations ago: scores hardly change now"
-        parts = [f"iteration {progress.n_iter}", *self._numbers(progress), self._remark]
-        if self.write(", ".join(filter(None, parts))):
-            self._remark = ""
+        self.write(", ".join([f"iteration {progress.n_iter}", *self._numbers(progress)]))
         return self._callback is not None and self._callback(progress)
 
     def write(self, text: str, is_last: bool = False) -> bool:

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..._data.arrays import joined_ranges
 from ..._data.batch import SequenceBatch, cut_sequences
-from ..._data.messages import warn_unless_saved, warn_user
+from ..._data.messages import warn_user
 from ..._data.segments import MOST, are_counted
 from ..._engine.structure.layout import WeightLayout
 from ..._engine.training.lbfgs import LBFGS
@@ -55,7 +55,6 @@ def choose_training(parameters: Mapping[str, Any], name: str) -> Training:
     refuse(parameters)
     setting, max_iter = parameters["solver"], parameters["max_iter"]
     settings: Solver = setting if isinstance(setting, Solver) else SGD() if setting == "sgd" else LBFGS()
-    warn_unless_saved(settings.callback, "callback of the solver")
     lines = ProgressLines(name if parameters["verbose"] else None, settings.callback)
     callback = lines if parameters["verbose"] else settings.callback
     solver = settings.minimizer(parameters["tol"], max_iter, callback, parameters["random_state"])
@@ -205,8 +204,8 @@ class TrainingData(TrainingStructure):
         if not self.has_missing_labels:
             return self
         targets = self.targets
-        runs = self._runs(targets)
-        counted = runs if targets.counted is None else self._runs(targets.counted)
+        counted = self._runs(targets)
+        runs = counted if targets.sets is None else self._runs(targets._replace(sets=None))
         if counted is None and self.n_labelled:
             raise ValueError(
                 "no segment of y is known as a whole: beside a missing label, a run of labels may go on. Label whole "

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 
 from ..._data.arrays import offsets_of
 from ..._data.checks import check_choice, refuse_iterator, short
-from ..._data.messages import warn_unless_saved
 from ..._data.segments import Mask
 from ..._engine.structure.pairs import LabelParts
 from ..._engine.structure.patterns import SEGMENTS, TOKENS, PatternTable, contain_any, given_patterns
@@ -336,37 +335,22 @@ class NamedParts(NamedTuple):
         return self.names.tolist() == names.tolist() and self.codes.equal(codes)
 
 
-def check_label_parts(label_parts: Mapping | Callable | None) -> None:
-    """Raise an error for an invalid parameter ``label_parts``, as far as it can be checked without labels."""
-    if not isinstance(label_parts, Mapping):
-        return
-    for label, parts in label_parts.items():
-        _check_parts(label, parts)
-        refuse_iterator(parts, f"label_parts gives the label {short(label)}")
-
-
-def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarray) -> NamedParts:
+def compile_label_parts(label_parts: Callable | None, labels: np.ndarray) -> NamedParts:
     """Return the parts that two or more of the labels of a model share.
 
     Parameters
     ----------
-    label_parts : mapping, callable or None
-        The parameter of the estimators, checked.
+    label_parts : callable or None
+        The parameter of the estimators.
     labels : ndarray of shape (L,)
         The labels.
 
     Raises
     ------
     ValueError, TypeError
-        For parts that are missing, not hashable, or not mutually comparable; for a mapping without any of the labels.
+        For parts that are missing, not hashable, or not mutually comparable.
     """
-    if callable(label_parts):
-        warn_unless_saved(label_parts, "label_parts")
-    of_label = [_parts_of(label_parts, label) for label in labels.tolist()]
-    if isinstance(label_parts, Mapping) and label_parts and not any(map(label_parts.__contains__, labels.tolist())):
-        raise ValueError(
-            f"label_parts contains none of the labels {short(labels.tolist())}; its keys are {short(list(label_parts))}"
-        )
+    of_label = [{} if label_parts is None else _parts_of(label_parts, label) for label in labels.tolist()]
     n_labels_with = Counter(part for parts in of_label for part in parts)
     names = sorted_together("label_parts: parts", [part for part, count in n_labels_with.items() if count > 1])
     index_of = {part: i for i, part in enumerate(names)}
@@ -375,12 +359,18 @@ def compile_label_parts(label_parts: Mapping | Callable | None, labels: np.ndarr
     return NamedParts(as_array(names, "U"), LabelParts(offsets_of(list(map(len, codes))), flat, len(names)))
 
 
-def _parts_of(label_parts: Mapping | Callable | None, label: Hashable) -> dict:
+def _parts_of(label_parts: Callable, label: Hashable) -> dict:
     """Return the distinct parts of a label, as keys."""
-    if label_parts is None:
-        return {}
-    parts = label_parts.get(label, ()) if isinstance(label_parts, Mapping) else label_parts(label)
-    _check_parts(label, parts)
+    parts = label_parts(label)
+    if isinstance(parts, Mapping):  # {"Case": "Gen"} would be the part "Case"
+        raise TypeError(
+            f"label_parts must return an iterable of parts, got a mapping, {short(parts)}, for the label "
+            f"{short(label)}: return its items, or its keys or values"
+        )
+    if isinstance(parts, (str, bytes)) or not isinstance(parts, Iterable):
+        raise TypeError(
+            f"label_parts must return an iterable of parts, got {short(parts)} for the label {short(label)}"
+        )
     distinct: dict = {}
     for part in parts:
         if not isinstance(part, Hashable):
@@ -389,16 +379,3 @@ def _parts_of(label_parts: Mapping | Callable | None, label: Hashable) -> dict:
             raise ValueError(f"label_parts: the label {short(label)} has a part that is missing, {short(part)}")
         distinct[part] = None
     return distinct
-
-
-def _check_parts(label: Hashable, parts: Iterable) -> None:
-    if isinstance(parts, Mapping):  # {"Case": "Gen"} would be the part "Case"
-        raise TypeError(
-            f"label_parts must give an iterable of parts for each label, got a mapping, {short(parts)}, for the label "
-            f"{short(label)}: give its items, or its keys or values"
-        )
-    if isinstance(parts, (str, bytes)) or not isinstance(parts, Iterable):
-        raise TypeError(
-            f"label_parts must give an iterable of parts for each label, got {short(parts)} for the label "
-            f"{short(label)}"
-        )

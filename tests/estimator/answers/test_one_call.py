@@ -5,6 +5,7 @@ import pickle
 import threading
 import warnings
 from functools import cache
+from operator import methodcaller
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ SETTINGS = {
     "borders": {"max_order": 2, "constraints": Constraints(start=["O", "B-P"], end=["O", "B-Q"])},
     "no intercepts": {"max_order": 2, "fit_intercept": False},
     "attributes of pairs": {"feature_order": 1},
-    "parts": {"label_parts": {label: label.split("-") for label in LABELS}},
+    "parts": {"label_parts": methodcaller("split", "-")},
     "pruning": {"pruning": 2},
 }
 HOLDS = set(SETTINGS) - {"attributes of pairs", "pruning"}

@@ -19,12 +19,11 @@ def labelled(rng, n_sequences=8, length=6):
     return X, y, [*y[:2], *[[hide(rng, label, ["x", "y", "z"]) for label in labels] for labels in y[2:]]]
 
 
-@pytest.mark.parametrize("name", ["order 3", "scheme", "segments", "runs", "bioes", "bilou", "lists"])
+@pytest.mark.parametrize("name", ["order 3", "scheme"])
 def test_without_missing_labels_all_ways_are_one(name):
     """Sets of one label are labels: the fit has the same bits."""
     kind, plain = KINDS[name], fitted(name)
-    is_listed = kind.scheme == "segments"
-    sets = [[(*one[:2], {one[2]}) if is_listed else frozenset({one}) for one in labels] for labels in kind.y()]
+    sets = [[frozenset({label}) for label in labels] for labels in kind.y()]
     same = clone(kind.estimator).fit(kind.X(), sets)
     np.testing.assert_array_equal(plain.coef_.toarray(), same.coef_.toarray())
     np.testing.assert_array_equal(plain.pattern_coef_, same.pattern_coef_)
@@ -71,9 +70,6 @@ def test_sets_name_labels_that_missing_labels_hide():
     X = [[["a"], ["b"], ["c"]], [["b"], ["a"]]]
     crf = HighOrderCRF(1, patterns="all", all_pairs=True).fit(X, [["x", None, {"y", "w"}], ["y", "x"]])
     assert crf.classes_.tolist() == ["w", "x", "y"]
-    tagged = HighOrderSemiCRF(scheme="bio").fit(X, [["B-x", None, "O"], [{"B-y", "I-y", "O"}, "O"]])
-    assert tagged.segment_labels_.tolist() == ["O", "x", "y"]
-    assert tagged.segment_length_ == {"O": (1, 1), "x": (1, 1), "y": (1, 1)}
 
 
 def test_lengths_of_segments_are_at_least_those_of_known_pieces():

@@ -195,8 +195,8 @@ def test_recordings_begin_and_end_inside_of_segments():
 
 def test_partial_fit():
     X, y = tagged_data()
-    crf = HighOrderCRF(solver="sgd", random_state=0, constraints="bio")
-    crf.partial_fit(X[:20], y[:20], classes=TAGS["bio"], patterns="all")
+    crf = HighOrderCRF(solver="sgd", random_state=0, constraints="bio", patterns="all")
+    crf.partial_fit(X[:20], y[:20], classes=TAGS["bio"])
     assert all(is_legal_in(list(z), "bio") or z[0][0] == "I" for z in crf.patterns_)
     crf.partial_fit(X[20:], y[20:])
     assert all(is_legal_in(tags, "bio") for tags in crf.predict(X))

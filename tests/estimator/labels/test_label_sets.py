@@ -94,7 +94,8 @@ def counted(estimator, X, y, weights):
     layout = steps.layout(data)
     part = data.labelled
     builder = steps.layout_builder(part, layout.patterns)
-    counts = builder.count(part.batch, part.targets.labelling, part.sequence_weight, part.targets.sets).pairs.tocoo()
+    labelling = part.targets.labelling if part.targets.sets is None else part.targets.sets
+    counts = builder.count(part.batch, labelling, part.sequence_weight).pairs.tocoo()
     rows = [*pattern_labels(layout.patterns, labels), *part_names]
     names = data.features.names
     features = [int(name[-1]) for name in names] if names is not None else [0, 1, 2]
@@ -139,79 +140,6 @@ def test_counts_in_tokens(draw):
                 pairs[pair] += weight
     data = [as_numbers(X) if draw.draw(st.booleans()) else [[[f"f{f}" for f in t] for t in s] for s in X], y, weights]
     check_counts(crf, data, +patterns, +pairs)
-
-
-# --- segments ---------------------------------------------------------------------------------------------------------
-
-
-def segments_of_tags(entries, longest):
-    """Return (start, stop, labels) of the segments that tags may be, between borders that are known."""
-    n_labels = len(longest)
-    labels = [None if e is None else {tag[2:] or tag for tag in ([e] if isinstance(e, str) else e)} for e in entries]
-
-    def is_border(t):
-        left, right = labels[t - 1], labels[t]
-        if left is None or right is None:
-            return {"O"} in (left, right) or entries[t] == "B-x"
-        return entries[t] == "B-x" or not (left & right - {"O"})
-
-    borders = [0, *(t for t in range(1, len(labels)) if is_border(t)), len(labels)]
-    units = []
-    for first, last in pairwise(borders):
-        sets = [set(members(some, n_labels)) for some in labels[first:last]]
-        for start in range(first, last if all(sets) else first):
-            for stop in range(start + 1, last + 1):
-                shared = set.intersection(*sets[start - first : stop - first])
-                units.append((start, stop, [y for y in sorted(shared) if stop - start <= longest[y]]))
-    return [unit for unit in units if unit[2]]
-
-
-def patterns_of_segments(units, max_order):
-    """Return the patterns that may end with each segment."""
-    ending = []
-    for start, _, labels in units:
-        before = {z for (_, stop, _), found in zip(units, ending, strict=False) if stop == start for z in found}
-        ending.append({(y,) for y in labels} | {(*z, y) for z in before for y in labels if len(z) <= max_order})
-    return ending
-
-
-@st.composite
-def of_segments(draw):
-    """Return scheme, y of a sequence, and its segments with sets."""
-    longest = {"O": 1} | dict.fromkeys("vxyz", draw(st.integers(1, 4)))
-    if draw(st.booleans()):
-        both, every = {"B-x", "I-x"}, {"B-x", "I-x", "B-y", "I-y"}
-        kinds = ["O", "B-x", None, both, {"B-y", "I-y"}, {"O", *both}, every, {"O", *every}]
-        entries = draw(st.lists(st.sampled_from(kinds), max_size=6))
-        return "bio", longest, len(entries), entries, segments_of_tags(entries, longest)
-    entry = st.one_of(st.sampled_from("vxyz"), st.sets(st.sampled_from("vxyz"), min_size=1), st.none())
-    t, y = 0, []
-    for gap, length, label in draw(st.lists(st.tuples(st.integers(0, 1), st.integers(1, longest["x"]), entry))):
-        y.append((t + gap, t + gap + length, label))
-        t += gap + length
-    return "segments", longest, t, y, [(u, v, members(some, 5)) for u, v, some in y if members(some, 5)]
-
-
-@pytest.mark.filterwarnings("ignore:no sequence of y")
-@given(of_segments(), st.integers(0, 2), st.integers(1, 3), st.sampled_from([0.5, 2.0]), st.data())
-def test_counts_in_segments(case, max_order, min_count, weight, draw):
-    scheme, longest, length, entries, units = case
-    tokens = [draw.draw(st.lists(st.integers(0, 2), unique=True, min_size=1)) for _ in range(length)]
-    first = [None, *(one for tag in ("O", "B-v", "B-x", "B-y", "B-z") for one in (tag, None))]
-    if scheme == "segments":
-        first = [(2 * i, 2 * i + 1, name) for i, name in enumerate("Ovxyz")]
-    X = [[["f0", "f1", "f2"], *[[]] * 10], [[f"f{f}" for f in features] for features in tokens]]
-    patterns, pairs = Counter(), Counter()
-    if scheme == "segments":
-        pairs.update((f, ("O",)) for f in range(3))
-    for (start, stop, labels), ended in zip(units, patterns_of_segments(units, max_order), strict=True):
-        patterns.update({z: weight for z in ended if len(z) > 1})
-        rows = [*((y,) for y in labels), *(z for z in ended if len(z) == 2)]
-        for features, row in product(tokens[start:stop], rows):
-            pairs.update({(f, row): weight for f in features})
-    orders = {"max_order": max_order, "min_count": min_count, "feature_order": min(max_order, 1)}
-    crf = HighOrderSemiCRF(scheme=scheme, segment_length=longest, **orders)
-    check_counts(crf, ([X[0], X[1]], [first, entries], [1.0, weight]), patterns, pairs)
 
 
 # --- what is the same -------------------------------------------------------------------------------------------------
@@ -279,10 +207,20 @@ def test_types_without_borders_train_features(seed):
     )
 
 
-def test_segments_without_borders_train_features():
-    X, y, sets = sentences_of_types(np.random.default_rng(0), 40)
-    crf = HighOrderSemiCRF(scheme="bio", segment_length=3).fit(X, sets)
-    assert [[tag[-1] for tag in tags] for tags in crf.predict(X)] == [[tag[-1] for tag in tags] for tags in y]
+@pytest.mark.parametrize(
+    ("scheme", "y"),
+    [("bio", [["O", {"B-x", "I-x"}], ["B-x"]]), ("segments", [[(0, 1, {"O", "x"}), (1, 2, "x")], [(0, 1, "O")]])],
+)
+def test_segments_have_no_sets(scheme, y):
+    """A fit refuses them; they may be known when a model predicts."""
+    X, crf = [[["a"], ["b"]], [["b"]]], HighOrderSemiCRF(scheme=scheme)
+    with pytest.raises(TypeError, match=r"y has the set .* \(sequence 0, position [01]\): only HighOrderCRF learns"):
+        crf.fit(X, y)
+    names = ["O", "B-x"] if scheme == "bio" else ["O", "x"]
+    complete = [[names[n] for n in range(2)], names[1:]]
+    if scheme == "segments":
+        complete = [[(t, t + 1, name) for t, name in enumerate(one)] for one in complete]
+    assert len(crf.fit(X, complete).predict(X, known=y)) == 2
 
 
 def test_only_sets():
