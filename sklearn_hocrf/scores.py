@@ -115,8 +115,8 @@ class ScoredPosterior:
         Parameters
         ----------
         threshold : float or None, default=None
-            None returns the segments of :meth:`predict`. A number in [0, 1] returns all segments that are at least as
-            probable, with their probabilities; they may overlap if the threshold is at most 0.5.
+            If None, the method returns the segments of :meth:`predict`. If a number in [0, 1], it returns all segments
+            that are at least as probable, with their probabilities; they may overlap if the threshold is at most 0.5.
         known : list of label sequences, default=None
             Known labels.
         with_probability : bool, default=False

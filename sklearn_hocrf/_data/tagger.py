@@ -603,7 +603,7 @@ class Made(dict):
 
 
 class _Rests(dict):
-    """Ids of attributes by the text after a prefix in their names, -1 for none. Ids of known texts are kept."""
+    """Maps the rest of an attribute name after a prefix to the attribute's id, or to -1; keeps ids already found."""
 
     def __init__(self, ids, prefix, have_amounts=False):
         self.get_id, self.prefix, self.have_amounts = ids.get, prefix, have_amounts
@@ -1390,9 +1390,9 @@ class Tagger:
             Whether to include the probabilities of the segments that the labels describe. With a threshold, they are
             always included.
         threshold : float or None, default=None
-            None returns the segments that the labels describe. A number in [0, 1] returns all segments that are at
-            least as probable, with their probabilities. They may overlap if the threshold is at most 0.5. A low
-            threshold finds more of the true segments than the labels describe.
+            If None, the method returns the segments that the labels describe. If a number in [0, 1], it returns all
+            segments that are at least as probable, with their probabilities. They may overlap if the threshold is at
+            most 0.5. A low threshold finds more of the true segments than the labels describe.
 
         Returns
         -------

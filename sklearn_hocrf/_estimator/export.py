@@ -123,7 +123,7 @@ def export(
 
 
 def _content(fitted, transformers, dtype, compress) -> tuple[bytes, dict]:
-    """Return the bytes of a file, and the functions of the user that its reader needs."""
+    """Return the bytes of a file, and the user's functions that `Tagger` needs."""
     _refuse_kinds(fitted)
     columns, weights = _columns(fitted)
     labels = fitted.labels.tolist()
@@ -211,7 +211,7 @@ def _scheme(fitted) -> str | None:
 
 
 def _columns(fitted) -> tuple[dict, sparse.csr_array]:
-    """Return the column of each longer pattern that has weights with features, and the weights, by attribute.
+    """Return the column of each longer pattern that has weights with features, and the weights, a row per attribute.
 
     The first columns are those of the labels. Weights of their parts are added to them.
     """

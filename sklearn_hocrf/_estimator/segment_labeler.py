@@ -87,17 +87,18 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. It
         makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
     constraints : Constraints or None, default=None
-        Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels that a
-        sequence may begin and end with. A segmentation that violates a constraint has probability 0, and raises an
+        Which labels may follow each other: forbidden runs of labels of segments, or allowed pairs, and the labels that
+        a sequence may begin and end with. A segmentation that violates a constraint has probability 0, and raises an
         error in training. With "runs", neighbours with equal labels remain impossible.
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
-        "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
-        above a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes patterns
-        whose weights become 0. With "runs", patterns with equal neighbours are dropped, because they cannot occur.
+        "observed" selects the patterns that occur in the training segmentations; "all" selects every possible pattern
+        (an error above a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes
+        patterns whose weights become 0. With "runs", patterns with equal neighbours are dropped, because they cannot
+        occur.
     min_count : float, default=1
         Patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training data get no
-        weight. Counts are weighted by ``sample_weight``. Given patterns, and pairs with ``all_pairs=True``, are not
-        counted. Features of tokens count once for each token at which they contribute.
+        weight. Counts are weighted by ``sample_weight``. ``min_count`` does not apply to patterns that you pass, or to
+        pairs if ``all_pairs=True``. Features of tokens count once for each token at which they contribute.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
@@ -106,8 +107,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
     fit_intercept : bool, default=True
-        Whether each label has two intercepts, one that counts once per segment of the label, and one that counts once
-        per token. They are penalised like the other weights. Labels with a weight of the feature ``length``
+        Whether to fit two intercepts for each label, one that counts once per segment of the label, and one that counts
+        once per token. They are penalised like the other weights. Labels with a weight of the feature ``length``
         (``length="gamma"`` of the extractor) have no intercept for tokens, because the two weights would be redundant.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
@@ -394,10 +395,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         threshold : float or None, default=None
-            None returns the segments of the most probable segmentation. A number in [0, 1] returns all segments that
-            are at least as probable, with their probabilities. They may overlap if the threshold is at most 0.5. A low
-            threshold finds more of the true segments than the best segmentation contains. 0 returns every possible
-            segment; those with probabilities below 1e-250 may be missing.
+            If None, the method returns the segments of the most probable segmentation. If a number in [0, 1], it
+            returns all segments that are at least as probable, with their probabilities. They may overlap if the
+            threshold is at most 0.5. A low threshold finds more of the true segments than the best segmentation
+            contains. With 0, it returns every possible segment; those with probabilities below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             Probabilities are conditional on the segmentation agreeing with it.

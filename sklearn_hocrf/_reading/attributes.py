@@ -278,7 +278,8 @@ def _read_each(sequences, first, tables, grow):
 
 
 def read_known_attributes(X, vocabulary) -> SequenceBatch:
-    """Return the batch of sequences for a fitted vocabulary; warn if X seems to differ in kind.
+    """Return the batch of sequences for a fitted vocabulary; warn if X seems to be of another kind than the training
+    data.
 
     Parameters
     ----------
@@ -453,7 +454,7 @@ def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[Sequen
     ----------
     batch : SequenceBatch
     vocabulary : Vocabulary
-        Id by name, in the batch.
+        Maps each attribute name of the batch to its id.
     earlier : Vocabulary
         Not modified.
     earlier_names : ndarray of shape (len(earlier),)

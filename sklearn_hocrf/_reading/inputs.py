@@ -38,7 +38,7 @@ class Reader(NamedTuple):
 
 
 class FeatureSpace(NamedTuple):
-    """The features of X in fit, with which later X are compared."""
+    """The features of X in fit, with which new data are compared."""
 
     n_features: int
     names: Any  # (n_features,) object array, a lazy sequence of names, or None
@@ -390,7 +390,7 @@ def _first_other_name(names, fitted) -> str:
 def _refuse_other_features(features, fitted, name):
     """Raise an error unless the features of a batch are those of the training data.
 
-    Names are compared if both have names; in the usual case, both are one object, and nothing is compared.
+    Names are compared if both have names; in the usual case, both are the same object, and nothing is compared.
     """
     if features.n_features != fitted.n_features:
         first = _first_other_name(features.names, fitted.names)

@@ -444,7 +444,7 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
     """Return labels and flags that are equivalent to a set of tags, or None if no such flags exist.
 
     The flags specify whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``. They
-    may allow shapes that the neighbours exclude: shapes of segments with a label that a neighbour cannot have.
+    may allow shapes that the neighbours exclude: shapes of segments with a label that is impossible for a neighbour.
 
     Parameters
     ----------

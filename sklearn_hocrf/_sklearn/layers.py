@@ -48,7 +48,7 @@ class TaggerFeatures(NamedTuple):
 
 
 def checked_name(name: Any) -> Any:
-    """Return the name of a field, or raise a ValueError if a tagger cannot have it."""
+    """Return the name of a field, or raise a ValueError if a tagger file does not support it."""
     if not isinstance(name, (str, int)) or isinstance(name, bool):
         raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
     return name
@@ -238,7 +238,7 @@ def _of_best(search, name):
 
 
 class MethodsOfModel:
-    """Mixin that adds the methods of the model inside to a meta-estimator; list it before ``BaseEstimator``.
+    """Mixin that gives a meta-estimator the methods of the model that it wraps; list it before ``BaseEstimator``.
 
     ``_answering`` is the name of the attribute of the fitted estimator whose methods are called; ``_reading`` is the
     name of the attribute of the estimator that gets X, if that is another one.
@@ -260,7 +260,7 @@ class MethodsOfModel:
         return self._passed_on(method) if self._answering in self.__dict__ else self._refusing(name)
 
     def _whole(self) -> Any:
-        """Return the fitted estimator inside; before fit, the unfitted one."""
+        """Return the fitted inner estimator; before fit, the unfitted one."""
         return self.__dict__.get(self._answering, self.estimator)
 
     def _given(self, X: Sized) -> Any:
@@ -285,7 +285,7 @@ class MethodsOfModel:
     @overload
     def predict(self, X: Sized, **options: Any) -> Any: ...
     def predict(self, X: Sized, **options: Any) -> Any:
-        """Return the predictions of the estimator inside for X.
+        """Return the wrapped estimator's predictions for X.
 
         Parameters
         ----------
@@ -321,17 +321,17 @@ class MethodsOfModel:
 
     @property
     def classes_(self) -> np.ndarray:
-        """Classes of the estimator inside."""
+        """Classes of the inner estimator."""
         return getattr(self, self._answering).classes_
 
     @property
     def n_features_in_(self) -> int:
-        """Number of features of the estimator inside."""
+        """Number of features of the inner estimator."""
         return getattr(self, self._reading or self._answering).n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the features of the estimator inside."""
+        """Names of the features of the inner estimator."""
         return getattr(self, self._reading or self._answering).feature_names_in_
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -364,7 +364,7 @@ def make_digit_words(
     Returns
     -------
     X : list of ndarray of shape (T, 64), float64
-        The images of the words, 8 rows of 8 pixels, noise included.
+        For each word, one row per digit: the 64 pixels of its 8 x 8 image, with noise.
     y : list of ndarray of shape (T,), int64
         The digits, 0 to 9.
 

@@ -109,8 +109,8 @@ class GivenNames:
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         """Return the templates and token features for training columns, and the fields that they read.
 
-        With ``of_all``, the columns belong to a part of the data: a function that changes none of its texts may change
-        texts of other parts.
+        With ``of_all``, the plan must serve all data although ``columns`` are only a part: a function that changes no
+        text of this part may change texts of other parts.
         """
         return FeaturePlan([], {}, {}), list(columns)
 

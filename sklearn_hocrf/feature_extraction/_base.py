@@ -66,7 +66,7 @@ class BatchTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstim
 
 
 class SegmentCounts(NamedTuple):
-    """The counts of training sequences for features of segments."""
+    """What a transformer counted in training sequences to make features of segments."""
 
     space: Any  # an InputSpace
     batch: SequenceBatch  # without sequences, with the features that X already has

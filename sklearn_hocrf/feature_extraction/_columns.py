@@ -79,7 +79,7 @@ def complete_fields(columns) -> list:
 
 
 def check_complete(columns, offsets, complete, absent=()) -> None:
-    """Check that later columns contain the fields that every training token contains.
+    """Check that the columns of new data include every field that all training tokens contained.
 
     Raises
     ------

@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
-    A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
+    A token is a string, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
     ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` makes one attribute for every pair of neighbouring words seen
-    in training, for instance ``w[-1]|w[0]=in|the``. Text becomes indicators. Numbers and bools become real values
+    in training, for instance ``w[-1]|w[0]=in|the``. Strings become indicators. Numbers and bools become real values
     (``True`` is 1, and 0 is the same as no attribute); a template of several pairs multiplies the values. An array of
     numbers, such as an embedding, makes one dense feature for each of its numbers. Missing values are ``None``, absent
-    keys of a dict, masked entries and, in data frames, nan among texts and pandas' NA and NaT. A template with a
+    keys of a dict, masked entries and, in data frames, nan among strings and pandas' NA and NaT. A template with a
     missing value makes no attribute. :meth:`transform` ignores attributes that did not occur in training. If the
-    training tokens had a single field, it reads plain texts as that field.
+    training tokens had a single field, it reads plain strings as that field.
 
     Parameters
     ----------
     templates : iterable of tuples of (field, offset) pairs, "attributes", list of str or None, default=None
-        A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
+        A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain strings, ``"x"`` for
         plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means default
         templates. For the first text field, these are the token, two tokens on either side, and the two pairs with a
         neighbour. For other text fields, they also include the other pairs and the triples within the same five tokens.
-        For numeric and array fields, they use the token itself only. "attributes" means no templates: the tokens are
-        feature dicts or lists of attribute names, which become features without change. Texts such as
+        For numeric and array fields, they use only the token itself. "attributes" means no templates: the tokens are
+        feature dicts or lists of attribute names, which become features without change. Strings such as
         ``"U01:%x[-1,0]/%x[0,1]"`` are templates of CRF++ and Wapiti, see :meth:`from_file`.
     token_features : "auto", None, list or dict, default="auto"
         Functions of the value of a field. Templates refer to them by name; a function that no template uses applies at
@@ -65,11 +65,11 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         :func:`phrase_marks`, or a pair of a field and one of these; without a field, the function applies to the first
         text field. A token feature is named after its function, ``"shape"``, or ``"shape(pos)"`` if the element is a
         pair. A dict ``{name: element}`` gives other names. A function is called once for every distinct value and
-        returns a text, a number, a bool, or None for no attribute. "auto" means no functions if templates are given or
-        if there is no text. Otherwise, it means ``"lower"``, ``"shape"`` and affixes, except functions that change no
+        returns a string, a number, a bool, or None for no attribute. "auto" means no functions if you pass templates or
+        if no field is text. Otherwise, it means ``"lower"``, ``"shape"`` and affixes, except functions that change no
         value and functions whose names are fields; default templates then use the shape in the same way as the text.
     fields : sequence of str or None, default=None
-        Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
+        Names for the columns of tuples and rows, or for the one column of plain strings or numbers. Templates use them
         instead of the default names. For dicts and batches: the keys to read, in this order. With
         ``templates="attributes"``: the keys of the dicts to keep as raw columns, from which other transformers
         make features.
@@ -83,12 +83,13 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         If a number, the extractor hashes attributes to this many features and learns no vocabulary. Attributes that did
         not occur in training then become features, too, and memory does not grow with the data. See Notes.
     bias : bool, default=False
-        Whether every token has the attribute ``bias``.
+        Whether to add the attribute ``bias`` to every token.
     padding : {"mark", "drop"}, default="mark"
         Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
         that extend outside make no attribute; the first token has the attribute ``__BOS__``, and the last ``__EOS__``,
-        as in CRFsuite. With templates of CRF++ and Wapiti, "mark" is their own: ``_x-1``, ``_x+1`` and so on, as in
-        Wapiti, if some template begins with ``*``, ``u`` or ``b``, and otherwise ``_B-1``, ``_B+1``, as in CRF++.
+        as in CRFsuite. With CRF++ or Wapiti templates, "mark" uses the markers of that program: ``_x-1``, ``_x+1`` and
+        so on, as in Wapiti, if some template begins with ``*``, ``u`` or ``b``, and otherwise ``_B-1``, ``_B+1``, as in
+        CRF++.
 
     Attributes
     ----------
@@ -221,13 +222,13 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], *, fields: Sequence[str] | None = None, min_count: int = 1) -> Self:
-        """Return an extractor with the templates of a file of CRF++ or Wapiti.
+        """Return an extractor with the templates of a CRF++ or Wapiti file.
 
-        A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
-        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. As in these programs, equal
-        texts are one feature, even if they come from different templates; identifiers such as ``U01:`` distinguish
-        templates. The first letter of a template, upper-case or lower-case, specifies with what its features are
-        paired: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both. ``B`` or ``*`` alone are the pairs of
+        A template is a string with macros: ``%x[-1,0]`` stands for the first column of the previous token, so that
+        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the string lower-case. As in these programs, equal
+        strings are one feature, even if they come from different templates; identifiers such as ``U01:`` distinguish
+        templates. The first letter of a template, upper-case or lower-case, specifies what its features are paired
+        with: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both. ``B`` or ``*`` alone are the pairs of
         labels themselves.
 
         Parameters
@@ -238,15 +239,14 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         fields : sequence of str or None, default=None
             The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
             of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
-            or the one column of plain texts.
-        min_count : int, default=1
+            or the one column of plain strings. min_count : int, default=1
             Features that occur in fewer training tokens are left out.
 
         Returns
         -------
         extractor : SequenceFeatureExtractor
             Its attributes ``max_order`` and ``feature_order`` are the parameters of a
-            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the templates require. Tokens are texts
+            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the templates require. Tokens are strings
             in columns, of any form.
 
         Raises
@@ -588,8 +588,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     def _set_plan(self, columns, of_all=False) -> Collection:
         """Set ``templates_`` and ``token_features_`` from the parameters and the training columns; return the fields.
 
-        With ``of_all``, the columns belong to a part of the data: a function that changes none of its texts may change
-        texts of other parts.
+        With ``of_all``, the plan must serve all data although ``columns`` are only a part: a function that changes no
+        text of this part may change texts of other parts.
         """
         plan, used = self._maker.plan(self, columns, of_all)
         self.templates_, self.token_features_, self._array_widths = plan

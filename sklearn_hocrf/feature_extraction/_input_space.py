@@ -35,7 +35,7 @@ FEATURES_BY_TYPE = {Mapping: "dicts", np.ndarray: "rows of numbers", list: "list
 
 
 class InputSpace(NamedTuple):
-    """The form of X in `fit`, with which later X are compared."""
+    """The form of X in `fit`, with which new data are compared."""
 
     features: InputFeatures
     form: str  # of the tokens: "text", "number", "tuple", "dict", "attributes" or "batch"
@@ -79,7 +79,7 @@ class InputSpace(NamedTuple):
         return InputSpace(self.features, self.form, kinds, complete)
 
     def like_fitted(self, X, table, used) -> TokenTable:
-        """Return the table of a later X with exactly the fields of fit; raise an error if it lacks a field in ``used``.
+        """Return the table of new data with exactly the fields of fit; raise an error if it lacks a field in ``used``.
 
         Plain texts are read as the only field of fit.
         """
@@ -226,7 +226,7 @@ class TemplateCounts(NamedTuple):
 
 
 class TokenCounts(NamedTuple):
-    """The counts of some training sequences for a :class:`SequenceFeatureExtractor`; empty if they have no tokens."""
+    """What a `SequenceFeatureExtractor` counted in some training sequences; empty if these contain no tokens."""
 
     space: Any  # an InputSpace
     columns: dict = {}  # raw columns of no tokens, with all values

@@ -198,7 +198,7 @@ class InputFeatures(NamedTuple):
         return cls(attribute_names, names, True)
 
     def check_same(self, features: InputFeatures) -> None:
-        """Raise an error if a later X does not have these features."""
+        """Raise an error if the features of new data are not these."""
         if len(features.feature_names) != len(self.feature_names):
             raise ValueError(f"X has {len(features.feature_names)} features, but had {len(self.feature_names)} in fit")
         if features.has_blocks != self.has_blocks:
@@ -210,7 +210,7 @@ class InputFeatures(NamedTuple):
 
 
 def _check_feature_names(names, fitted, what):
-    """Raise an error if names differ; skip the comparison if both are one object or empty, the usual cases."""
+    """Raise an error if names differ; the usual cases, the same object or two empty lists, are not compared."""
     if names is fitted or not len(names) + len(fitted):
         return
     if len(names) != len(fitted):

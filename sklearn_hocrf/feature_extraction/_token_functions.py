@@ -160,9 +160,9 @@ def phrase_marks(
     Raises
     ------
     TypeError
-        If `phrases` is a text or not iterable, or if a phrase is not a text or a list of texts.
+        If `phrases` is a string or not iterable, or if a phrase is not a string or a list of strings.
     ValueError
-        If a phrase contains no words, or if `normalize` is another text.
+        If a phrase contains no words, or if `normalize` is another string.
 
     See Also
     --------

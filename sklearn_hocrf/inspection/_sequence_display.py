@@ -380,7 +380,7 @@ def _pyplot() -> Any:
 
 @contextmanager
 def _one_sequence(**given: Any) -> Iterator[None]:
-    """Add a cure to errors about something that may be a list of sequences; only its reader can know."""
+    """If an error concerns something that may be a list of sequences, add advice to its message."""
     try:
         yield
     except Exception as error:  # transformers of others raise any

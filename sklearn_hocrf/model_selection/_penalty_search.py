@@ -57,7 +57,7 @@ UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positiv
 class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
     """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, with exact gradients.
 
-    The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
+    The search maximises the log-likelihood per held-out token over the penalties of all groups at once. It follows
     the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups take
     little more time than one. A grid over that many groups would be infeasible.
 
@@ -94,8 +94,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
     learn_l1 : bool, default=False
-        Whether to learn ``l1_reg`` of each group, too; it is 0 if the scores are best without L1. Try it if there are
-        more attributes than tokens. The search takes two to three times as long.
+        Whether to learn ``l1_reg`` of each group, too; it is 0 if the scores are best without L1. Try True if there are
+        more attributes than tokens. The search then takes two to three times as long as with False.
     max_steps : int, default=20
         Maximum number of steps for each order.
     max_time : float, default=None

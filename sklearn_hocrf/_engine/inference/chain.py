@@ -128,7 +128,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
         return None if is_of_tokens else log_spread(self.layout, self.weighted_arcs)
 
     def _largest_beta(self, task: Task, checkpoints: list, alive: np.ndarray) -> np.ndarray:
-        """Return the largest beta of each lane, by a backward pass without counts."""
+        """Return the largest beta of each lane, from a backward pass that adds no counts."""
         largest, n_states = np.zeros(alive.shape), self.arc_layout.automaton.n_states
         beta, unused = self._with_derivatives(np.ones((n_states, alive.shape[1]))), np.zeros_like(largest)
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):

@@ -109,7 +109,7 @@ class Minibatches(metaclass=ABCMeta):
         return np.concatenate([self.pairs(sequences), self._biases])
 
     def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
+        """Return the negative log-likelihood of some sequences, weighted by ``sequence_weight``, and its gradient.
 
         Parameters
         ----------

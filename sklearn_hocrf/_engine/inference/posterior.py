@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
     sequence_ids: np.ndarray | None = None  # of the sequences in messages; None means their indices in the batch
 
     def part(self, sequences: np.ndarray, tokens: np.ndarray) -> Evidence:
-        """Return the known labels of some sequences, given the indices of these and of their tokens."""
+        """Return the known labels of some sequences, from the indices of the sequences and of their tokens."""
         sequence_ids = sequences if self.sequence_ids is None else self.sequence_ids[sequences]
         return Evidence(self.mask.part(tokens), self.source, sequence_ids)
 
@@ -345,7 +345,7 @@ class LanePosterior(Posterior):
     def add_expectations(
         self, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
     ) -> tuple:
-        """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
+        """Add expected counts of (feature, pattern) pairs to ``gradient`` and write ``log_z``, for some sequences.
 
         The model and the plan have no dense table, so the time depends on the sequences and not on the number of
         weights.

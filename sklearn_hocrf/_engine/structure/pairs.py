@@ -453,7 +453,7 @@ def sum_values(
     weight : ndarray of shape (n_owners,)
     n_columns : int
     as_counts : bool
-        Whether every nonzero value counts as 1.
+        Whether to count every nonzero value as 1.
 
     Returns
     -------

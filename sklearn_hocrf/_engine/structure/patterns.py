@@ -234,7 +234,7 @@ def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> Patter
 
 
 def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int, history: str = TOKENS) -> PatternTable:
-    """Return the table of the given tuples of label codes; single labels are added, duplicates dropped."""
+    """Return the table of some tuples of label codes; the function adds single labels and drops duplicates."""
     by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
     for pattern in patterns:
         by_length.setdefault(len(pattern), set()).add(tuple(pattern))

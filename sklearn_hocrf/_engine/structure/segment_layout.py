@@ -3,7 +3,7 @@
 A score column is a label pattern in a channel. The columns contribute to the score of a segment [u, v) in two ways.
 Columns of longer patterns at the segment's first token concern only the border at u: they move the arc scores there, as
 in a chain. All others contribute to a score of the whole segment, one number for each *scored pattern*, start and
-length: the first L scored patterns are the single labels, the others the longer patterns with such columns.
+length: the first L scored patterns are the single labels, and the others are the longer patterns with such columns.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Limited-memory BFGS: memory of curvature, line search, and steps within orthants for absolute values.
+"""Limited-memory BFGS: memory of curvature, line search, and orthant-wise steps for L1 penalties.
 
-Memory of the curvature: the last steps of L-BFGS, and the changes of the gradient along them.
-
-Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights.
-
-The absolute values are linear within an orthant. Each iteration moves the weights that are not 0, or that the steepest
-descent moves away from 0, towards a lower point of the quadratic model of L-BFGS plus the absolute values [2]_, which a
-step of Newton's method within an orthant finds [1]_: a weight whose sign would change becomes 0.
+The memory of the curvature contains the last steps of L-BFGS, and the changes of the gradient along them. For L1
+penalties, the module implements an orthant-wise limited-memory quasi-Newton method. The absolute values are linear
+within an orthant. Each iteration moves the weights that are not 0, or that the steepest descent moves away from 0,
+towards a lower point of the quadratic model of L-BFGS plus the absolute values [2]_, which a step of Newton's method
+within an orthant finds [1]_: a weight whose sign would change becomes 0.
 
 References
 ----------
@@ -409,7 +407,7 @@ class LBFGSMemory:
         self._rows = [row for row in self._rows if self._compute_product(row)]
 
     def solve(self, gradient):
-        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the scaled vector."""
+        """Return the inverse Hessian times a vector, with the two-loop recursion; without steps, the scaled vector."""
         result, factors, rows = gradient.copy(), {}, self._rows
         for row in reversed(rows):
             factors[row] = self._steps[row].dot(result) / self._products[row]

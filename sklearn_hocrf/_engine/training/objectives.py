@@ -121,7 +121,7 @@ class NegativeLogLikelihood(Objective):
         return self._value(expected.log_z, w, score), gradient
 
     def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.
+        """Return the product of the Hessian at ``w`` and a vector, with one forward-backward pass on dual numbers.
 
         The Hessian is the sum over sequences of c_n times the covariance of the feature counts. It does not depend on
         the labels.
@@ -184,7 +184,7 @@ class LocalFeatureMatching(Objective):
         return NegativeLogLikelihood()
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return f(w) and its gradient, by a plain forward and backward pass and one on dual numbers."""
+        """Return f(w) and its gradient, with a plain forward-backward pass and another one on dual numbers."""
         return self.problem.matching.value_gradient(w)
 
 

@@ -165,7 +165,7 @@ def reached_tolerance(
     gradient bounds this distance only together with the precisions of the penalty: with low precisions, the minimum may
     be far away although the gradient is small. With absolute values in the penalty, training also ends where the
     distance is at most about ``tol`` of the value. The distance is at most the norm of the subgradient times the
-    distance of ``w`` from the minimum, which is about as far from 0 as ``w``, so that the latter is at most ``2 *
+    distance of ``w`` from the minimum, which is about as far from 0 as ``w``, so this distance is at most ``2 *
     norm(w)``. Most values are then far closer. If there is no bound, the rule uses only the norm.
     """
     gap, norm, length = penalty.gap(gradient), float(np.linalg.norm(gradient)), max(1.0, float(np.linalg.norm(w)))

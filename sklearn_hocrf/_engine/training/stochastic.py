@@ -80,8 +80,7 @@ class SGD(Solver):
     Parameters
     ----------
     callback : callable or None, default=None
-        As in :class:`LBFGS`, after each epoch, with a ``gradient_norm`` of nan and a ``gap`` of inf, and after each
-        iteration.
+        As in :class:`LBFGS`, but also called after each epoch; ``gradient_norm`` is then nan and ``gap`` is inf.
     batch_size : int, default=16
         Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
         the same data.

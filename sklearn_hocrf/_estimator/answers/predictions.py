@@ -547,9 +547,9 @@ class TagSegmentsMixin:
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         threshold : float or None, default=None
-            None returns the segments that the labels of :meth:`predict` encode. A number in [0, 1] returns all segments
-            that are at least as probable, with their probabilities. They may overlap if the threshold is at most 0.5. A
-            low threshold finds more of the true segments than the best labelling contains.
+            If None, the method returns the segments that the labels of :meth:`predict` encode. If a number in [0, 1],
+            it returns all segments that are at least as probable, with their probabilities. They may overlap if the
+            threshold is at most 0.5. A low threshold finds more of the true segments than the best labelling contains.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that
             ``constraints`` name, otherwise the scheme of ``classes_`` if all look like tags, and else "runs".

@@ -1,4 +1,4 @@
-"""The steps of fit, which other parts of the package that train an estimator can also take one by one.
+"""The steps of `fit`. Other code that trains an estimator can run them one by one.
 
 All results are local variables; the estimator changes only at the end of a successful fit.
 """

@@ -163,8 +163,8 @@ def compile_rules(history: str, constraints: str | Constraints | None, labels: n
     Raises
     ------
     ValueError
-        For labels that the constraints name but the model does not have, labels that are not tags of the named scheme,
-        and runs that segments cannot have.
+        If the constraints name a label that the model lacks, if a label is not a tag of the named scheme, or if a
+        forbidden run cannot occur as a run of segments.
     """
     if constraints is None:
         return Rules()
