@@ -1,4 +1,4 @@
-"""The reader of tagger files: :mod:`sklearn_hocrf.tagger` without the writer.
+"""Reads tagger files: :mod:`sklearn_hocrf.tagger` without the functions that write them.
 
 This module imports only numpy and the standard library, and may be copied into the code of a product (BSD-3-Clause).
 https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html describes the files.
@@ -1162,7 +1162,7 @@ class ReadSequence:
         return log_probability
 
     def chain(self) -> _Pass:
-        """Return the scores, for a question."""
+        """Return the scores, for a query."""
         tagger = self.tagger
         scores = tagger._weights.sums(self.ids, self.indptr, self.amounts) + tagger._always
         scores[0] += tagger._ends[0]

@@ -70,9 +70,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           ordinary label with ``segment_length={"O": 1}``.
 
     segment_length : int, inf, (least, most), dict or None, default=None
-        The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
-        label. None, also in a pair or in a dict, means the longest training segment of the label; so does the absence
-        of a label from a dict. A training segment beyond the limits is an error;
+        The maximum length of a segment in tokens, or a pair of minimum and maximum, for all labels, or a dict of these
+        by label. None, also in a pair or in a dict, means the length of the longest training segment of the label; so
+        does the absence of a label from a dict. A training segment beyond the limits is an error;
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html shows how to leave out or cut such
         segments. Training time is proportional to the longest length, but does not depend on it with inf, see Notes. If
         the longest length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
@@ -92,7 +92,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         error in training. With "runs", neighbours with equal labels remain impossible.
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations; "all" selects every possible pattern
-        (an error above a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes
+        (an error above a million). An iterable selects its patterns and all single labels. ``l1_reg`` removes
         patterns whose weights become 0. With "runs", patterns with equal neighbours are dropped, because they cannot
         occur.
     min_count : float, default=1

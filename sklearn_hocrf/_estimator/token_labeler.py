@@ -61,7 +61,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels; "all" selects every possible pattern (an
-        error above a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes
+        error above a million). An iterable selects its patterns and all single labels. ``l1_reg`` removes
         patterns whose weights become 0.
     min_count : float, default=1
         Patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training data get no
@@ -77,7 +77,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     fit_intercept : bool, default=True
         Whether to fit an intercept for each label. It is penalised like the other weights.
     label_parts : callable, mapping or None, default=None
-        The parts of each label, given by a function or a mapping: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
+        A function or a mapping that returns the parts of a label: ``"NOUN|Gen|Sg"``, for instance, has the parts NOUN,
         Gen and Sg. Features have weights for parts in addition to those for labels, so that rare labels share weights
         with frequent ones. Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.

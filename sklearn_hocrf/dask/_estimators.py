@@ -31,7 +31,7 @@ _ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "l
 
 
 class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
-    """Fit a sequence model on a cluster, and predict there.
+    """Fit a sequence model on a cluster, and predict on it.
 
     The wrapper takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one
     machine: it minimises the same function, with the same optimum up to the solver's tolerance and the same fitted
@@ -43,8 +43,8 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
     estimator : HighOrderCRF or HighOrderSemiCRF
         An estimator with the parameters of the model. It is cloned; the original is not fitted.
     client : distributed.Client, default=None
-        The connection to the cluster. None means the default client, which is the last one created. In copies by
-        :func:`sklearn.base.clone`, deep copies and pickles, it is None.
+        The connection to the cluster. None means the default client, which is the last one created. Clones, deep copies
+        and pickles do not keep the client.
 
     Attributes
     ----------

@@ -63,7 +63,7 @@ def make_name_sentences(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Generate sentences with names of persons, places and organisations.
 
-    Some words can be a given name, a family name or a place, so only the context determines their labels.
+    Some words can be first names, family names or places, so only the context determines their labels.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def make_markov_sequences(
     noise: float = 0.05,
     random_state: RandomState = None,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Generate sequences whose labels follow a Markov chain of a given order.
+    """Generate sequences whose labels follow a Markov chain.
 
     These are the synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is, each tuple of
     the last ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are

@@ -129,10 +129,10 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     ``vector[-1][0]`` .. at the offset -1, after all others. The batch stores their values as float32 in one array of
     shape (n_tokens, d), which takes a fraction of the memory and time of sparse features. They are 0 outside the
     sequence, and where a token contains None instead of an array. Such a field must be the only one in its template,
-    cannot have token features, and is not among the raw token columns of the batch.
+    supports no token features, and is not among the raw token columns of the batch.
 
     Names are unique. If a template joins several values, the extractor writes a backslash before each "|" and each
-    backslash within a value. If the given batch already has a feature of the same name, the new name ends with a
+    backslash within a value. If the batch already has a feature of the same name, the new name ends with a
     number, as in ``w[0]=the#2``.
 
     If X is a `SequenceBatch`, the new features are appended to its features, and its raw token columns are kept. If it
@@ -159,7 +159,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     >>> SequenceFeatureExtractor(n_features=2**18).transform([["In", "the", "end"]])
     SequenceBatch(1 sequences, 3 tokens, 262144 features)
 
-    Embeddings next to texts:
+    Embeddings next to strings:
 
     >>> import numpy as np
     >>> vector = {"In": np.float32([0.5, 1]), "March": np.float32([-1.5, 2])}
@@ -353,9 +353,10 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         ------
         ValueError
             If the fields differ from those in `fit`, if no token contains a field that every training token contains
-            (not even with the value None), or if a field contains numbers instead of text, or arrays of another length.
+            (not even with the value None), or if a field contains numbers instead of strings, or arrays of another
+            length.
         sklearn.exceptions.NotFittedError
-            If `fit` was not called, unless ``n_features`` is given.
+            If `fit` was not called, unless ``n_features`` is a number.
 
         Warns
         -----

@@ -45,10 +45,10 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
         "bioes" are segments of one token with the label "O".
     smoothing : float, default=1.0
-        The s in the formula, greater than 0.
+        The value s in the formula, greater than 0.
     field : field or None, default=None
-        Raw column of the tokens whose values form the string. None means the first text field, or the first field if
-        there is no text field.
+        The raw column of the tokens whose values form the strings. None means the first text field, or the first field
+        if there is no text field.
     max_length : int or None, default=None
         Maximum length of the strings that are counted. None means the length of the longest training segment.
 
@@ -120,7 +120,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         X : SequenceBatch with raw token columns, or list of sequences of tokens
             Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features.
         y : list of sequences
-            The segments, in the format given by `scheme`.
+            The segments, in the format that `scheme` names.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         ValueError
             If a parameter or y does not match X. The message names sequence and position.
         TypeError
-            If a token or a part of y has a wrong type.
+            If a token or a part of y has the wrong type.
         """
         self._learn(X, y)
         return self

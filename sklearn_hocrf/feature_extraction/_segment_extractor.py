@@ -80,7 +80,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Maximum length with a separate indicator; None means the length of the longest training segment. A number
         without `length` is an error.
     identity : bool, field or None, default=False
-        Whether the text of a segment becomes an indicator, ``identity=<text>``, if it is the text of a training
+        Whether to make an indicator, ``identity=<text>``, of the text of a segment if it is the text of a training
         segment. True means the first text field of the raw tokens, or the first field if there is no text field; None
         is the same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
@@ -188,11 +188,11 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features, only texts and numbers for
+            Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features, only strings and numbers for
             `identity` and `functions`. This also applies to feature dicts, lists of attribute names and numeric arrays,
             unless a :class:`SequenceFeatureExtractor` made features of them.
         y : list of sequences, or None, default=None
-            The training segments, in the format given by `scheme`. Only some features need them.
+            The training segments, in the format that `scheme` names. Only some features need them.
 
         Returns
         -------
@@ -204,7 +204,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
             If a parameter does not match X, or if y is needed but missing, or does not match X; the message names
             sequence and position.
         TypeError
-            If a parameter, a token or the result of a function has a wrong type.
+            If a parameter, a token or the result of a function has the wrong type.
 
         Warns
         -----

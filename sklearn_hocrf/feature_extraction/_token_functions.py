@@ -138,15 +138,15 @@ def phrase_marks(
 ) -> Phrases:
     """Make a token function that marks the tokens inside phrases of a list, such as names of cities or journals.
 
-    Its values are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of one token, and
-    None elsewhere. Of phrases that overlap, the one that begins first is marked, and of those that begin at the same
-    token the longest.
+    The values of the function are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of
+    one token, and None elsewhere. Of phrases that overlap, it marks the one that begins first, and of those that begin
+    at the same token, the longest.
 
     Parameters
     ----------
     phrases : iterable of str or sequences of str
-        A text is split at white space. A list or tuple of tokens is for texts whose tokens are not separated by white
-        space.
+        A string is split at white space. Pass lists or tuples of tokens if white space does not separate the tokens of
+        your data.
     normalize : "casefold", callable or None, default="casefold"
         How to normalise each distinct token and each word of the phrases before they are compared; a callable gets and
         returns a str. None means no change.
@@ -155,7 +155,8 @@ def phrase_marks(
     -------
     function : token function
         An element of `token_features` of a :class:`SequenceFeatureExtractor`. In `functions` of a
-        :class:`SegmentFeatureExtractor`, it marks segments that are phrases, by the first text field of the tokens.
+        :class:`SegmentFeatureExtractor`, it marks segments that are phrases, and reads the first text field of the
+        tokens.
 
     Raises
     ------

@@ -95,7 +95,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
             the transformer takes as rows.
         y : list of label sequences, default=None
             One label per token, for transformers that learn from labels, such as `SelectKBest`. Such transformers
-            accept neither segments nor labels that are unknown, sets or tuples.
+            accept no segments, and no labels that are unknown, sets or tuples.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, for all of its tokens.
 
@@ -106,10 +106,10 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         Raises
         ------
         ValueError
-            If there are no tokens, if sequences differ in type or columns, if y does not match X, or for data that the
-            transformer refuses.
+            If there are no tokens, if sequences differ in type or columns, if y does not match X, or if the transformer
+            rejects the data.
         TypeError
-            If there are weights, but the transformer does not accept weights.
+            If you pass weights, but the transformer does not accept them.
         """
         self._fit(X, y, sample_weight, "fit")
         return self

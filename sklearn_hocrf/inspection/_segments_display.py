@@ -33,8 +33,8 @@ class SegmentsDisplay:
         overlap. Segments with the label "O" are shown like the text between segments, and the label "_", of tags
         without a label, is not written.
     true_segments : list of lists of segments or None, default=None
-        The true segments. Segments that are not among them are marked as wrong, and true segments that are not found
-        are listed below their sequence.
+        The true segments. Predicted segments that are not among them are marked as wrong, and true segments that are
+        not predicted are listed below their sequence.
     gaps : list of lists of str or None, default=None
         The text after each token; None means spaces.
     names : list of str or None, default=None
@@ -156,7 +156,7 @@ class SegmentsDisplay:
         separator: str = " ",
         classes: Iterable | None = None,
     ) -> Self:
-        """Return the display of given labels or segments.
+        """Return the display of labels or segments that you pass.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class SegmentsDisplay:
         separator : str, default=" "
             As in :meth:`from_estimator`.
         classes : iterable of labels or None, default=None
-            All existing labels, tags or labels of segments, in any order: with them, colours are the same in all
+            All existing labels, tags or labels of segments, in any order. With these, colours are the same in all
             displays and in :meth:`from_estimator`. None means the labels shown.
 
         Returns

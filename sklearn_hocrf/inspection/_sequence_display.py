@@ -50,7 +50,7 @@ class SequenceDisplay:
     times : array-like of shape (n_tokens,) or None, default=None
         The beginning of each token on the horizontal axis: ascending numbers or times. None means its position.
     signals : mapping of str to array-like of shape (n_tokens,), or None, default=None
-        Numbers to draw below the probabilities, by name, such as columns of X. Each has a scale of its own.
+        Numbers to draw below the probabilities, by name, such as columns of X. Each is drawn on a separate scale.
 
     Attributes
     ----------
@@ -210,14 +210,14 @@ class SequenceDisplay:
         signals: Mapping[str, Any] | None = None,
         ax: Any = None,
     ) -> Self:
-        """Plot given labels or segments of one sequence.
+        """Plot labels or segments of one sequence.
 
         Parameters
         ----------
         y_pred : sequence of labels or of (start, stop, label)
             The predicted labels of the tokens, or segments.
         y_true : sequence of labels or of (start, stop, label), or None, default=None
-            The true ones.
+            The true labels or segments.
         probabilities : array-like of shape (n_tokens, n_classes) or None, default=None
             The probabilities of the labels of each token.
         classes : sequence of n_classes labels or None, default=None

@@ -85,7 +85,8 @@ class SGD(Solver):
         Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
         the same data.
     step_size : float or None, default=None
-        The step size above. None selects the best one for one pass over a sample of up to 1000 sequences.
+        The step size above. If None, `fit` selects the best step size for one pass over a sample of up to 1000
+        sequences.
     n_sequences : float or None, default=None
         Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
         seen so far, including the current call.
