@@ -373,7 +373,8 @@ def sequence_log_likelihood(
     ----------
     scores : array-like of shape (n_tokens, n_labels), or list of such arrays
         The score of each label at each token of all sequences, one after the other, or an array for each sequence. -inf
-    forbids the label at the token. y : array-like of shape (n_tokens,), int
+        forbids the label at the token.
+    y : array-like of shape (n_tokens,), int
         The labels of the tokens, from 0 to ``n_labels - 1``.
     patterns : mapping from tuples of int to float
         The weight of each label pattern, such as ``{(0, 1): 0.5, (0, 1, 1): -np.inf}``. A pattern of two or more labels

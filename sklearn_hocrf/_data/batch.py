@@ -54,7 +54,8 @@ class SequenceBatch:
     blocks : tuple or None
         The features of segments that a transformer makes; None means only token features.
     block_names : sequence of str or None
-        Names of the blocks' features: one lazy object for all batches of a transformer. None: derived from the blocks.
+        Names of the blocks' features: one lazy object for all batches of a transformer. If None, the names are derived
+        from the blocks.
     dense : DenseColumns or None
         Token features whose values are kept as an array.
 
@@ -447,7 +448,7 @@ class SequenceBatch:
 
 
 def batch_of_rows(cuts: tuple, indices: np.ndarray, values: Any, n_attributes: int, names: Any) -> SequenceBatch:
-    """Return a batch as the class does, of ``cuts``, offsets and indptr, that are known to be correct."""
+    """Return a batch as the class does, from ``cuts``, offsets and indptr, that are known to be correct."""
     batch = object.__new__(SequenceBatch)
     batch.offsets, batch.indptr = freeze_all(cuts, np.int64)
     batch.indices = freeze_indices(indices, n_attributes, "indices of a SequenceBatch")
@@ -482,7 +483,7 @@ def as_sparse(batch: SequenceBatch) -> SequenceBatch:
 
 
 def with_dense(batch: SequenceBatch, attributes: np.ndarray | None) -> SequenceBatch:
-    """Return the batch with the given features as its dense columns; None means none."""
+    """Return the batch with the features ``attributes`` as its dense columns; None means none."""
     if attributes is None:
         return as_sparse(batch)
     matrix = batch.tocsr()

@@ -60,7 +60,7 @@ def blocks_of(batch: SequenceBatch) -> tuple:
 
 
 def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens that a channel selects in given segments: indices of segments, and of their tokens."""
+    """Return the tokens that a channel selects in segments: indices of the segments, and of their tokens."""
     first, last = _positions(channel, start, stop, _sequence_stops(batch, start))
     return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)
 
@@ -71,7 +71,7 @@ def ones(matrix) -> sparse.csr_array:
 
 
 def segment_features(batch: SequenceBatch, start, stop, finish=sparse.csr_array) -> sparse.csr_array:
-    """Return the feature values of given segments; shape (M, n_features).
+    """Return the feature values of segments; shape (M, n_features).
 
     Parameters
     ----------

@@ -185,7 +185,7 @@ def _get(table, key, kind, what="the header"):
 
 
 def _unpacked(stream, n_bytes):
-    """Return the content of a gzip stream of a given number of bytes, in no more memory than that."""
+    """Return the content of a gzip stream, of which the number of bytes is known, in no more memory than that."""
     _require(0 <= n_bytes <= MAX_RATIO * len(stream), f"an array of {n_bytes} bytes")
     reader = zlib.decompressobj(31)
     try:
@@ -245,7 +245,7 @@ def _read_file(content) -> tuple[dict, dict]:
 
 
 def _offsets(counts, what, total) -> np.ndarray:
-    """Return the beginnings of parts of given lengths, and the end of the last one; the parts must fill the whole."""
+    """Return the beginnings of parts of these lengths, and the end of the last one; the parts must fill the whole."""
     _require(len(counts) == 0 or int(counts.max()) <= total, what)
     offsets = np.append(0, np.cumsum(counts, dtype=np.int64))
     _require(offsets[-1] == total and (np.diff(offsets) >= 0).all(), what)
@@ -692,7 +692,7 @@ class TemplateIds:
     ----------
     templates : list of sequences of (column, offset)
     ids : list of dict
-        For each template the ids by value or, if it has several pairs, by the tuple of their values.
+        For each template, its ids by value or, if the template has several pairs, by the tuple of their values.
     made : dict
         For each column of texts, its field, and a :class:`Made` of the field's values.
     numbers : dict
@@ -1428,7 +1428,7 @@ class Tagger:
         tokens : list, or result of read
             As in :meth:`predict`.
         labels : list of labels, one for each token
-            The labelling in question.
+            The labels of the tokens.
 
         Returns
         -------
@@ -1503,7 +1503,7 @@ def _sequence(value, of="tokens") -> Sequence:
 
 
 def _may_be_sequences(tokens, fields) -> bool:
-    """Return whether something given as one sequence may be a list of sequences."""
+    """Return whether something that was passed as one sequence may be a list of sequences."""
     lists = [token for token in tokens if _is_list(token) and not isinstance(token, Mapping)]
     cells = chain.from_iterable(token for token in lists if not _is_item_sequence(token))
     return any(map(_is_item_sequence, lists)) or any(map(_is_list, cells)) or (len(fields or ()) == 1 and bool(lists))

@@ -6,7 +6,7 @@ Entries of the header:
 format
     1.
 labels
-    The L labels: texts, numbers or booleans.
+    The L labels: strings, numbers or booleans.
 scheme
     How labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null.
 n_columns

@@ -160,7 +160,7 @@ def sequences_like(reader, y, sample_weight=None) -> TrainingSequences | None:
     reader, sample_weight
         As for :func:`read_training_sequences`.
     y : sequences
-        Labels, tags or segments, according to the reader's ``scheme``.
+        Labels, tags or segments, according to ``reader.scheme``.
     """
     lengths, form = lengths_of_targets(without_columns(y), reader.name, reader.scheme)
     if lengths is None or lengths.sum() > _MOST_TOKENS:
@@ -347,7 +347,7 @@ def _refuse_segment_features(batch, reader):
 
 
 def _warn_of_other_scheme(batch, reader):
-    """Warn if segment features were learned with a scheme that differs from the reader's.
+    """Warn if segment features were learned with another scheme than that of ``reader``.
 
     This is not an error, because the schemes may differ if the forms of y do.
     """

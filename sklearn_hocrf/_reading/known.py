@@ -161,7 +161,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
 def _parts(entry, i, entries, may_be_open) -> list | None:
     """Return prefix and label of each member of an entry, or raise an error if it is no label or set of labels.
 
-    The order is fixed, because messages name the first wrong one.
+    The order is fixed, because messages name the first invalid member.
     """
     members, what = sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry], entries.what
     if not members:
@@ -217,7 +217,7 @@ def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.nd
 
 
 def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
-    """Return the information in y, given the labels of the model.
+    """Return the information in y, in codes of the model's labels.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) 
     labels : ndarray of shape (L,)
         Labels of the model, sorted.
     longest : ndarray of shape (L,)
-        Highest length of a segment, by label, for tags.
+        Maximum length of a segment, by label, for tags.
     unknown : {"raise", "ignore"}
         Whether other labels are an error, or impossible.
     among : str
@@ -323,7 +323,7 @@ def possible_segments(known: Known, scheme, segments, longest, singles) -> tuple
     segments : Segments
         The segments with known starts and stops.
     longest : ndarray of shape (L,)
-        Highest length of a segment, by label.
+        Maximum length of a segment, by label.
     """
     borders, allowed = _borders(known, scheme, singles), _counted(known)
     parts = cut_segments(borders[1:-1] == 1, known.codes, known.offsets)

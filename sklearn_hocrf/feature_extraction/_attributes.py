@@ -134,11 +134,11 @@ class GivenNames:
         return NamedAttributes(names, vocabulary.complete), (batch.indptr, batch.indices, batch.values)
 
     def rows(self, vocabularies, table) -> tuple:
-        """Return the attributes of later tokens as CSR arrays, without those that were not seen in training."""
+        """Return the attributes of new tokens as CSR arrays, without those that were not seen in training."""
         return vocabularies.rows(self.tokens(table))
 
     def counts(self, table) -> Any:
-        """Return the counts of the attributes of a part of the data."""
+        """Return how often each attribute occurs in a part of the data."""
         batch, vocabulary = self.learned(table)
         n_of = np.bincount(batch.indices, minlength=len(vocabulary)).tolist()
         return AttributeCounts(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)

@@ -239,7 +239,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         fields : sequence of str or None, default=None
             The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
             of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
-            or the one column of plain strings. min_count : int, default=1
+            or the one column of plain strings.
+        min_count : int, default=1
             Features that occur in fewer training tokens are left out.
 
         Returns

@@ -81,7 +81,7 @@ class InputSpace(NamedTuple):
     def like_fitted(self, X, table, used) -> TokenTable:
         """Return the table of new data with exactly the fields of fit; raise an error if it lacks a field in ``used``.
 
-        Plain texts are read as the only field of fit.
+        Plain strings are read as the only field of fit.
         """
         self.features.check_same(InputFeatures.from_input(X))
         fields, columns = self.fields, table.columns
@@ -103,7 +103,7 @@ class InputSpace(NamedTuple):
         return table._replace(columns=columns)
 
     def read(self, X, used) -> SequenceBatch:
-        """Return a later X as a batch with the columns of fit, or raise an error."""
+        """Return new data as a batch with the columns of fit, or raise an error."""
         return batch_of(X, self.like_fitted(X, raw_table(X), used))
 
 
@@ -141,7 +141,8 @@ def kept_blocks(batch) -> tuple:
 
 
 def text_field(space: InputSpace, field, parameter):
-    """Return the field that a parameter names; True or None means the first text field, else the first field."""
+    """Return the field that a parameter names; True or None means the first text field, or without one the first
+    field."""
     if not space.fields:
         raise ValueError(
             f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. For feature "

@@ -170,7 +170,7 @@ def _read_only(array) -> np.ndarray:
 
 
 def _added_up(functions, tokens, n, starts, stops) -> dict[str, np.ndarray]:
-    """Return the values of the features of the segments of a sequence by name; those of equal names are added."""
+    """Return the values of segment features in a sequence, by name; values of equal names are added."""
     totals: dict[str, np.ndarray] = {}
     own_names: set[str] = set()
     for own_name, function in functions:

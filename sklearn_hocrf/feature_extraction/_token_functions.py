@@ -26,7 +26,7 @@ def affix_names(longest: int) -> list[str]:
 
 
 def as_function(function: Callable | str) -> Callable:
-    """Return a token function, given directly or by name; fitted objects contain names, which can be saved."""
+    """Return a token function, from itself or its name; fitted objects contain names, which can be saved."""
     token_function = named_function(function) if isinstance(function, str) else function
     if token_function is None:
         names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])

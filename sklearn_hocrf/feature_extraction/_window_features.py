@@ -157,7 +157,7 @@ class WindowFeatures(  # type: ignore[call-arg]
 
 
 def _windows(rows, offsets, before, after) -> list[np.ndarray]:
-    """Return the columns of each function, by a loop over places in the window that processes all tokens at once."""
+    """Return the columns of each function, with a loop over places in the window that processes all tokens at once."""
     lengths = np.diff(offsets)
     first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
     lags = np.arange(-before, after + 1)

@@ -312,12 +312,12 @@ def _gaps_of(sequence: Any, separators: list[str]) -> list[str]:
 
 
 def _labels_in(classes: Iterable, scheme: str) -> list:
-    """Return the segment labels in tags of a scheme, given or guessed; other labels are returned as they are."""
+    """Return the segment labels in tags of a scheme, known or guessed; other labels are returned unchanged."""
     return sorted(set(labels_of_classes(list(classes), scheme)), key=str)
 
 
 def labels_of_classes(classes: list, scheme: str) -> list:
-    """Return the segment label of each class that is a tag of a given or guessed scheme; other classes are labels."""
+    """Return the segment label of each class that is a tag of a known or guessed scheme; other classes are labels."""
     scheme = guessed_scheme(classes) if scheme == "auto" else scheme
     parts = [split_tag(label, scheme) if scheme in PREFIXES else None for label in classes]
     return [label if part is None else part[1] for label, part in zip(classes, parts, strict=True)]

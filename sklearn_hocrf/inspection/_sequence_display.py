@@ -402,7 +402,7 @@ def _may_be_sequences(value: Any) -> bool:
 
 
 def _plain(label: Any) -> str:
-    """Return a text without control characters, which matplotlib does not read as a formula or a hidden label."""
+    """Return a label as plain text, which matplotlib reads neither as a formula nor as a hidden label."""
     text = visible(label).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 

@@ -148,7 +148,7 @@ def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
 
 
 def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
-    """Return which weights belong to patterns of given orders."""
+    """Return which weights belong to patterns of some orders."""
     if order is None:
         return np.ones(len(orders), bool)
     wanted: Any = list(order) if isinstance(order, Iterable) else [order]

@@ -44,7 +44,7 @@ class Items(NamedTuple):
 
 
 def check_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarray:
-    """Return one weight per sequence; without given weights, 1."""
+    """Return one weight per sequence; 1 by default."""
     weight = check_sequence_weight(sample_weight, n_sequences)
     return np.ones(n_sequences) if weight is None else weight
 
@@ -82,7 +82,7 @@ def items_of_segments(
 ) -> list[Items]:
     """Read true segments and those of one or more systems; return the places with these labels for each system.
 
-    The labels are the given ones, else all in the data, without the ignored ones.
+    The labels are ``labels``, by default all in the data, without the ignored ones.
     """
     true, *systems = every = read_segmentations(by_name, scheme, strict)
     ignore = _check_labels("ignore", ignore)

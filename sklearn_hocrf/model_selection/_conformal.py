@@ -320,7 +320,7 @@ class _Misses(NamedTuple):
     kind: list  # of each part
 
     def losses(self, thresholds: list) -> np.ndarray:
-        """Return the loss of each sequence, given the threshold of each part; shape (n,)."""
+        """Return the loss of each sequence at the threshold of each part; shape (n,)."""
         missed = np.where(self.score > np.asarray(thresholds) + _TIES, self.share, 0.0)
         return np.bincount(self.sequence, missed, self.n_sequences)
 

@@ -280,8 +280,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         return training, splits, scoring, of_final
 
     def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> tuple[_Scoring, np.ndarray]:
-        """Return the scoring with its method, and scores of each token from a classifier not trained on its
-        sequence."""
+        """Return the scoring with its method, and each token's scores from a classifier not trained on its sequence."""
 
         def score(fitted, rows, _):
             fold_scoring = scoring.with_classifier(fitted.estimator_, fitted.codes_)

@@ -177,7 +177,7 @@ def _marks_in(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _word_pattern(marks: str) -> re.Pattern:
-    """Return the pattern of tokens in texts with the given marks, for which :mod:`re` defines no class.
+    """Return the pattern of tokens in texts with some marks, for which :mod:`re` defines no class.
 
     A token is a run of letters, digits and underscores, or another character, with its marks.
     """

@@ -114,7 +114,7 @@ class Minibatches(metaclass=ABCMeta):
         Parameters
         ----------
         w : ndarray of shape (K,)
-            All weights, of which only those that the sequences use are read.
+            All weights; only those that the sequences use are read.
         sequences : ndarray of int
         touched : ndarray of int
             The result of :meth:`weights` for them.
@@ -238,7 +238,7 @@ class SegmentMinibatches(Minibatches):
 
 
 def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:
-    """Return the pairs in given segments, and the weights of their tokens, by sequence."""
+    """Return the pairs in segments, and the weights of the segments' tokens, by sequence."""
     features = segment_features(batch, segments.start, segments.stop).tocoo()
     keys = layout.pair_feature.astype(np.int64) * layout.n_rows + layout.pair_pattern
     by_key = np.argsort(keys, kind="stable")

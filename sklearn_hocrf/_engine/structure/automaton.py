@@ -152,7 +152,7 @@ def longer_arcs(arc_length: np.ndarray) -> tuple[np.ndarray, ...]:
 def automaton_with_arcs(
     patterns: PatternTable, runs: Sequence[tuple[int, ...]], n_labels: int
 ) -> tuple[PatternAutomaton, np.ndarray]:
-    """Compile patterns, with an arc for each of the given runs of two or more label codes.
+    """Compile patterns, with an arc for each of some runs of two or more label codes.
 
     The result is the automaton, and which arcs end with one of the runs.
     """

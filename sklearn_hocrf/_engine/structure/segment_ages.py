@@ -49,7 +49,7 @@ class _AgedStates(NamedTuple):
     first: np.ndarray  # (P,)   where the ages of a state begin
 
     def ids(self, states: np.ndarray, ages: np.ndarray | int) -> np.ndarray:
-        """Return the ids of states at given ages; () has none."""
+        """Return the ids of states at some ages; () has none."""
         return self.position[self.first[states] + np.where(states > 0, ages, 1) - 1]
 
 

@@ -176,7 +176,7 @@ class SegmentLayout(WeightLayout):
         return self._derived[make]
 
     def compiled_with_states(self, runs: Sequence[tuple[int, ...]]) -> CompiledPatterns:
-        """Return compiled patterns among whose states are the given runs of labels."""
+        """Return compiled patterns whose states include some runs of labels."""
         n_labels = self.patterns.n_labels
         longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
         patterns = given_patterns([*self.patterns.tuples(), *longer], n_labels)
@@ -363,7 +363,7 @@ class SegmentLayout(WeightLayout):
 
 
 def _candidates(position: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of the last token and the length of candidates, given the places of tokens in sequences."""
+    """Return the index of the last token and the length of candidates, from the places of tokens in sequences."""
     counts = np.minimum(position + 1, longest)
     token = np.repeat(np.arange(len(position)), counts)
     return token, 1 + np.arange(len(token)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -440,7 +440,7 @@ def _segment_units(
 
 
 def _dense_features(batch: SequenceBatch, segments: Segments) -> list[DenseFeatures]:
-    """Return the features of a batch that count dense columns in given segments."""
+    """Return the features of a batch that count dense columns in segments."""
     parts: list[DenseFeatures] = []
     if batch.dense is None:
         return parts

@@ -112,7 +112,7 @@ class LBFGSMinimizer(Minimizer):
     keeps_equal_weights_equal = True
 
     def _reached(self, objective, penalty, point) -> float:
-        """Return the tolerance for which a point is close enough to the minimum."""
+        """Return the smallest tolerance for which a point is close enough to the minimum."""
         return reached_tolerance(objective, penalty, point.w, point.value, point.steepest)
 
     def solve(
@@ -186,7 +186,7 @@ class LBFGSMinimizer(Minimizer):
 
 
 def line_search(attempt, point, curvature, penalty):
-    """Return a better point of a smooth function, or None, and update the curvature along the step.
+    """Return a lower point of a smooth function, or None, and update the curvature along the step.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class RestrictedHessian(NamedTuple):
 
 
 class _Doubles:
-    """A vector of a pair in double precision, given its number of weights and slices of them."""
+    """A vector of a pair in double precision, made from its number of weights and slices of them."""
 
     def __init__(self, n_weights, blocks):
         self.values, self._blocks = np.empty(n_weights), blocks
@@ -422,7 +422,7 @@ class LBFGSMemory:
         return result
 
     def restricted(self, chosen, most_pairs) -> RestrictedHessian:
-        """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
+        """Return the Hessian's rows and columns for weights at some positions; there must be steps.
 
         This is the compact form of Byrd, Nocedal and Schnabel, 1994. The scale of the initial matrix is the newest
         change of the gradient of these weights alone, because the gradient of other weights may change much although
@@ -476,7 +476,7 @@ _ERROR = 1e-12  # relative error of values, which are sums: a value may rise by 
 
 
 def orthant_search(attempt, point, curvature, penalty):
-    """Return a better point of a function with absolute values, or None; parameters as for ``line_search``."""
+    """Return a lower point of a function with absolute values, or None; parameters as for ``line_search``."""
     w, value, gradient, steepest = point
     strength = penalty.strengths(len(w))
     path = _path(point, curvature, strength)
@@ -515,7 +515,7 @@ def _path(point, curvature, strength):
 
 
 def _lower_on_model(hessian, w, gradient, strength):
-    """Return a lower point of a quadratic function, given at w, plus ``sum(strength * abs(w))``.
+    """Return a lower point of a quadratic function around w plus ``sum(strength * abs(w))``.
 
     This is a step of Newton's method within an orthant, which needs no pass over the data.
     """

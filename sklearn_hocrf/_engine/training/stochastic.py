@@ -191,7 +191,7 @@ class SGDMinimizer(Minimizer):
         return result._replace(converged=False, message=STOPPED, stopped=True) if stopped else result
 
     def _continue(self, objective, penalty, begun, n_iter) -> SolverReport:
-        """Return a report with the gradient, after at most the given number of iterations of L-BFGS."""
+        """Return a report with the gradient, after at most ``n_iter`` iterations of L-BFGS."""
 
         def joined(report):
             return report._replace(

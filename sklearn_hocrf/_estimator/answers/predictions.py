@@ -615,8 +615,7 @@ class TagSegmentsMixin:
 
     @property
     def scheme_(self) -> str:
-        """How labels encode segments: the scheme that the constraints name, or else a scheme guessed from the
-        labels."""
+        """How labels encode segments: the scheme that the constraints name, or one guessed from the labels."""
         fitted: Any = self
         return scheme_of(fitted._state.trained_with.get("constraints"), fitted.classes_)
 

@@ -116,7 +116,7 @@ class FitSteps:
         return choose_training(self.parameters, self.name)
 
     def check_fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None) -> None:
-        """Raise the errors of ``fit`` before training; if X is None, those that need only the other arguments."""
+        """Raise the errors of ``fit`` before training; if X is None, only those that depend on the other arguments."""
         with unwarned():  # fit itself gives these warnings
             self.check()
             training = self.choose_training()
@@ -134,7 +134,7 @@ class FitSteps:
     # --- data ---------------------------------------------------------------------------------------------------------
 
     def read(self, X: Sized, y: Sized, sample_weight: ArrayLike | None, fixed: _Fixed = None) -> TrainingData:
-        """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
+        """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if there are any."""
         return self.read_targets(y, read_training_sequences(self.reader, X, sample_weight), fixed)
 
     def read_without_features(self, y: Sized, sample_weight: ArrayLike | None) -> TrainingData | None:

@@ -168,7 +168,7 @@ class FitTasks:
         state : callable
             Returns the state of the model in a solver's report.
         train : callable
-            Trains by a given solver, and returns its report.
+            Trains with the solver that it receives, and returns the report.
         solver : solver
         name : str
             Name of the stage.

@@ -207,7 +207,7 @@ def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
 def without_forbidden_patterns(
     rules: Rules, constraints: str | Constraints | None, patterns: PatternTable, labels: np.ndarray, is_given: bool
 ) -> PatternTable:
-    """Return the possible patterns of a model; raise a ValueError if a pattern given by the user is impossible."""
+    """Return the possible patterns of a model; raise a ValueError if a pattern that the user passed is impossible."""
     if not rules.forbidden:
         return patterns
     never = contain_any(patterns.labels, rules.forbidden)
@@ -249,7 +249,7 @@ def refuse_breaches(
     labels : ndarray of shape (L,)
     runs : LabelRuns
     history : {"tokens", "segments"}
-        Whether the runs of the rules are of the labels in ``runs``, or of the segments of equal labels.
+        Whether the runs of the rules consist of labels in ``runs``, or of labels of segments (runs of equal labels).
     """
     breaches = [*_forbidden_run(rules, len(labels), runs, history), *_forbidden_border(rules, runs)]
     if not breaches:

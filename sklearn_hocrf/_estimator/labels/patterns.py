@@ -118,7 +118,7 @@ def refuse_equal_neighbours(what: str, run: Sequence) -> None:
 
 
 def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str) -> list[tuple]:
-    """Return patterns, given as tuples of the user's labels, as tuples of codes.
+    """Return patterns of the user's labels as tuples of codes.
 
     Raises
     ------
