@@ -141,8 +141,7 @@ def kept_blocks(batch) -> tuple:
 
 
 def text_field(space: InputSpace, field, parameter):
-    """Return the field that a parameter names; True or None means the first text field, or without one the first
-    field."""
+    """Return the field that a parameter names; True or None means the first text field, or else the first field."""
     if not space.fields:
         raise ValueError(
             f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns. For feature "

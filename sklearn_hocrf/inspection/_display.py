@@ -162,8 +162,7 @@ def texts_of(X: Iterable) -> list[list[str]]:
 
 
 def _text_of(token: Any, position: int) -> str:
-    """Return the text of a token: a string itself, or its first field or attribute that is a string, or the
-    position."""
+    """Return the text of a token: the token itself, its first field or attribute that is a string, or its position."""
     if isinstance(token, bytes):
         return token.decode("utf-8", "replace")
     has_fields = isinstance(token, (list, tuple))
