@@ -44,7 +44,7 @@ class SequenceBatch:
     indices : array-like of shape (nnz,)
         Ids of token features, in [0, n_attributes).
     values : array-like of shape (nnz,) or None
-        Feature values; None when all are 1.
+        Feature values; None if all are 1.
     n_attributes : int
         Number of token features.
     attribute_names : sequence of str or None
@@ -323,8 +323,8 @@ class SequenceBatch:
             A folder that :meth:`save` wrote.
         mmap_mode : "r" or None, default="r"
             "r" leaves the arrays in memory-mapped files; the operating system keeps as much of them in memory as fits.
-            The files must not be changed as long as the batch is in use, but :meth:`save` may replace them. None reads
-            them into memory.
+            Do not change the files as long as the batch is in use; :meth:`save` may replace them. If None, the arrays
+            are read into memory.
 
         Returns
         -------

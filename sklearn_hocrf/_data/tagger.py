@@ -1176,7 +1176,7 @@ class ReadSequence:
 
 
 class Tagger:
-    """A model in a file of :func:`export_tagger`: labels, probabilities and segments, one sequence at a time.
+    """A model that :func:`export_tagger` wrote; predicts labels, probabilities and segments, one sequence at a time.
 
     Any number of threads may use one tagger.
 
@@ -1186,11 +1186,11 @@ class Tagger:
         Name of the file, or its content.
     mmap : bool or None, default=None
         Whether to map the file into memory, which processes share, instead of reading it. Do not overwrite a mapped
-        file in place; on Windows, do not replace it either. None maps files above 16 MiB. Processes do not share
-        compressed files.
+        file in place; on Windows, do not replace it either. If None, files above 16 MiB are mapped. Processes do not
+        share compressed files.
     functions : dict or None, default=None
-        Your own functions among the model's token features, and your own ``normalize`` of
-        :func:`~sklearn_hocrf.feature_extraction.phrase_marks`, by the name of the token feature.
+        Functions of yours that the model uses, by the name of the token feature: token functions, and ``normalize`` of
+        :func:`~sklearn_hocrf.feature_extraction.phrase_marks`.
 
     Attributes
     ----------
@@ -1204,7 +1204,7 @@ class Tagger:
     Raises
     ------
     ValueError
-        If the file is not a tagger file, is damaged, or if functions are missing.
+        If the file is not a tagger file or is damaged, or if functions of yours are missing.
 
     Examples
     --------
@@ -1284,7 +1284,7 @@ class Tagger:
         Returns
         -------
         sequence : ReadSequence
-            Only for this tagger. If you change the list later, the result stays the same.
+            Only for this tagger. Later changes of the list do not change the result.
 
         Raises
         ------

@@ -33,10 +33,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     where z runs over the label patterns that end with this segment (the labels up to y end with z). A feature g_i is a
     function of the whole segment, such as the number of times that a word occurs in it, its first word, or its length.
-    If X has features of tokens only, each contributes at every token of the segment; if all segments have one token,
-    the model is then a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1 segments, however
-    long they are [3]_. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags
-    inside segments give the hybrid model of Andrew [2]_.
+    If X contains only features of tokens, each feature contributes at every token of the segment; if all segments also
+    consist of one token, the model is a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1
+    segments, however long they are [3]_. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and
+    features of token tags inside segments give the hybrid model of Andrew [2]_.
 
     Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
     and ``optimality_gap_`` bounds how far above the optimum the fit ended.
@@ -74,9 +74,9 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         by label. None, also in a pair or in a dict, means the length of the longest training segment of the label; so
         does the absence of a label from a dict. A training segment beyond the limits is an error;
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html shows how to leave out or cut such
-        segments. Training time is proportional to the longest length, but does not depend on it with inf, see Notes. If
-        the longest length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
-        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
+        segments. Training time is proportional to the maximum length, but does not depend on it with inf, see Notes. If
+        the maximum length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
+        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the minimum length.
         Prediction raises an error if a sequence has no segmentation within the limits. The label "O" of "bio" and
         "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
@@ -331,7 +331,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
               segment.
             * "bio" and others: "B-PER" means that a segment with this label begins at the token, "I-PER" that such a
               segment contains the token but does not begin there, E and S that the token is its last one, and in
-              schemes with E and S, B and I that it is not. If the tag before or after is known and forbids that, tags
+              schemes with E and S, B and I that it is not. If a known tag before or after forbids this reading, tags
               are read as in fit. After an unknown tag, an I of "iob1" may also begin a segment. A set must contain all
               tags of its labels, or all that begin a segment, or all that do not; likewise for ends.
 
@@ -349,7 +349,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         ValueError, TypeError
-            If X is invalid or does not match the X of fit, and if no segmentation agrees with ``known``.
+            If X is invalid or does not match the X of fit, or if no segmentation agrees with ``known``.
 
         Examples
         --------
@@ -401,7 +401,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             contains. With 0, it returns every possible segment; those with probabilities below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
-            Probabilities are conditional on the segmentation agreeing with it.
+            The probabilities are conditional on agreement of the segmentation with the known part.
         with_probability : bool, default=False
             Whether to include the probabilities of the segments of the best segmentation. With a threshold, they are
             always included.

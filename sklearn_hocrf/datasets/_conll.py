@@ -1,4 +1,4 @@
-"""Read and write files with one token per line, plain or gzipped. Errors of reading name the file and the line."""
+"""Read and write files with one token per line, plain or gzipped. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def load_conll(
     path : str, path-like or binary file
         The file, plain or gzipped, such as ``sys.stdin.buffer``.
     columns : sequence of (str or None), default=None
-        Names of the columns; None skips a column. By default the columns are numbered "0", "1", ...
+        Names of the columns; None skips a column. By default, the columns are named "0", "1", ...
     target : str, default=None
         Name of the column that contains the labels. By default, it is the last column that is not skipped.
     separator : str, default=None
@@ -226,11 +226,11 @@ def dump_conll(
     Raises
     ------
     TypeError
-        If a token, one of its columns or a label is not text.
+        If a token, one of its columns or a label is not a string.
     ValueError
         If X and y do not match, if a token lacks a column, if a sequence or a label is empty, or if the columns could
-        not be read back from a line: if one of them contains a line end or the separator or, by default, contains a
-        space or is empty. The message names sequence and position.
+        not be read back from a line, because one of them contains a line end or the separator or, by default, contains
+        a space or is empty. The message names sequence and position.
 
     Examples
     --------

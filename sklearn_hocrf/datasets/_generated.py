@@ -344,7 +344,7 @@ def make_digit_words(
     """Generate words of noisy handwritten digits; the digits follow a Markov chain of order 3.
 
     A word is a sequence of 5 to 12 images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only five digits
-    may follow each digit; the digit before restricts the choice to three, and the one before that to two. With each
+    may follow each digit; the previous digit restricts the choice to three, and the one before it to two. With each
     higher order, up to 3, label patterns therefore correct more errors that noise causes. At the beginning of a word,
     where the context is shorter, all successors are equally likely; afterwards their probabilities are uniform on
     [0, 1] and normalised.

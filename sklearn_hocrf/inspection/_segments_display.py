@@ -36,9 +36,9 @@ class SegmentsDisplay:
         The true segments. Predicted segments that are not among them are marked as wrong, and true segments that are
         not predicted are listed below their sequence.
     gaps : list of lists of str or None, default=None
-        The text after each token; None means spaces.
+        The text after each token; None means a space after each.
     names : list of str or None, default=None
-        The names before the sequences in HTML; None means their indices.
+        The names shown before the sequences in HTML; None means the indices of the sequences.
     classes : iterable of labels or None, default=None
         All labels of segments, to which colours are assigned in this order; None means the labels shown, sorted.
 
@@ -101,9 +101,9 @@ class SegmentsDisplay:
         estimator : estimator
             A fitted model of this package, or a pipeline or a search around one.
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in the estimator's ``predict``. Of a token that is a mapping, a list or a tuple, the display shows the
-            first string; for tokens without text, their position. Texts of a :class:`~sklearn_hocrf.SequenceBatch` are
-            those of its first column of texts.
+            As in the estimator's ``predict``. For a token that is a mapping, a list or a tuple, the display shows the
+            first string, and for a token without strings its position. For a :class:`~sklearn_hocrf.SequenceBatch`, it
+            shows the first column of strings.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -113,7 +113,7 @@ class SegmentsDisplay:
             As in the estimator's ``predict``.
         separator : str, default=" "
             The text between tokens, "" for characters; ignored for a :class:`~sklearn_hocrf.text.TokenizedText`, which
-            contains it.
+            contains the original text.
 
         Returns
         -------

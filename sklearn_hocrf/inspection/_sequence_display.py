@@ -1,4 +1,4 @@
-"""One sequence over time, drawn by matplotlib."""
+"""Plots of one sequence over time, with matplotlib."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class SequenceDisplay:
     labels : sequence of n_labels labels, default=()
         The labels of the columns of ``probabilities``.
     times : array-like of shape (n_tokens,) or None, default=None
-        The beginning of each token on the horizontal axis: ascending numbers or times. None means its position.
+        The beginning of each token on the horizontal axis: ascending numbers or times. None means the position of the
+        token.
     signals : mapping of str to array-like of shape (n_tokens,), or None, default=None
         Numbers to draw below the probabilities, by name, such as columns of X. Each is drawn on a separate scale.
 
@@ -145,10 +146,10 @@ class SequenceDisplay:
         x : sequence, or SequenceBatch of one sequence
             One sequence as in the X of the estimator's ``predict``.
         y : sequence of labels or of segments, or None, default=None
-            Its true labels or segments.
+            The true labels or segments of the sequence.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
             How labels encode segments, as in :meth:`SegmentsDisplay.from_estimator`. The probability of a label is the
-            sum of those of its tags.
+            sum of the probabilities of its tags.
         times : array-like of shape (n_tokens,) or None, default=None
             As in the class.
         signals : mapping of str to array-like of shape (n_tokens,), or None, default=None

@@ -17,7 +17,7 @@ JOINERS = "\u200c\u200d"  # ZWNJ, as in Persian; ZWJ, as in Sinhala and Malayala
 
 
 class TokenizedText(Sequence):
-    """A text as a sequence of T tokens.
+    """A text that is split into a sequence of T tokens.
 
     Parameters
     ----------

@@ -68,11 +68,11 @@ class LBFGS(Solver):
 
     Notes
     -----
-    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function. If no bound is
-    available, for example because some weights have no penalty, training stops when ``norm(gradient) <= tol * max(1,
+    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function. If there is no
+    bound, for example because some weights have no penalty, training stops when ``norm(gradient) <= tol * max(1,
     norm(w))``.
 
-    With ``l1_reg`` > 0, the solver is the orthant-wise limited-memory quasi-Newton method [2]_, with these settings.
+    With ``l1_reg`` > 0, the solver is the orthant-wise limited-memory quasi-Newton method [2]_, with the same settings.
     The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the
     steepest descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values
     [3]_. The shortest subgradient replaces the gradient.

@@ -34,10 +34,11 @@ class Constraints(BaseEstimator):
     forbid : iterable of tuples of labels, default=()
         Runs of two or more labels that may not occur, of any length: ``("O", "I-PER")`` forbids I-PER directly after O.
     allow : iterable of pairs of labels, default=None
-        The only pairs of labels that may be neighbours, instead of ``forbid``. None allows all. If a label may follow
-        itself, list that pair, too; with "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF`, no label follows itself.
+        The only pairs of labels that may be neighbours, instead of ``forbid``. None allows all pairs. If a label may
+        follow itself, list that pair, too; with "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF`, no label follows
+        itself.
     start, end : iterable of labels, default=None
-        The labels with which a sequence may begin, and with which it may end. None allows all.
+        The labels that a sequence may begin with, and those that it may end with. None allows all.
 
     See Also
     --------
