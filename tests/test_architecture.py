@@ -72,7 +72,7 @@ MAY_IMPORT = {
     "__main__": {"_shell"},
 }
 
-DOOR = {  # module of _engine -> the names that other components may import from it
+INTERFACE = {  # module of _engine -> the names that other components may import from it
     "": "kernels",
     "inference.candidates": "LatticeModel LevelZero",
     "inference.chain": "ChainModel OneSequence",
@@ -181,7 +181,7 @@ def layer_violations(name, source):
         if not is_in(module, "sklearn_hocrf"):
             continue
         parts = module.split(".")[1:]
-        target = next((room for n in (2, 1) if (room := ".".join(parts[:n])) in MAY_IMPORT), "__init__")
+        target = next((name for n in (2, 1) if (name := ".".join(parts[:n])) in MAY_IMPORT), "__init__")
         if target != unit and target not in MAY_IMPORT[unit]:
             violations.append(f"{name} imports {module}")
         shared = any(is_in(module, f"{KERNEL_PACKAGE}.{stem}") for stem in KERNEL_FILES)
@@ -207,7 +207,7 @@ def dependency_violations(name, source):
     return violations
 
 
-PRIVATE_ROOMS = ESTIMATORS | {"_sklearn", "_engine.kernels"}  # FittedModel, FitSteps ...
+PRIVATE_COMPONENTS = ESTIMATORS | {"_sklearn", "_engine.kernels"}  # FittedModel, FitSteps ...
 OWN = {"self", "cls", "fresh", "np", "numba", "os", "sys"}
 
 
@@ -216,7 +216,7 @@ def private_violations(name, source):
 
     Members that the file itself defines or sets are its own.
     """
-    if unit_of(name) in PRIVATE_ROOMS:
+    if unit_of(name) in PRIVATE_COMPONENTS:
         return []
     tree = parse(source)
     defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
@@ -404,10 +404,10 @@ def test_no_modules_import_each_other():
     assert sorted(module_circle(circle)) in (["a", "a", "b"], ["a", "b", "b"])
 
 
-def test_the_door_of_the_engine_is_as_narrow_as_it_says():
+def test_other_components_import_only_the_interface_of_the_engine():
     others = [(name, source) for name, source in SOURCES.items() if not name.startswith("_engine/")]
     taken = {module for one in others for module in imported_modules(*one) if is_in(module, "sklearn_hocrf._engine")}
-    named = {f"{module}.{name}".strip(".") for module, names in DOOR.items() for name in names.split()}
+    named = {f"{module}.{name}".strip(".") for module, names in INTERFACE.items() for name in names.split()}
     assert {module.removeprefix("sklearn_hocrf._engine.") for module in taken} == named
 
 

@@ -1,6 +1,6 @@
 """Models inside pipelines and searches, which offer only methods that scikit-learn defines, and splits of sequences.
 
-Not imported by the estimators, so that these do not import scikit-learn's pipelines.
+The estimators do not import this module, so that they do not import scikit-learn's pipelines.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _params_of_step(pipeline, name, params) -> dict:
 
 
 def _check_candidates(search, X, y, params):
-    """Raise the error of a search's first candidate if all are refused: a search continues if some can be fitted."""
+    """Raise the error of a search's first candidate if all are rejected: a search continues if some can be fitted."""
     from sklearn.model_selection import ParameterGrid  # slow to import
 
     refusals = []
@@ -387,7 +387,7 @@ def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
     Raises
     ------
     ValueError
-        If the splitter refuses the data, such as fewer sequences than folds; for a stratified splitter, the message
+        If the splitter rejects the data, such as fewer sequences than folds; for a stratified splitter, the message
         names alternatives. Also if there are no splits, or if one contains anything but indices of sequences.
     """
     name, n_sequences = type(splitter).__name__, X.shape[0] if hasattr(X, "shape") else len(X)

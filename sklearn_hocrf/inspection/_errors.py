@@ -25,9 +25,9 @@ class SegmentError(NamedTuple):
     true, predicted : tuple (start, stop, label), or None
         The true segment and the predicted one.
     true_text, predicted_text : str
-        Their tokens.
+        The tokens of these segments.
     probability : float or None
-        Of the predicted segment.
+        Probability of the predicted segment.
     """
 
     sequence: int

@@ -3,7 +3,7 @@
 The tables contain one number for each token and state, span arc, score column, or cell: a cell is a scored pattern and
 a length, and its number is the score, and later the probability, of the candidate segment that ends with the token.
 
-Semi-Markov CRFs with segments of any length: the passes of a chain of aged labels.
+For segments of any length, the passes are those of a chain of aged labels.
 
 The layout of weights, the labellings and the queries are those of :mod:`.segment`. The tables are those of
 :mod:`.chain`, for the columns of an ``AgedLayout``: time and memory grow with the tokens, for any lengths of segments.
@@ -259,7 +259,7 @@ class SegmentLane:
     ----------
     model : SegmentModel
     plan : SegmentPlan
-        Of any sequence of the length.
+        The plan of any sequence of the same length.
     """
 
     plan: SegmentPlan

@@ -3,9 +3,9 @@
 A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes; the
 single labels always come first, even if they do not occur.
 
-With the history "segments", a pattern is of segments, the maximal runs of equal labels: no two neighbours are equal,
-and it occurs at the token that begins the last segment. A pair of equal labels stands for *staying* in a segment: it
-occurs at each token that continues one, and is the only longer pattern that does.
+With the history "segments", a pattern consists of labels of segments, the maximal runs of equal labels: no two
+neighbours are equal, and the pattern occurs at the token that begins the last segment. A pair of equal labels stands
+for *staying* in a segment: it occurs at each token that continues one, and is the only longer pattern that does.
 """
 
 from __future__ import annotations
