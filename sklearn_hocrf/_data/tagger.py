@@ -1189,7 +1189,7 @@ class Tagger:
         file in place; on Windows, do not replace it either. If None, files above 16 MiB are mapped. Processes do not
         share compressed files.
     functions : dict or None, default=None
-        Functions of yours that the model uses, by the name of the token feature: token functions, and ``normalize`` of
+        Your functions that the model uses, by the name of the token feature: token functions, and ``normalize`` of
         :func:`~sklearn_hocrf.feature_extraction.phrase_marks`.
 
     Attributes
@@ -1204,7 +1204,7 @@ class Tagger:
     Raises
     ------
     ValueError
-        If the file is not a tagger file or is damaged, or if functions of yours are missing.
+        If the file is not a tagger file or is damaged, or if one of your functions is missing.
 
     Examples
     --------

@@ -149,8 +149,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     scheme_ : str
         How labels encode segments: ``scheme``, or the result of "auto".
     segment_length_ : dict
-        The shortest and the longest segment by label, a pair of an int and an int or inf. The first and the last
-        segment of a sequence may be shorter.
+        The minimum and the maximum length of a segment by label, a pair of an int and an int or inf. The first and the
+        last segment of a sequence may be shorter.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     token_intercept_ : ndarray of shape (n_labels,)

@@ -112,18 +112,18 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     Notes
     -----
-    Names of functions: ``lower``; ``prefixN`` and ``suffixN`` with a number N (the whole text if it is shorter);
+    Names of functions: ``lower``; ``prefixN`` and ``suffixN`` with a number N (the whole string if it is shorter);
     ``shape`` (upper-case letters as X, other letters as x, digits as d, runs joined) and ``long_shape`` (runs not
     joined); ``is_alpha``, ``is_digit``, ``is_lower``, ``is_punctuation``, ``is_title``, ``is_upper``, ``has_digit``,
     ``has_hyphen``; ``length``.
 
     With ``n_features``, the feature of an attribute is the hash of its name, as computed by
     :class:`~sklearn.feature_extraction.FeatureHasher` without signs. Attributes with equal hashes share a feature, and
-    their values are added; 2**18 to 2**22 features are usual. Only ``templates=None`` depends on the data, namely on
-    their fields; ``token_features="auto"`` means all of its functions. :meth:`transform` therefore works without
-    :meth:`fit`, on a stream of batches. After :meth:`fit`, the fields must stay the same. ``min_count`` must be 1. The
-    batches have no feature names, because the hashed names are not stored; :meth:`get_feature_names_out` returns
-    ``hash[0]``, ``hash[1]`` and so on.
+    their values are added; 2**18 to 2**22 features are usual. Only ``templates=None`` depends on the data, and only on
+    their fields; ``token_features="auto"`` means all functions that "auto" can choose. :meth:`transform` therefore
+    works without :meth:`fit`, on a stream of batches. After :meth:`fit`, the fields must stay the same. ``min_count``
+    must be 1. The batches have no feature names, because the hashed names are not stored; :meth:`get_feature_names_out`
+    returns ``hash[0]``, ``hash[1]`` and so on.
 
     Fields of one-dimensional numpy arrays, all of one length d, make features ``vector[0]`` .. ``vector[d - 1]``, or
     ``vector[-1][0]`` .. at the offset -1, after all others. The batch stores their values as float32 in one array of
@@ -286,7 +286,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     def feature_order(self) -> int | dict[str, Any]:
         """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
 
-        The value for `feature_order` of the estimators: orders by the first letter of the features' names.
+        Pass it as `feature_order` to the estimators: it gives orders by the first letter of the features' names.
         """
         return self._strings().feature_order
 
@@ -315,8 +315,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Warns
         -----
         UserWarning
-            If a token feature is a lambda or a local function, because the transformer cannot be pickled then; if it is
-            a method such as ``str.isupper`` or ``dict.get``, because skops cannot load files that contain it.
+            If a token feature is a lambda or a local function, because the transformer cannot be pickled; if it is a
+            method such as ``str.isupper`` or ``dict.get``, because skops cannot load files that contain it.
         """
         self._learn(X)
         return self

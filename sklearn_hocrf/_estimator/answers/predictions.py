@@ -288,7 +288,7 @@ class PredictionsMixin:
         Raises
         ------
         ValueError
-            For a label that did not occur in fit, with ``unknown="raise"``.
+            If a label did not occur in fit, and ``unknown="raise"``.
 
         Examples
         --------
