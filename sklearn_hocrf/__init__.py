@@ -1,7 +1,7 @@
 """High-order conditional random fields for scikit-learn users.
 
-:class:`HighOrderCRF` labels each token of a sequence, :class:`HighOrderSemiCRF` splits sequences into labelled
-segments. Both have weights not only for pairs of neighbouring labels but for label patterns of any length. Gradients
+:class:`HighOrderCRF` labels each token of a sequence, and :class:`HighOrderSemiCRF` divides sequences into labelled
+segments. Both learn weights not only for pairs of neighbouring labels, but for label patterns of any length. Gradients
 and probabilities are exact. Both are scikit-learn estimators.
 
 =======================================  ===============================================================================
@@ -13,9 +13,9 @@ and probabilities are exact. Both are scikit-learn estimators.
 :mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, significance tests
 :mod:`sklearn_hocrf.inspection`          weights, explanations, tables of errors, segments in coloured text
-:mod:`sklearn_hocrf.text`                texts to tokens, spans to tags, and back
-:mod:`sklearn_hocrf.datasets`            readers of files, generated data
-:mod:`sklearn_hocrf.tagger`              models as small files, which are read with numpy alone
+:mod:`sklearn_hocrf.text`                converts texts to tokens, spans to tags, and back
+:mod:`sklearn_hocrf.datasets`            functions that read files, generated data
+:mod:`sklearn_hocrf.tagger`              models as small files that need only numpy
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 

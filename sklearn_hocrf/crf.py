@@ -2,7 +2,7 @@
 
 A model learns weights for the label patterns of up to ``max_order + 1`` labels that occur in the training data. Time
 grows with the number of patterns and of states (prefixes of patterns), not with the number of labels to the power of
-the order. A fitted model answers:
+the order. A fitted model offers these methods:
 
 ==============================================  =====================================================================
 ``predict(X)``                                  the most probable label sequences, in the form that y had in ``fit``

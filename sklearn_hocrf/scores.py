@@ -1,7 +1,7 @@
 """Scores of labels that another program computes, such as a neural network: a CRF as its last layer.
 
 ===============================  =======================================================================================
-:func:`posterior`                all answers of a model: labels, segments and their probabilities, samples, entropies
+:func:`posterior`                all results of a model: labels, segments and their probabilities, samples, entropies
 :func:`sequence_log_likelihood`  log-likelihoods of label sequences, and their gradients
 ===============================  =======================================================================================
 
@@ -45,12 +45,12 @@ __all__ = ["posterior", "sequence_log_likelihood"]
 
 
 class ScoredPosterior:
-    """The labellings of sequences whose label scores are given: what :func:`posterior` returns.
+    """The distribution of labellings that :func:`posterior` computes from label scores.
 
     Its methods have the same names and parameters as those of :class:`~sklearn_hocrf.HighOrderCRF`, except X,
     ``scheme`` (a parameter of :func:`posterior`) and ``unknown``. They return a list with an element for each sequence,
-    or an array of shape (n_sequences,). ``known`` are known labels as in :meth:`HighOrderCRF.predict
-    <sklearn_hocrf.HighOrderCRF.predict>`, a list of labels for each sequence: None for any, a set for one of its
+    or an array of shape (n_sequences,). ``known`` contains known labels as in :meth:`HighOrderCRF.predict
+    <sklearn_hocrf.HighOrderCRF.predict>`, a list for each sequence: None means any label, and a set means one of its
     members.
     """
 
@@ -115,8 +115,8 @@ class ScoredPosterior:
         Parameters
         ----------
         threshold : float or None, default=None
-            None returns the segments of :meth:`predict`. A number in [0, 1] returns all segments that are at least as
-            probable, with their probabilities; they may overlap if the threshold is at most 0.5.
+            If None, the method returns the segments of :meth:`predict`. If a number in [0, 1], it returns all segments
+            that are at least as probable, with their probabilities; they may overlap if the threshold is at most 0.5.
         known : list of label sequences, default=None
             Known labels.
         with_probability : bool, default=False
@@ -245,10 +245,10 @@ def posterior(
     history: str = "tokens",
     n_jobs: int | None = None,
 ) -> ScoredPosterior:
-    """Return the distribution of the labellings of sequences, given scores that another program computes.
+    """Return the distribution over labellings for label scores that another program computes.
 
     The probability of a labelling is proportional to exp of the sum of its scores and of the weights of the label
-    patterns that occur in it, if constraints allow it. All answers are exact, among them the probability that a span of
+    patterns that occur in it, if constraints allow it. All results are exact, including the probability that a span of
     tokens is a segment, which is neither the mean nor the product of probabilities of tokens.
 
     Parameters
@@ -256,10 +256,10 @@ def posterior(
     scores : array-like of shape (n_tokens, n_labels), or list of such arrays
         The score of each label at each token, such as the logits of a token classifier, with all sequences one after
         the other in one array, or an array for each sequence. Without patterns and constraints, the labels of tokens
-        are independent, with the softmax of the scores as probabilities. -inf means that the token cannot have the
-        label. One array of float32 or float64 without -inf is not copied, so do not change it while you use the result.
-        Tensors on the CPU are accepted. If you have padded scores of shape (n_sequences, length, n_labels) and a
-        boolean mask of the tokens, pass ``scores[mask]`` and ``lengths=mask.sum(1)``.
+        are independent, with the softmax of the scores as probabilities. -inf forbids the label at the token. One array
+        of float32 or float64 without -inf is not copied, so do not change it while you use the result. Tensors on the
+        CPU are accepted. If you have padded scores of shape (n_sequences, length, n_labels) and a boolean mask of the
+        tokens, pass ``scores[mask]`` and ``lengths=mask.sum(1)``.
     patterns : mapping from tuples of labels to float, default=None
         The weight of each label pattern, such as ``{("B-PER", "O"): 0.3}``; None means none. A pattern of two or more
         labels of weight -inf is forbidden, whether its labels are those of tokens or of segments.
@@ -297,7 +297,7 @@ def posterior(
         ``log_likelihood(y)``                                  log-probability of labels, some of which may be missing
         =====================================================  =======================================================
 
-        All methods except the last one accept known labels, ``known=``, and compute results given these labels.
+        All methods except the last one accept known labels, ``known=``, and condition their results on them.
 
     Raises
     ------
@@ -372,7 +372,7 @@ def sequence_log_likelihood(
     ----------
     scores : array-like of shape (n_tokens, n_labels), or list of such arrays
         The score of each label at each token of all sequences, one after the other, or an array for each sequence. -inf
-        means that the token cannot have the label.
+        forbids the label at the token.
     y : array-like of shape (n_tokens,), int
         The labels of the tokens, from 0 to ``n_labels - 1``.
     patterns : mapping from tuples of int to float
@@ -405,7 +405,7 @@ def sequence_log_likelihood(
 
     See Also
     --------
-    posterior : All other answers for such scores.
+    posterior : All other results for such scores.
 
     References
     ----------

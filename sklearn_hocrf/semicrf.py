@@ -1,8 +1,8 @@
 """High-order semi-Markov conditional random fields: labels of segments, weights on patterns of many segments.
 
-:class:`HighOrderSemiCRF` cuts sequences into labelled segments (fields of a reference, names, words of unspaced text).
-Its label patterns run over segments of any length, and its features may describe a whole segment. It has the methods
-that :mod:`sklearn_hocrf.crf` lists; ``scheme`` specifies how y represents the segments.
+:class:`HighOrderSemiCRF` divides sequences into labelled segments (fields of a reference, names, words of unspaced
+text). Its label patterns run over segments of any length, and its features may describe a whole segment. It has the
+methods that :mod:`sklearn_hocrf.crf` lists; ``scheme`` specifies how y represents the segments.
 
 >>> from sklearn_hocrf import HighOrderSemiCRF, make_pipeline
 >>> from sklearn_hocrf.datasets import make_references

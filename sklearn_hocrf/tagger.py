@@ -2,8 +2,8 @@
 
 :func:`export_tagger` writes a fitted :class:`~sklearn_hocrf.HighOrderCRF`, alone or behind an extractor, into one file.
 :class:`Tagger` reads the file and predicts the same labels, probabilities and segments as the estimator, one sequence
-at a time. This module imports only numpy and the standard library; you may copy its reader, `_data/tagger.py`, into the
-code of a product (BSD-3-Clause).
+at a time. This module imports only numpy and the standard library; you may copy the module that reads the files,
+`_data/tagger.py`, into a product (BSD-3-Clause).
 
 >>> import os, tempfile
 >>> from sklearn_hocrf import HighOrderCRF, datasets, make_pipeline
@@ -79,7 +79,7 @@ def export_tagger(
     path : str or path
         A file of that name is replaced atomically.
     dtype : {"float32", "float64"}, default="float32"
-        Type of the weights. With float64 all answers are those of the estimator, up to rounding (1e-12).
+        Type of the weights. With float64, all results are those of the estimator, up to rounding (1e-12).
     compress : bool or None, default=None
         Whether to compress everything except the weights, to about a quarter. None compresses files below 16 MiB;
         processes that map a larger file share its memory.
@@ -120,8 +120,8 @@ def export_tagger(
 def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = None) -> None:
     """Write a fitted model of order 1 as a model file of CRFsuite.
 
-    python-crfsuite and all other programs that read such files can tag with it, so a product can keep its dependencies
-    and its code, and change only the training. Labels and probabilities are the same as the model's.
+    python-crfsuite and all other programs that read such files can tag with it, so a product keeps its dependencies and
+    code, and only training changes. The file gives the same labels and probabilities as the model.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = N
     path : str or path
         A file of that name is replaced atomically.
     bias : str or None, default=None
-        Name of an attribute that you will give each token, with the value 1. Its weights are the model's intercepts,
+        Name of an attribute that you will add to each token, with the value 1. Its weights are the model's intercepts,
         plus the weights that an attribute of this name already has. Needed only with ``fit_intercept=True``.
 
     Raises

@@ -4,9 +4,9 @@ Both estimators minimise an ``objective`` plus a penalty with a ``solver``.
 
 ======================  ================================================================================================
 :class:`LBFGS`          settings of ``solver="lbfgs"``: gradients of all data
-:class:`SGD`            settings of ``solver="sgd"``: a few sequences at a time; needed by ``partial_fit``
+:class:`SGD`            settings of ``solver="sgd"``: a few sequences at a time; ``partial_fit`` requires it
 :class:`EarlyStopping`  stops when predictions of held-out data no longer improve, and keeps the best model:
-                        a callback, for ``set_callbacks`` of the estimators
+                        a callback that you pass to ``set_callbacks``
 ======================  ================================================================================================
 
 >>> from sklearn_hocrf import HighOrderCRF

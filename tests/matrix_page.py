@@ -47,7 +47,7 @@ Any two of these options work together, and each option works with each use belo
 """
 EXCEPTIONS = """## Exceptions
 
-The method that you call refuses these pairs before any work, with these messages:
+The method that you call rejects these pairs before any work, with these messages:
 """
 NEEDS = " needs "  # in the messages: who needs something, and what
 

@@ -22,13 +22,13 @@ from sklearn_hocrf._engine.inference.segment import SegmentModel
 ROOT = Path(sklearn_hocrf.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 KERNELS = {name: source for name, source in SOURCES.items() if name.startswith("_engine/kernels/")}
-PARTED = ("_engine", "_estimator")  # their subpackages are rooms
+PARTED = ("_engine", "_estimator")  # their subpackages are components
 KERNEL_FILES = {Path(name).stem for name in KERNELS}
 parse = functools.cache(ast.parse)  # several rules read each file
 
 # -------------------------------------------------------------------------------------------------------------- layers
 
-# room -> other rooms of the package it may import, from the ground up; a room is a module or a subpackage of
+# component -> other components that it may import, in layers from below; a component is a module or a subpackage of
 # sklearn_hocrf, or a subpackage of _engine or _estimator
 ENGINE = {"_engine.structure", "_engine.inference", "_engine.training"}
 ESTIMATORS = {"_estimator", "_estimator.labels", "_estimator.answers", "_estimator.fit"}
@@ -72,7 +72,7 @@ MAY_IMPORT = {
     "__main__": {"_shell"},
 }
 
-DOOR = {  # module of _engine -> the names that other rooms may take from it
+INTERFACE = {  # module of _engine -> the names that other components may import from it
     "": "kernels",
     "inference.candidates": "LatticeModel LevelZero",
     "inference.chain": "ChainModel OneSequence",
@@ -107,7 +107,7 @@ DOOR = {  # module of _engine -> the names that other rooms may take from it
     "training.stochastic": "SGD TrainingState",
 }
 
-# module -> the only rooms that may import it
+# module -> the only components that may import it
 OWNERS = {
     "numba": {"_engine.kernels"},
     "llvmlite": {"_engine.kernels"},  # numba's own back end
@@ -119,11 +119,11 @@ OWNERS = {
     "pandas": {"inspection"},  # imported when a table is made a frame
     "matplotlib": {"inspection"},  # of the extra "plot": imported when a display is plotted
     "skops": {"_shell"},  # of the extra "skops": imported when a file of that name is written
-    "dask": {"dask"},  # of the extra "dask": that room is imported only by those who ask for it
+    "dask": {"dask"},  # of the extra "dask": imported only by users who ask for it
     "distributed": {"dask"},
 }
 SKLEARN = TOOLS | ESTIMATORS | {"_sklearn", "_reading", "datasets", "inspection", "model_selection", "dask"}
-SKLEARN_NAMES = {  # room below these -> all that it may take from scikit-learn
+SKLEARN_NAMES = {  # component below these -> all that it may import from scikit-learn
     "_engine.training": {"sklearn.base.BaseEstimator", "sklearn.utils.check_random_state"},  # of settings of solvers
 }
 PRIVATE_SKLEARN = "_sklearn/names.py"  # the only file that may import what scikit-learn may change
@@ -181,7 +181,7 @@ def layer_violations(name, source):
         if not is_in(module, "sklearn_hocrf"):
             continue
         parts = module.split(".")[1:]
-        target = next((room for n in (2, 1) if (room := ".".join(parts[:n])) in MAY_IMPORT), "__init__")
+        target = next((name for n in (2, 1) if (name := ".".join(parts[:n])) in MAY_IMPORT), "__init__")
         if target != unit and target not in MAY_IMPORT[unit]:
             violations.append(f"{name} imports {module}")
         shared = any(is_in(module, f"{KERNEL_PACKAGE}.{stem}") for stem in KERNEL_FILES)
@@ -207,16 +207,16 @@ def dependency_violations(name, source):
     return violations
 
 
-PRIVATE_ROOMS = ESTIMATORS | {"_sklearn", "_engine.kernels"}  # FittedModel, FitSteps ...
+PRIVATE_COMPONENTS = ESTIMATORS | {"_sklearn", "_engine.kernels"}  # FittedModel, FitSteps ...
 OWN = {"self", "cls", "fresh", "np", "numba", "os", "sys"}
 
 
 def private_violations(name, source):
-    """Nobody but the estimators' own rooms reaches for a private member of an object that is not its own.
+    """Only the estimators' own components use private members of other objects.
 
-    Own are members that the file itself defines or sets.
+    Members that the file itself defines or sets are its own.
     """
-    if unit_of(name) in PRIVATE_ROOMS:
+    if unit_of(name) in PRIVATE_COMPONENTS:
         return []
     tree = parse(source)
     defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
@@ -404,10 +404,10 @@ def test_no_modules_import_each_other():
     assert sorted(module_circle(circle)) in (["a", "a", "b"], ["a", "b", "b"])
 
 
-def test_the_door_of_the_engine_is_as_narrow_as_it_says():
+def test_other_components_import_only_the_interface_of_the_engine():
     others = [(name, source) for name, source in SOURCES.items() if not name.startswith("_engine/")]
     taken = {module for one in others for module in imported_modules(*one) if is_in(module, "sklearn_hocrf._engine")}
-    named = {f"{module}.{name}".strip(".") for module, names in DOOR.items() for name in names.split()}
+    named = {f"{module}.{name}".strip(".") for module, names in INTERFACE.items() for name in names.split()}
     assert {module.removeprefix("sklearn_hocrf._engine.") for module in taken} == named
 
 

@@ -1,4 +1,4 @@
-"""Arrays: sequences, segments and masks as arrays, files, the reader of taggers, words of messages.
+"""Sequences, segments and masks as arrays; files, the module that reads tagger files, and parts of messages.
 
 These modules import only numpy and scipy.sparse, and do not depend on users' labels. The version is defined here.
 """

@@ -1,6 +1,6 @@
 """Arrays for kernels: C-contiguous, with a fixed dtype, read-only, and with all indices in range.
 
-State that threads share, without locks: a child process that is forked while threads run must not block.
+Threads share state without locks: a child process that is forked while threads run must not block.
 
 A fork copies a lock in its current state. If another thread holds the lock, no thread of the child ever releases it.
 """
@@ -128,7 +128,7 @@ def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
 
 
 def freeze_all_indices(*argument_lists) -> list[np.ndarray]:
-    """Return several arrays, given by the arguments of :func:`freeze_indices` for each."""
+    """Return several arrays; each argument is a tuple of arguments of :func:`freeze_indices`."""
     return [freeze_indices(*arguments) for arguments in argument_lists]
 
 
@@ -170,7 +170,7 @@ def group_offsets(groups, n_groups) -> np.ndarray:
 
 
 def allocator(batch: Any) -> Callable[[int, Any], np.ndarray]:
-    """Return a function that makes arrays of a given length and dtype, for data that belong to the features of a batch.
+    """Return a function that makes arrays of some length and dtype for data that belong to the features of a batch.
 
     If the batch is in memory-mapped files, the arrays are also in files, without names, in the same folder, or in the
     folder for temporary files if that folder is not writable. The operating system writes them to disk and frees their

@@ -44,7 +44,7 @@ class SequenceBatch:
     indices : array-like of shape (nnz,)
         Ids of token features, in [0, n_attributes).
     values : array-like of shape (nnz,) or None
-        Feature values; None when all are 1.
+        Feature values; None if all are 1.
     n_attributes : int
         Number of token features.
     attribute_names : sequence of str or None
@@ -54,7 +54,8 @@ class SequenceBatch:
     blocks : tuple or None
         The features of segments that a transformer makes; None means only token features.
     block_names : sequence of str or None
-        Names of the blocks' features: one lazy object for all batches of a transformer. None: derived from the blocks.
+        Names of the blocks' features: one lazy object for all batches of a transformer. If None, the names are derived
+        from the blocks.
     dense : DenseColumns or None
         Token features whose values are kept as an array.
 
@@ -322,8 +323,8 @@ class SequenceBatch:
             A folder that :meth:`save` wrote.
         mmap_mode : "r" or None, default="r"
             "r" leaves the arrays in memory-mapped files; the operating system keeps as much of them in memory as fits.
-            The files must not be changed as long as the batch is in use, but :meth:`save` may replace them. None reads
-            them into memory.
+            Do not change the files as long as the batch is in use; :meth:`save` may replace them. If None, the arrays
+            are read into memory.
 
         Returns
         -------
@@ -447,7 +448,7 @@ class SequenceBatch:
 
 
 def batch_of_rows(cuts: tuple, indices: np.ndarray, values: Any, n_attributes: int, names: Any) -> SequenceBatch:
-    """Return a batch as the class does, of ``cuts``, offsets and indptr, that are known to be correct."""
+    """Return a batch as the class does, from ``cuts``, offsets and indptr, that are known to be correct."""
     batch = object.__new__(SequenceBatch)
     batch.offsets, batch.indptr = freeze_all(cuts, np.int64)
     batch.indices = freeze_indices(indices, n_attributes, "indices of a SequenceBatch")
@@ -482,7 +483,7 @@ def as_sparse(batch: SequenceBatch) -> SequenceBatch:
 
 
 def with_dense(batch: SequenceBatch, attributes: np.ndarray | None) -> SequenceBatch:
-    """Return the batch with the given features as its dense columns; None means none."""
+    """Return the batch with the features ``attributes`` as its dense columns; None means none."""
     if attributes is None:
         return as_sparse(batch)
     matrix = batch.tocsr()

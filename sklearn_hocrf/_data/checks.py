@@ -1,4 +1,4 @@
-"""Shared functions of checks, and texts of values in messages."""
+"""Shared functions that check settings, and that represent values in messages."""
 
 from __future__ import annotations
 

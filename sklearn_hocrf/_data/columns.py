@@ -30,7 +30,7 @@ class TokenColumn(NamedTuple):
     values: np.ndarray  # (V,) object   the distinct raw values
 
     def take(self, tokens) -> TokenColumn:
-        """Return the column of the given token rows; the distinct values are shared."""
+        """Return the column of some tokens; the distinct values are shared."""
         return TokenColumn(freeze(self.codes[tokens], np.int32), self.values)
 
 
@@ -57,7 +57,7 @@ class DenseColumns(NamedTuple):
         return DenseColumns(attributes, freeze(values, dense_dtype(values.dtype)))
 
     def take(self, tokens) -> DenseColumns:
-        """Return the columns of the given token rows."""
+        """Return the columns of some tokens."""
         return self._replace(values=self.values[tokens])
 
     def tocsr(self, n_attributes) -> sparse.csr_array:

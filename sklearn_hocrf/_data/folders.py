@@ -3,10 +3,10 @@
     folder/batch.json                 format, generation, sizes, and the type and shape of each array
     folder/arrays.GENERATION/*.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two (``pack_texts``)
 
-A generation is a random number, new each time that the folder is written. The header is written last, and replaced as a
-whole. Readers thus find either the earlier or the new generation, never a mixture, even if a writer is killed, because
-each generation has its own paths. A writer removes the arrays that it replaces, and leftovers of killed writers: arrays
-that no header names and that have not been written for a day.
+A generation is a random number; each time that the folder is written, it gets a new one. The header is written last,
+and replaced as a whole. Readers thus find either the earlier or the new generation, never a mixture, even if a writer
+is killed, because each generation has its own paths. A writer removes the arrays that it replaces, and leftovers of
+killed writers: arrays that no header names and that have not been written for a day.
 
 Nothing in a folder is executed or unpickled. The header is compared with the sizes of the files, and all indices used
 by kernels are checked once, before a batch is returned.
@@ -411,7 +411,7 @@ _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
 def output_file(path: str | os.PathLike, *inputs: str | os.PathLike | None) -> Path:
     """Return the file to write, without symbolic links, or raise an error if it is one of the inputs or not writable.
 
-    This check precedes all work, so that none is lost. Errors name the given path.
+    This check precedes all work, so that no work is lost. Errors name the path that the user passed.
     """
     for name in inputs:
         with suppress(OSError):  # one of them does not exist

@@ -16,11 +16,11 @@ from .segments import BAG, FROM_START, RANGE, LengthBlock, TokenBlock
 class RowBlock(NamedTuple):
     """Features computed for each candidate segment.
 
-    ``maker`` is a fitted object that can be pickled, with ``n_features``, ``feature_names`` (array of object) and
-    ``rows(columns, offsets, token_data, start, stop)`` for candidates ``[start[i], stop[i])``, token indices of the
-    batch whose raw ``columns`` and sequence ``offsets`` are given. It returns arrays: the range of each candidate's
-    entries, their features, which ascend in each range, and their values. ``token_data`` are arrays of shape (N,),
-    sliced along with the batch.
+    ``maker`` is a fitted, picklable object with ``n_features``, ``feature_names`` (array of object) and ``rows(columns,
+    offsets, token_data, start, stop)``. ``columns`` and ``offsets`` are the raw columns and sequence offsets of a
+    batch; candidate i covers its tokens ``start[i]`` to ``stop[i] - 1``. ``rows`` returns arrays: the range of each
+    candidate's entries, their features, which ascend in each range, and their values. ``token_data`` are arrays of
+    shape (N,), sliced along with the batch.
     """
 
     maker: Any
@@ -60,7 +60,7 @@ def blocks_of(batch: SequenceBatch) -> tuple:
 
 
 def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens that a channel selects in given segments: indices of segments, and of their tokens."""
+    """Return the tokens that a channel selects in segments: indices of the segments, and of their tokens."""
     first, last = _positions(channel, start, stop, _sequence_stops(batch, start))
     return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)
 
@@ -71,7 +71,7 @@ def ones(matrix) -> sparse.csr_array:
 
 
 def segment_features(batch: SequenceBatch, start, stop, finish=sparse.csr_array) -> sparse.csr_array:
-    """Return the feature values of given segments; shape (M, n_features).
+    """Return the feature values of segments; shape (M, n_features).
 
     Parameters
     ----------

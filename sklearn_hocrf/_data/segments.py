@@ -73,7 +73,7 @@ class Segments(NamedTuple):
         return self.where(self.codes != code)
 
     def where(self, kept) -> Segments:
-        """Return some of the segments, given as bool of shape (M,)."""
+        """Return the segments that a mask, bool of shape (M,), selects."""
         return Segments(offsets_of(kept)[self.offsets], self.start[kept], self.stop[kept], self.codes[kept])
 
     def of_sequences(self, sequences, token_offsets) -> Segments:
@@ -101,7 +101,7 @@ def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
     ----------
     segments : Segments
     shortest : ndarray of shape (L,)
-        Lowest length, by label.
+        Minimum length, by label.
     token_offsets : ndarray of shape (n_sequences + 1,)
         Token range of each sequence.
     """
@@ -142,7 +142,7 @@ class TokenBlock(NamedTuple):
         return np.array([f"{self.prefix}{name}" for name in names], dtype=object) if self.prefix else names
 
     def take(self, tokens) -> TokenBlock:
-        """Return the block for the given tokens of the batch."""
+        """Return the block for some tokens of the batch."""
         return self
 
 
@@ -192,7 +192,7 @@ MOST = 8  # labels of a set that counts
 
 
 def are_counted(sizes: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return which sets of labels count as sets, given their sizes; others count as missing labels.
+    """Return which sets of labels, of these sizes, count as sets; others count as missing labels.
 
     Such sets contain at most 8 labels, and at most half of all labels or two of three.
     """
@@ -247,7 +247,7 @@ def cut_segments(begins, codes, offsets) -> Segments:
 
 
 def token_labels(segments: Segments) -> np.ndarray:
-    """Return the label code of each token, given segments that tile the sequences."""
+    """Return the label code of each token from segments that tile the sequences."""
     return np.repeat(segments.codes, segments.lengths)
 
 
@@ -280,7 +280,7 @@ class Mask(NamedTuple):
         return mask
 
     def part(self, tokens) -> Mask:
-        """Return the mask of some tokens, given by their indices."""
+        """Return the mask of the tokens with these indices."""
         return Mask(self.allowed[tokens], self.begins[tokens])
 
     def frozen(self) -> Mask:

@@ -1,4 +1,4 @@
-"""The reader of tagger files: :mod:`sklearn_hocrf.tagger` without the writer.
+"""Reads tagger files: :mod:`sklearn_hocrf.tagger` without the functions that write them.
 
 This module imports only numpy and the standard library, and may be copied into the code of a product (BSD-3-Clause).
 https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html describes the files.
@@ -185,7 +185,7 @@ def _get(table, key, kind, what="the header"):
 
 
 def _unpacked(stream, n_bytes):
-    """Return the content of a gzip stream of a given number of bytes, in no more memory than that."""
+    """Return the content of a gzip stream, of which the number of bytes is known, in no more memory than that."""
     _require(0 <= n_bytes <= MAX_RATIO * len(stream), f"an array of {n_bytes} bytes")
     reader = zlib.decompressobj(31)
     try:
@@ -245,7 +245,7 @@ def _read_file(content) -> tuple[dict, dict]:
 
 
 def _offsets(counts, what, total) -> np.ndarray:
-    """Return the beginnings of parts of given lengths, and the end of the last one; the parts must fill the whole."""
+    """Return the beginnings of parts of these lengths, and the end of the last one; the parts must fill the whole."""
     _require(len(counts) == 0 or int(counts.max()) <= total, what)
     offsets = np.append(0, np.cumsum(counts, dtype=np.int64))
     _require(offsets[-1] == total and (np.diff(offsets) >= 0).all(), what)
@@ -603,7 +603,7 @@ class Made(dict):
 
 
 class _Rests(dict):
-    """Ids of attributes by the text after a prefix in their names, -1 for none. Ids of known texts are kept."""
+    """Maps the rest of an attribute name after a prefix to the attribute's id, or to -1; keeps ids already found."""
 
     def __init__(self, ids, prefix, have_amounts=False):
         self.get_id, self.prefix, self.have_amounts = ids.get, prefix, have_amounts
@@ -692,7 +692,7 @@ class TemplateIds:
     ----------
     templates : list of sequences of (column, offset)
     ids : list of dict
-        For each template the ids by value or, if it has several pairs, by the tuple of their values.
+        For each template, its ids by value or, if the template has several pairs, by the tuple of their values.
     made : dict
         For each column of texts, its field, and a :class:`Made` of the field's values.
     numbers : dict
@@ -1156,7 +1156,7 @@ class ReadSequence:
         return log_probability
 
     def chain(self) -> _Pass:
-        """Return the scores, for a question."""
+        """Return the scores, for a query."""
         tagger = self.tagger
         scores = tagger._weights.sums(self.ids, self.indptr, self.amounts) + tagger._always
         scores[0] += tagger._ends[0]
@@ -1170,7 +1170,7 @@ class ReadSequence:
 
 
 class Tagger:
-    """A model in a file of :func:`export_tagger`: labels, probabilities and segments, one sequence at a time.
+    """A model that :func:`export_tagger` wrote; predicts labels, probabilities and segments, one sequence at a time.
 
     Any number of threads may use one tagger.
 
@@ -1180,8 +1180,8 @@ class Tagger:
         Name of the file, or its content.
     mmap : bool or None, default=None
         Whether to map the file into memory, which processes share, instead of reading it. Do not overwrite a mapped
-        file in place; on Windows, do not replace it either. None maps files above 16 MiB. Processes do not share
-        compressed files.
+        file in place; on Windows, do not replace it either. If None, files above 16 MiB are mapped. Processes do not
+        share compressed files.
     functions : dict or None, default=None
         Your own functions among the model's token features, by the name of the token feature.
 
@@ -1197,7 +1197,7 @@ class Tagger:
     Raises
     ------
     ValueError
-        If the file is not a tagger file, is damaged, or if functions are missing.
+        If the file is not a tagger file or is damaged, or if one of your functions is missing.
 
     Examples
     --------
@@ -1277,7 +1277,7 @@ class Tagger:
         Returns
         -------
         sequence : ReadSequence
-            Only for this tagger. If you change the list later, the result stays the same.
+            Only for this tagger. Later changes of the list do not change the result.
 
         Raises
         ------
@@ -1383,9 +1383,9 @@ class Tagger:
             Whether to include the probabilities of the segments that the labels describe. With a threshold, they are
             always included.
         threshold : float or None, default=None
-            None returns the segments that the labels describe. A number in [0, 1] returns all segments that are at
-            least as probable, with their probabilities. They may overlap if the threshold is at most 0.5. A low
-            threshold finds more of the true segments than the labels describe.
+            If None, the method returns the segments that the labels describe. If a number in [0, 1], it returns all
+            segments that are at least as probable, with their probabilities. They may overlap if the threshold is at
+            most 0.5. A low threshold finds more of the true segments than the labels describe.
 
         Returns
         -------
@@ -1421,7 +1421,7 @@ class Tagger:
         tokens : list, or result of read
             As in :meth:`predict`.
         labels : list of labels, one for each token
-            The labelling in question.
+            The labels of the tokens.
 
         Returns
         -------
@@ -1496,7 +1496,7 @@ def _sequence(value, of="tokens") -> Sequence:
 
 
 def _may_be_sequences(tokens, fields) -> bool:
-    """Return whether something given as one sequence may be a list of sequences."""
+    """Return whether something that was passed as one sequence may be a list of sequences."""
     lists = [token for token in tokens if _is_list(token) and not isinstance(token, Mapping)]
     cells = chain.from_iterable(token for token in lists if not _is_item_sequence(token))
     return any(map(_is_item_sequence, lists)) or any(map(_is_list, cells)) or (len(fields or ()) == 1 and bool(lists))

@@ -91,7 +91,7 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             (``optimality_gap_``).
         UserWarning
             If the label patterns have more than a million labels in total and may take much time or memory. The warning
-            precedes the work and estimates time and memory. Also if fewer than a tenth of the tokens have a label in y,
+            precedes training and estimates time and memory. Also if fewer than a tenth of the tokens have a label in y,
             or if the rows of a plain 2-D X seem to be one sequence.
 
         Notes
@@ -107,9 +107,9 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of more than half of all labels,
         except two of three, count as missing labels.
 
-        Labels must be missing at random, given the words and the known labels. If only entities are labelled and
-        nothing is known about the other tokens, a model that finds entities everywhere explains y best: label the
-        tokens that are "O". Completely unlabelled sequences have no effect.
+        Which labels are missing may depend on the words and the known labels, but not on the missing labels. If only
+        entities are labelled and nothing is known about the other tokens, a model that finds entities everywhere has
+        the highest likelihood: label the tokens that are "O". Completely unlabelled sequences have no effect.
 
         References
         ----------
@@ -158,8 +158,8 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         y : list of label sequences, or array-like
             As in :meth:`fit`.
         classes : array-like of labels, default=None
-            All labels of the stream; tags for "bio" and "bioes". None means the labels of the first call. Optional in
-            later calls. Constraints apply to these labels, and are also fixed by the first call, as are the label
+            All labels of the stream; tags for "bio" and "bioes". None means the labels of the first call. Later calls
+            need no classes. The first call also fixes the constraints, which apply to these labels, and the label
             patterns: ``patterns="observed"`` selects those of the first call.
         sample_weight : array-like of shape (n_sequences,), default=None
             As in :meth:`fit`.
@@ -189,9 +189,9 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         ``n_sequences`` if you read a file several times.
 
         A call takes about as long as a pass over its sequences and over all weights, so it is best to pass thousands of
-        sequences in each call. The first call determines the step size from its sequences, unless the solver has a
-        given ``step_size``; it should therefore contain more than a few sequences. ``min_count`` above 1 raises an
-        error, because it depends on the entire stream.
+        sequences in each call. The first call determines the step size from its sequences, unless you set ``step_size``
+        of the solver; it should therefore contain more than a few sequences. ``min_count`` above 1 raises an error,
+        because it depends on the entire stream.
 
         Examples
         --------

@@ -1,8 +1,8 @@
 """CRFsuite models as fitted estimators and back: :meth:`HighOrderCRF.from_crfsuite`, :func:`tagger.export_crfsuite`.
 
-Model files are read byte by byte. python-crfsuite provides the weights only as a text with 6 decimals, which is
-ambiguous if names contain line ends, and its library ends the process (SIGSEGV) on some damaged files. The format has
-not changed since 2011:
+Model files are read byte by byte. python-crfsuite writes the weights only as text with 6 decimals, which is ambiguous
+if names contain line ends, and its library ends the process (SIGSEGV) on some damaged files. The format has not changed
+since 2011:
 
     header | features | names of labels | names of attributes | tables of the features of each of these
 

@@ -1,4 +1,4 @@
-"""Early stopping: a callback of scikit-learn for fits of the estimators."""
+"""Early stopping: a scikit-learn callback for the estimators' ``fit``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .fit.progress import FIT, ITERATION, STARTING, check_held_out
 class EarlyStopping:
     """Stop training when predictions of held-out sequences no longer improve.
 
-    It is a callback of scikit-learn (1.9 or later), for ``set_callbacks`` of the estimators, and works with any solver.
-    After each iteration the current model predicts held-out sequences. Training stops after ``patience`` successive
-    iterations without a better score.
+    Pass it to the ``set_callbacks`` method of an estimator. It follows scikit-learn's callback protocol (1.9 or later)
+    and works with any solver. After each iteration, the current model predicts held-out sequences. Training stops after
+    ``patience`` successive iterations without a better score.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class EarlyStopping:
         Their labels, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
     scoring : str, callable or None, default=None
         As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` contains
-        scorers. None means ``score`` of the estimator, the token accuracy. A str names a scorer of scikit-learn; for
-        segment F1 and other sequence metrics, pass the scorer itself, such as
+        scorers. None means ``score`` of the estimator, the token accuracy. A str is the name of a scikit-learn scorer;
+        for segment F1 and other sequence metrics, pass the scorer itself, such as
         :func:`~sklearn_hocrf.metrics.segment_f1_scorer`.
     patience : int, default=5
         Number of iterations without a new highest score after which training stops.

@@ -6,7 +6,7 @@ Entries of the header:
 format
     1.
 labels
-    The L labels: texts, numbers or booleans.
+    The L labels: strings, numbers or booleans.
 scheme
     How labels describe segments: "runs", "bio", "bioes", "bilou", "bmes", "iob1" or null.
 n_columns
@@ -194,7 +194,7 @@ def _scheme(fitted) -> str | None:
 
 
 def _columns(fitted) -> tuple[dict, sparse.csr_array]:
-    """Return the column of each longer pattern that has weights with features, and the weights, by attribute.
+    """Return the column of each longer pattern that has weights with features, and the weights, a row per attribute.
 
     The first columns are those of the labels. Weights of their parts are added to them.
     """

@@ -95,7 +95,7 @@ def make_pipeline(
 ) -> SequencePipeline:
     """Return a scikit-learn pipeline that also offers the additional methods of this package's estimators.
 
-    scikit-learn's pipelines offer only the methods that scikit-learn defines. This pipeline also offers
+    scikit-learn's pipelines offer only the methods that scikit-learn defines; this pipeline also offers
     ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``, ``predict_nbest``,
     ``sample``, ``entropy`` and all other methods that take X, if its last step has them. The pipeline transforms X by
     the other steps, passes all other arguments unchanged to the last step, and returns its result. If the last step is

@@ -33,10 +33,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     where z runs over the label patterns that end with this segment (the labels up to y end with z). A feature g_i is a
     function of the whole segment, such as the number of times that a word occurs in it, its first word, or its length.
-    If X has features of tokens only, each contributes at every token of the segment; if all segments have one token,
-    the model is then a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1 segments, however
-    long they are [3]_. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and features of token tags
-    inside segments give the hybrid model of Andrew [2]_.
+    If X contains only features of tokens, each feature contributes at every token of the segment; if all segments also
+    consist of one token, the model is a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1
+    segments, however long they are [3]_. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and
+    features of token tags inside segments give the hybrid model of Andrew [2]_.
 
     Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
     and ``optimality_gap_`` bounds how far above the optimum the fit ended.
@@ -70,13 +70,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           ordinary label with ``segment_length={"O": 1}``.
 
     segment_length : int, inf, (least, most), dict or None, default=None
-        The longest segment in tokens, or a pair of the shortest and the longest, for all labels, or a dict of these by
-        label. None, also in a pair or in a dict, means the longest training segment of the label; so does the absence
-        of a label from a dict. A training segment beyond the limits is an error;
+        The maximum length of a segment in tokens, or a pair of minimum and maximum, for all labels, or a dict of these
+        by label. None, also in a pair or in a dict, means the length of the longest training segment of the label; so
+        does the absence of a label from a dict. A training segment beyond the limits is an error;
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html shows how to leave out or cut such
-        segments. Training time is proportional to the longest length, but does not depend on it with inf, see Notes. If
-        the longest length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
-        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the shortest length.
+        segments. Training time is proportional to the maximum length, but does not depend on it with inf, see Notes. If
+        the maximum length is 1 for all labels of "runs", neighbours may have equal labels, and the model is a
+        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the minimum length.
         Prediction raises an error if a sequence has no segmentation within the limits. The label "O" of "bio" and
         "bioes" always has length 1.
     sigma_reg : float or mapping, default=1.0
@@ -87,17 +87,18 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. It
         makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
     constraints : Constraints or None, default=None
-        Which labels neighbouring segments may have: forbidden runs of labels, or allowed pairs, and the labels that a
-        sequence may begin and end with. A segmentation that violates a constraint has probability 0, and raises an
+        Which labels may follow each other: forbidden runs of labels of segments, or allowed pairs, and the labels that
+        a sequence may begin and end with. A segmentation that violates a constraint has probability 0, and raises an
         error in training. With "runs", neighbours with equal labels remain impossible.
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
-        "observed" selects the patterns that occur in the training segmentations, "all" every possible pattern (an error
-        above a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes patterns
-        whose weights become 0. With "runs", patterns with equal neighbours are dropped, because they cannot occur.
+        "observed" selects the patterns that occur in the training segmentations; "all" selects every possible pattern
+        (an error above a million). An iterable selects its patterns and all single labels. ``l1_reg`` removes
+        patterns whose weights become 0. With "runs", patterns with equal neighbours are dropped, because they cannot
+        occur.
     min_count : float, default=1
         Patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training data get no
-        weight. Counts are weighted by ``sample_weight``. Given patterns, and pairs with ``all_pairs=True``, are not
-        counted. Features of tokens count once for each token at which they contribute.
+        weight. Counts are weighted by ``sample_weight``. ``min_count`` does not apply to patterns that you pass, or to
+        pairs if ``all_pairs=True``. Features of tokens count once for each token at which they contribute.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
@@ -106,8 +107,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
         the feature is nonzero in the last segment of the pattern.
     fit_intercept : bool, default=True
-        Whether each label has two intercepts, one that counts once per segment of the label, and one that counts once
-        per token. They are penalised like the other weights. Labels with a weight of the feature ``length``
+        Whether to fit two intercepts for each label, one that counts once per segment of the label, and one that counts
+        once per token. They are penalised like the other weights. Labels with a weight of the feature ``length``
         (``length="gamma"`` of the extractor) have no intercept for tokens, because the two weights would be redundant.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function to minimise, without the penalty, summed over sequences:
@@ -148,8 +149,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     scheme_ : str
         How labels encode segments: ``scheme``, or the result of "auto".
     segment_length_ : dict
-        The shortest and the longest segment by label, a pair of an int and an int or inf. The first and the last
-        segment of a sequence may be shorter.
+        The minimum and the maximum length of a segment by label, a pair of an int and an int or inf. The first and the
+        last segment of a sequence may be shorter.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     token_intercept_ : ndarray of shape (n_labels,)
@@ -330,7 +331,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
               segment.
             * "bio" and others: "B-PER" means that a segment with this label begins at the token, "I-PER" that such a
               segment contains the token but does not begin there, E and S that the token is its last one, and in
-              schemes with E and S, B and I that it is not. If the tag before or after is known and forbids that, tags
+              schemes with E and S, B and I that it is not. If a known tag before or after forbids this reading, tags
               are read as in fit. After an unknown tag, an I of "iob1" may also begin a segment. A set must contain all
               tags of its labels, or all that begin a segment, or all that do not; likewise for ends.
 
@@ -348,7 +349,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         ValueError, TypeError
-            If X is invalid or does not match the X of fit, and if no segmentation agrees with ``known``.
+            If X is invalid or does not match the X of fit, or if no segmentation agrees with ``known``.
 
         Examples
         --------
@@ -394,13 +395,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         threshold : float or None, default=None
-            None returns the segments of the most probable segmentation. A number in [0, 1] returns all segments that
-            are at least as probable, with their probabilities. They may overlap if the threshold is at most 0.5. A low
-            threshold finds more of the true segments than the best segmentation contains. 0 returns every possible
-            segment; those with probabilities below 1e-250 may be missing.
+            If None, the method returns the segments of the most probable segmentation. If a number in [0, 1], it
+            returns all segments that are at least as probable, with their probabilities. They may overlap if the
+            threshold is at most 0.5. A low threshold finds more of the true segments than the best segmentation
+            contains. With 0, it returns every possible segment; those with probabilities below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
-            Probabilities are conditional on the segmentation agreeing with it.
+            The probabilities are conditional on agreement of the segmentation with the known part.
         with_probability : bool, default=False
             Whether to include the probabilities of the segments of the best segmentation. With a threshold, they are
             always included.

@@ -28,9 +28,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     * the weight of z, for each label pattern z that ends at t (the labels up to y_t end with z),
     * and, with ``feature_order``, the weights of pairs (pattern z, feature i) in the same way.
 
-    A pattern of k + 1 labels has order k [1]_ [2]_. ``max_order=1`` gives the usual linear-chain CRF, ``max_order=0``
-    logistic regression for each token. Training maximises the log-likelihood of the training labels minus a Gaussian
-    penalty. The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit ended.
+    A pattern of k + 1 labels has order k [1]_ [2]_. ``max_order=1`` gives the usual linear-chain CRF, and
+    ``max_order=0`` a logistic regression for each token. Training maximises the log-likelihood of the training labels
+    minus a Gaussian penalty. The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit
+    ended.
 
     **Start with** ``max_order`` (the length of label patterns), ``sigma_reg`` and ``l1_reg`` (the penalty),
     ``constraints`` (for BIO tags) and ``n_jobs`` (threads). Read more in
@@ -59,13 +60,13 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         sequence may begin and end with.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
-        "observed" selects the patterns that occur in the training labels, "all" every possible pattern (an error above
-        a million). An iterable selects the given patterns and all single labels. ``l1_reg`` removes patterns whose
-        weights become 0.
+        "observed" selects the patterns that occur in the training labels; "all" selects every possible pattern (an
+        error above a million). An iterable selects its patterns and all single labels. ``l1_reg`` removes
+        patterns whose weights become 0.
     min_count : float, default=1
         Patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training data get no
-        weight. Counts are weighted by ``sample_weight``. Given patterns, and pairs with ``all_pairs=True``, are not
-        counted.
+        weight. Counts are weighted by ``sample_weight``. ``min_count`` does not apply to patterns that you pass, or to
+        pairs if ``all_pairs=True``.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
         feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
@@ -74,7 +75,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
         the feature is nonzero at the position at which the pattern ends.
     fit_intercept : bool, default=True
-        Whether each single label has an intercept. It is penalised like the other weights.
+        Whether to fit an intercept for each label. It is penalised like the other weights.
     label_parts : callable or None, default=None
         A function that returns the parts of a label: NOUN, Gen and Sg for ``"NOUN|Gen|Sg"``, for instance. Features
         have weights for parts in addition to those for labels, so that rare labels share weights with frequent ones.

@@ -1,4 +1,4 @@
-"""Feature dicts and lists of attribute names to a batch, in one pass.
+"""Converts feature dicts and lists of attribute names to a batch, in one pass.
 
     {"word": "Rome", "title": True, "length": 4}   ->   word:Rome = 1, title = 1, length = 4
     ["word:Rome", "title"]                         ->   word:Rome = 1, title = 1
@@ -191,8 +191,8 @@ def _joined(parts):
 def _read_columns(tokens, tables, grow):
     """Return the same as :func:`_read_each`, but read key by key; numbers take a third of the time.
 
-    The result is None if few tokens have the same keys, or if the values of a key are neither all texts nor all finite
-    numbers.
+    The result is None if few tokens have the same keys, or if the values of a key are neither all strings nor all
+    finite numbers.
     """
     if len(tokens) < FEWEST_ALIKE or set(map(type, tokens)) != {dict} or list in map(type, tokens[0].values()):
         return None
@@ -278,7 +278,7 @@ def _read_each(sequences, first, tables, grow):
 
 
 def read_known_attributes(X, vocabulary) -> SequenceBatch:
-    """Return the batch of sequences for a fitted vocabulary; warn if X seems to differ in kind.
+    """Return the batch of X for a fitted vocabulary; warn if X seems to be of another kind than the training data.
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ def _lost_keys(X, keys) -> list:
 
 
 def _decoded(keys) -> set:
-    """Return checked keys of feature dicts as texts."""
+    """Return checked keys of feature dicts as strings."""
     return {str(key, "utf-8") if isinstance(key, bytes) else key for key in keys}
 
 
@@ -453,11 +453,11 @@ def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[Sequen
     ----------
     batch : SequenceBatch
     vocabulary : Vocabulary
-        Id by name, in the batch.
+        Maps each attribute name of the batch to its id.
     earlier : Vocabulary
         Not modified.
     earlier_names : ndarray of shape (len(earlier),)
-        Its names, by id.
+        The names of ``earlier``, by id.
     """
     names = list(vocabulary)
     new_ids = np.array([earlier[name] for name in names], dtype=np.int32)

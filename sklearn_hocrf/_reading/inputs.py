@@ -38,7 +38,7 @@ class Reader(NamedTuple):
 
 
 class FeatureSpace(NamedTuple):
-    """The features of X in fit, with which later X are compared."""
+    """The features of X in fit, with which new data are compared."""
 
     n_features: int
     names: Any  # (n_features,) object array, a lazy sequence of names, or None
@@ -160,7 +160,7 @@ def sequences_like(reader, y, sample_weight=None) -> TrainingSequences | None:
     reader, sample_weight
         As for :func:`read_training_sequences`.
     y : sequences
-        Labels, tags or segments, according to the reader's ``scheme``.
+        Labels, tags or segments, according to ``reader.scheme``.
     """
     lengths, form = lengths_of_targets(without_columns(y), reader.name, reader.scheme)
     if lengths is None or lengths.sum() > _MOST_TOKENS:
@@ -347,7 +347,7 @@ def _refuse_segment_features(batch, reader):
 
 
 def _warn_of_other_scheme(batch, reader):
-    """Warn if segment features were learned with a scheme that differs from the reader's.
+    """Warn if segment features were learned with another scheme than that of ``reader``.
 
     This is not an error, because the schemes may differ if the forms of y do.
     """
@@ -390,7 +390,7 @@ def _first_other_name(names, fitted) -> str:
 def _refuse_other_features(features, fitted, name):
     """Raise an error unless the features of a batch are those of the training data.
 
-    Names are compared if both have names; in the usual case, both are one object, and nothing is compared.
+    Names are compared if both have names; in the usual case, both are the same object, and nothing is compared.
     """
     if features.n_features != fitted.n_features:
         first = _first_other_name(features.names, fitted.names)

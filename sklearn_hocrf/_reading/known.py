@@ -161,7 +161,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
 def _parts(entry, i, entries, may_be_open) -> list | None:
     """Return prefix and label of each member of an entry, or raise an error if it is no label or set of labels.
 
-    The order is fixed, because messages name the first wrong one.
+    The order is fixed, because messages name the first invalid member.
     """
     members, what = sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry], entries.what
     if not members:
@@ -217,7 +217,7 @@ def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.nd
 
 
 def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
-    """Return the information in y, given the labels of the model.
+    """Return the information in y, in codes of the model's labels.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) 
     labels : ndarray of shape (L,)
         Labels of the model, sorted.
     longest : ndarray of shape (L,)
-        Highest length of a segment, by label, for tags.
+        Maximum length of a segment, by label, for tags.
     unknown : {"raise", "ignore"}
         Whether other labels are an error, or impossible.
     among : str
@@ -395,7 +395,7 @@ def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int,
     """Return labels and flags that are equivalent to a set of tags, or None if no such flags exist.
 
     The flags specify whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``. They
-    may allow shapes that the neighbours exclude: shapes of segments with a label that a neighbour cannot have.
+    may allow shapes that the neighbours exclude: shapes of segments with a label that is impossible for a neighbour.
 
     Parameters
     ----------

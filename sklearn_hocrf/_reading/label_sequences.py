@@ -98,7 +98,7 @@ class Segmentation(NamedTuple):
     lengths: np.ndarray | None  # (n_sequences,) int64   numbers of tokens; None for lists of segments
 
     def lists(self, with_probability: bool = False) -> list[list[tuple]]:
-        """Return (start, stop, label) of the segments of each sequence; then the probability, if asked for."""
+        """Return (start, stop, label), and optionally the probability, of the segments of each sequence."""
         lists: list[list[tuple]] = [[] for _ in range(self.n_sequences)]
         for (n, *segment), p in zip(self.rows, self.probability, strict=True):
             lists[n].append((*segment, p) if with_probability else tuple(segment))
@@ -114,7 +114,7 @@ class Segmentation(NamedTuple):
         return {row[3] for row in self.rows}
 
     def position(self, i: int) -> str:
-        """Return the name of the place of a segment that was given in a list."""
+        """Return the name of the place of a segment in a list."""
         n = self.rows[i][0]
         return f"sequence {n}, position {sum(row[0] == n for row in self.rows[:i])}"
 
@@ -126,7 +126,7 @@ def read_segmentations(
     schemes: Sequence[str] = ("auto", *SCHEMES),
     **texts: Sequence,
 ) -> list[Segmentation]:
-    """Read segmentations of the same sequences, those of the tokens in ``texts`` if it is given.
+    """Read segmentations of the same sequences, those of the tokens in ``texts`` unless it is None.
 
     Each may be in its own form: labels of tokens, all of them in one scheme, or segments, for any scheme. If all
     sequences are empty, they count as lists of segments. The label "O" of segments means the same as the tag.
@@ -155,7 +155,7 @@ def read_segmentations(
 
 
 def hold_any_segments(**labellings: LabelSequences) -> bool:
-    """Return whether any of the given labellings consists of segments rather than of labels of tokens."""
+    """Return whether any of the labellings consists of segments rather than of labels of tokens."""
     return any(looks_like_segments(list_sequences(y, name)) for name, y in labellings.items())
 
 

@@ -122,7 +122,7 @@ def _sorted_objects(labels, distinct, where):
 
 
 def as_array(values, kinds="biufU") -> np.ndarray:
-    """Return a list as an array of one of the given kinds, or of objects if numpy would change its values."""
+    """Return a list as an array of one of some kinds, or of objects if numpy would change its values."""
     for of_kind, (kind, scalar) in _NATIVE.items():
         if of_kind in kinds and all(type(value) is kind or isinstance(value, scalar) for value in values):
             if of_kind == "U" and max(map(len, values), default=0) > LONGEST_TEXT:

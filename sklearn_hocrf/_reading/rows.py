@@ -1,4 +1,4 @@
-"""Numeric rows, dense or sparse, to stacked rows of shape (N, n_features), and the errors of readers of X."""
+"""Converts numeric rows, dense or sparse, to stacked rows of shape (N, n_features); errors about X."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Scheme(NamedTuple):
 
     @property
     def marks_ends(self) -> bool:
-        """Whether the last token of a segment has a prefix of its own."""
+        """Whether the last token of a segment has a separate prefix."""
         return self.last != self.inner
 
     @property
@@ -96,7 +96,7 @@ class TagTable(NamedTuple):
 
 
 def split_tag(tag, scheme) -> tuple[int, str] | None:
-    """Return prefix and label of a tag, or None if the text is not a tag of the scheme.
+    """Return prefix and label of a tag, or None if the string is not a tag of the scheme.
 
     Examples
     --------

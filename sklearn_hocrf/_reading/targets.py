@@ -326,7 +326,7 @@ def _refuse_tags_of_parts(labels) -> str:
 
 
 def _limits(segment_length, labels, scheme) -> list:
-    """Return code, minimum and maximum length of each label with limits; the maximum is None if not given."""
+    """Return code, minimum and maximum length of each label with limits; the maximum is None if it is not set."""
     names, value = labels.tolist(), segment_length
     if not isinstance(value, dict):
         value = {label: value for label in names if value is not None and (scheme not in PREFIXES or label != OUTSIDE)}
@@ -342,7 +342,7 @@ def _limits(segment_length, labels, scheme) -> list:
 
 
 def _shortest_and_longest(limits, n_labels, codes, lengths) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return minimum and maximum length of a segment of each label, given labels and lengths of segments or pieces.
+    """Return minimum and maximum length of a segment of each label, from labels and lengths of segments or pieces.
 
     The minimum is None where all are 1.
     """

@@ -302,7 +302,8 @@ def _tell_size(what: str, n_bytes: int) -> None:
 def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLine]]:
     """Yield the sequences of a stream, one at a time, and an empty list for each empty line.
 
-    A line with fewer columns than the model reads is an error, and one with another number than the lines before.
+    A line with fewer columns than the model reads is an error; so is a line whose number of columns differs from that
+    of earlier lines.
     """
     lines: list[InputLine] = []
     width = None

@@ -1,6 +1,6 @@
 """Models inside pipelines and searches, which offer only methods that scikit-learn defines, and splits of sequences.
 
-Not imported by the estimators, so that these do not import scikit-learn's pipelines.
+The estimators do not import this module, so that they do not import scikit-learn's pipelines.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TaggerFeatures(NamedTuple):
 
 
 def checked_name(name: Any) -> Any:
-    """Return the name of a field, or raise a ValueError if a tagger cannot have it."""
+    """Return the name of a field, or raise a ValueError if a tagger file does not support it."""
     if not isinstance(name, (str, int)) or isinstance(name, bool):
         raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
     return name
@@ -96,7 +96,7 @@ def _params_of_step(pipeline, name, params) -> dict:
 
 
 def _check_candidates(search, X, y, params):
-    """Raise the error of a search's first candidate if all are refused: a search continues if some can be fitted."""
+    """Raise the error of a search's first candidate if all are rejected: a search continues if some can be fitted."""
     from sklearn.model_selection import ParameterGrid  # slow to import
 
     refusals = []
@@ -237,7 +237,7 @@ def _of_best(search, name):
 
 
 class MethodsOfModel:
-    """Mixin that adds the methods of the model inside to a meta-estimator; list it before ``BaseEstimator``.
+    """Mixin that gives a meta-estimator the methods of the model that it wraps; list it before ``BaseEstimator``.
 
     ``_answering`` is the name of the attribute of the fitted estimator whose methods are called; ``_reading`` is the
     name of the attribute of the estimator that gets X, if that is another one.
@@ -259,7 +259,7 @@ class MethodsOfModel:
         return self._passed_on(method) if self._answering in self.__dict__ else self._refusing(name)
 
     def _whole(self) -> Any:
-        """Return the fitted estimator inside; before fit, the unfitted one."""
+        """Return the fitted inner estimator; before fit, the unfitted one."""
         return self.__dict__.get(self._answering, self.estimator)
 
     def _given(self, X: Sized) -> Any:
@@ -284,7 +284,7 @@ class MethodsOfModel:
     @overload
     def predict(self, X: Sized, **options: Any) -> Any: ...
     def predict(self, X: Sized, **options: Any) -> Any:
-        """Return the predictions of the estimator inside for X.
+        """Return the wrapped estimator's predictions for X.
 
         Parameters
         ----------
@@ -320,17 +320,17 @@ class MethodsOfModel:
 
     @property
     def classes_(self) -> np.ndarray:
-        """Classes of the estimator inside."""
+        """Classes of the inner estimator."""
         return getattr(self, self._answering).classes_
 
     @property
     def n_features_in_(self) -> int:
-        """Number of features of the estimator inside."""
+        """Number of features of the inner estimator."""
         return getattr(self, self._reading or self._answering).n_features_in_
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the features of the estimator inside."""
+        """Names of the features of the inner estimator."""
         return getattr(self, self._reading or self._answering).feature_names_in_
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -386,7 +386,7 @@ def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
     Raises
     ------
     ValueError
-        If the splitter refuses the data, such as fewer sequences than folds; for a stratified splitter, the message
+        If the splitter rejects the data, such as fewer sequences than folds; for a stratified splitter, the message
         names alternatives. Also if there are no splits, or if one contains anything but indices of sequences.
     """
     name, n_sequences = type(splitter).__name__, X.shape[0] if hasattr(X, "shape") else len(X)

@@ -1,7 +1,7 @@
-"""All private names of scikit-learn that the package uses: if they change, only this file must be adapted.
+"""All private names of scikit-learn that the package uses: if they change, only this file must change.
 
-Also its decorators, with the type hints that they lack: decorated functions keep their types; and callbacks (1.9 or
-later): code shared by all estimators and transformers.
+The module also adds type hints to scikit-learn's decorators, so that decorated functions keep their types, and contains
+the code for callbacks (1.9 or later) that all estimators and transformers share.
 """
 
 from __future__ import annotations

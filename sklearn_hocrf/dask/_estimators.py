@@ -31,7 +31,7 @@ _ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "l
 
 
 class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
-    """Fit a sequence model on a cluster, and predict there.
+    """Fit a sequence model on a cluster, and predict on it.
 
     The wrapper takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one
     machine: it minimises the same function, with the same optimum up to the solver's tolerance and the same fitted
@@ -43,8 +43,8 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
     estimator : HighOrderCRF or HighOrderSemiCRF
         An estimator with the parameters of the model. It is cloned; the original is not fitted.
     client : distributed.Client, default=None
-        The connection to the cluster. None means the default client, which is the last one created. In copies by
-        :func:`sklearn.base.clone`, deep copies and pickles, it is None.
+        The connection to the cluster. None means the default client, which is the last one created. Clones, deep copies
+        and pickles do not keep the client.
 
     Attributes
     ----------
@@ -60,8 +60,8 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
     ``n_jobs`` of the estimator is the number of threads that evaluate one partition, while the threads of a worker
     evaluate several partitions in parallel: leave it at None.
 
-    Supported: both objectives, penalties of all kinds, ``sample_weight``, constraints, ``warm_start``. Not supported
-    (an error is raised before training): stochastic solvers, which process a few sequences at a time; ``pruning``;
+    The wrapper supports both objectives, penalties of all kinds, ``sample_weight``, constraints and ``warm_start``. It
+    raises an error before training for stochastic solvers, which process a few sequences at a time, ``pruning``, and
     scikit-learn callbacks (the ``callback`` of a solver works). Missing labels in y raise an error as soon as a worker
     reads them. There is no ``partial_fit``. Workers write their warnings to their logs.
 
@@ -182,7 +182,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
     # --- predictions --------------------------------------------------------------------------------------------------
 
     def predict(self, X: Sized) -> bag.Bag:
-        """Return the most probable label sequence of each sequence.
+        """Return the most probable labels of each sequence.
 
         Parameters
         ----------
@@ -350,7 +350,7 @@ class ClusterObjective(Objective):
 
 
 class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
-    """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it there.
+    """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it on the cluster.
 
     The transformer's ``fit_partition`` counts each partition; the counts are merged along a tree, and ``finish`` makes
     the same vocabulary as on one machine.
@@ -374,7 +374,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
 
     Notes
     -----
-    A transformer that hashes the names of attributes needs no fit, and not this class: use
+    A transformer that hashes the names of attributes needs neither ``fit`` nor this class: use
     ``X.map_partitions(extractor.transform)``.
 
     Examples

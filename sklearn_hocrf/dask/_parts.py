@@ -235,7 +235,7 @@ class WithoutClient:
 
 
 def find_client(client: Any = None) -> Client:
-    """Return the given client, or the default client for None.
+    """Return ``client``, or the default client for None.
 
     Raises
     ------
@@ -251,7 +251,7 @@ def find_client(client: Any = None) -> Client:
 
 
 def sources(**collections: Any) -> list[tuple]:
-    """Return the parts of X and of the other given collections, partition by partition."""
+    """Return the parts of X and of the other collections that are not None, partition by partition."""
     parts = {name: parts_of(collection, name) for name, collection in collections.items() if collection is not None}
     for name, others in parts.items():
         if len(others) != len(parts["X"]):

@@ -1,4 +1,4 @@
-"""Read and write files with one token per line, plain or gzipped. Errors of reading name the file and the line."""
+"""Read and write files with one token per line, plain or gzipped. Errors name the file and the line."""
 
 from __future__ import annotations
 
@@ -46,19 +46,21 @@ def load_conll(
     path : str, path-like or binary file
         The file, plain or gzipped, such as ``sys.stdin.buffer``.
     columns : sequence of (str or None), default=None
-        Names of the columns; None skips a column. By default the columns are numbered "0", "1", ...
+        Names of the columns; None skips a column. By default, the columns are named "0", "1", ...
     target : str, default=None
-        Name of the column that contains the labels. By default the last column that is not skipped.
+        Name of the column that contains the labels. By default, it is the last column that is not skipped.
     separator : str, default=None
-        Text between two columns, such as a tab. By default any run of spaces and tabs.
+        String between two columns, such as a tab. By default, it is any run of spaces and tabs.
     comment : str, default=None
-        Lines that start with this text are skipped. By default no lines are skipped, because the hash sign is a token
-        in some corpora.
+        Lines that start with this string are skipped. By default, no lines are skipped, because the hash sign is a
+        token in some corpora.
     encoding : str, default="utf-8-sig"
-        Text encoding of the file, such as "utf-16" or "latin-1". By default UTF-8, with or without a byte order mark.
+        Text encoding of the file, such as "utf-16" or "latin-1". The default is UTF-8, with or without a byte order
+        mark.
     max_bytes : int, default=None
-        Maximum size of the text in bytes, after decompression. By default 2**30, and for a gzip file at most 128 times
-        its own size (at least 2**20): a small file beyond this ratio contains no real data, but could fill the memory.
+        Maximum size of the text in bytes, after decompression. By default, it is 2**30, and for a gzip file at most 128
+        times the size of the file (at least 2**20): a small file beyond this ratio contains no real data, but could
+        fill the memory.
 
     Returns
     -------
@@ -220,7 +222,7 @@ def dump_conll(X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str
     Raises
     ------
     TypeError
-        If a token, one of its columns or a label is not text.
+        If a token, one of its columns or a label is not a string.
     ValueError
         If X and y do not match, if a token lacks a column, if a sequence or a label is empty, or if the columns could
         not be read back from a line: if one of them contains a line end, a space or a tab, or is empty. The message

@@ -63,7 +63,7 @@ def make_name_sentences(
 ) -> tuple[list[list[str]], list[list[str]]]:
     """Generate sentences with names of persons, places and organisations.
 
-    Some words can be a given name, a family name or a place, so only the context determines their labels.
+    Some words can be first names, family names or places, so only the context determines their labels.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def make_markov_sequences(
     noise: float = 0.05,
     random_state: RandomState = None,
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Generate sequences whose labels follow a Markov chain of a given order.
+    """Generate sequences whose labels follow a Markov chain.
 
     These are the synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is, each tuple of
     the last ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are
@@ -344,7 +344,7 @@ def make_digit_words(
     """Generate words of noisy handwritten digits; the digits follow a Markov chain of order 3.
 
     A word is a sequence of 5 to 12 images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only five digits
-    may follow each digit; the digit before restricts the choice to three, and the one before that to two. With each
+    may follow each digit; the previous digit restricts the choice to three, and the one before it to two. With each
     higher order, up to 3, label patterns therefore correct more errors that noise causes. At the beginning of a word,
     where the context is shorter, all successors are equally likely; afterwards their probabilities are uniform on
     [0, 1] and normalised.
@@ -364,7 +364,7 @@ def make_digit_words(
     Returns
     -------
     X : list of ndarray of shape (T, 64), float64
-        The images of the words, 8 rows of 8 pixels, noise included.
+        For each word, one row per digit: the 64 pixels of its 8 x 8 image, with noise.
     y : list of ndarray of shape (T,), int64
         The digits, 0 to 9.
 

@@ -7,7 +7,7 @@ the position and the value.
 =================================  =====================================================================================
 :class:`SequenceFeatureExtractor`  features of words, tuples or dicts of columns, by templates, also those of CRF++ and
                                    Wapiti; feature dicts and lists of names as a batch
-:func:`phrase_marks`               a token function for it: tokens that are part of a phrase in a list
+:func:`phrase_marks`               makes a token function that marks tokens inside phrases of a list
 :class:`SegmentFeatureExtractor`   features of whole segments: lengths, texts, first and last tokens, functions
 :class:`SegmentLogOddsEncoder`     how often a string was a segment in training
 :class:`TokenTransformer`          a scaler or another transformer of scikit-learn, on the tokens of all sequences

@@ -92,8 +92,8 @@ class GivenNames:
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         """Return the templates and token features for training columns, and the fields that they read.
 
-        With ``of_all``, the columns belong to a part of the data: a function that changes none of its texts may change
-        texts of other parts.
+        With ``of_all``, the plan must serve all data although ``columns`` are only a part: a function that changes no
+        text of this part may change texts of other parts.
         """
         return FeaturePlan([], {}, {}), list(columns)
 
@@ -117,11 +117,11 @@ class GivenNames:
         return NamedAttributes(names, vocabulary.complete), (batch.indptr, batch.indices, batch.values)
 
     def rows(self, vocabularies, table) -> tuple:
-        """Return the attributes of later tokens as CSR arrays, without those that were not seen in training."""
+        """Return the attributes of new tokens as CSR arrays, without those that were not seen in training."""
         return vocabularies.rows(self.tokens(table))
 
     def counts(self, table) -> Any:
-        """Return the counts of the attributes of a part of the data."""
+        """Return how often each attribute occurs in a part of the data."""
         batch, vocabulary = self.learned(table)
         n_of = np.bincount(batch.indices, minlength=len(vocabulary)).tolist()
         return AttributeCounts(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)

@@ -78,7 +78,7 @@ def complete_fields(columns) -> list:
 
 
 def check_complete(columns, offsets, complete, absent=()) -> None:
-    """Check that later columns contain the fields that every training token contains.
+    """Check that the columns of new data include every field that all training tokens contained.
 
     Raises
     ------
@@ -182,7 +182,7 @@ def _check_sequence(sequence, n):
 def columns_of_one(tokens, space, widths, may_have_more) -> dict | None:
     """Return the columns of one sequence of tokens: lists of texts and floats, and arrays of fields with a width.
 
-    None unless all cells are texts, numbers or arrays of common types, as in the :class:`InputSpace`.
+    The result is None unless all cells are strings, numbers or arrays of common types, as in the :class:`InputSpace`.
     ``may_have_more`` tells whether dicts may have further keys, which a batch does not read.
     """
     kind, kinds = space.form, space.kinds
@@ -299,7 +299,7 @@ def _dict_columns(tokens, offsets, fields):
 
 
 def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray | ArrayColumn:
-    """Return the column with the given cells; None and pandas' NA and NaT are missing values.
+    """Return the column of some cells; None and pandas' NA and NaT are missing values.
 
     ``describe(t)`` names cell t in error messages.
     """
@@ -330,7 +330,7 @@ def _kinds_of_cells(cells) -> dict:
 
 
 def text_column(cells) -> TokenColumn:
-    """Return the column with the given cells, texts or None."""
+    """Return the column of some cells, strings or None."""
     code_of = dict.fromkeys(cells)
     code_of.pop(None, None)
     values = np.array(list(code_of), dtype=object)

@@ -39,24 +39,24 @@ if TYPE_CHECKING:
 class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
 
-    A token is a text, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
+    A token is a string, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
     ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` makes one attribute for every pair of neighbouring words seen
-    in training, for instance ``w[-1]|w[0]=in|the``. Text becomes indicators. Numbers and bools become real values
+    in training, for instance ``w[-1]|w[0]=in|the``. Strings become indicators. Numbers and bools become real values
     (``True`` is 1, and 0 is the same as no attribute); a template of several pairs multiplies the values. An array of
     numbers, such as an embedding, makes one dense feature for each of its numbers. Missing values are ``None``, absent
-    keys of a dict, masked entries and, in data frames, nan among texts and pandas' NA and NaT. A template with a
+    keys of a dict, masked entries and, in data frames, nan among strings and pandas' NA and NaT. A template with a
     missing value makes no attribute. :meth:`transform` ignores attributes that did not occur in training. If the
-    training tokens had a single field, it reads plain texts as that field.
+    training tokens had a single field, it reads plain strings as that field.
 
     Parameters
     ----------
     templates : iterable of tuples of (field, offset) pairs, "attributes", list of str or None, default=None
-        A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain texts, ``"x"`` for
+        A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain strings, ``"x"`` for
         plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means default
         templates. For the first text field, these are the token, two tokens on either side, and the two pairs with a
         neighbour. For other text fields, they also include the other pairs and the triples within the same five tokens.
-        For numeric and array fields, they use the token itself only. "attributes" means no templates: the tokens are
-        feature dicts or lists of attribute names, which become features without change. Texts such as
+        For numeric and array fields, they use only the token itself. "attributes" means no templates: the tokens are
+        feature dicts or lists of attribute names, which become features without change. Strings such as
         ``"U01:%x[-1,0]/%x[0,1]"`` are templates of CRF++ and Wapiti, see :meth:`from_file`.
     token_features : "auto", None, list or dict, default="auto"
         Functions of the value of a field. Templates refer to them by name; a function that no template uses applies at
@@ -64,8 +64,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         :func:`phrase_marks`, or a pair of a field and one of these; without a field, the function applies to the first
         text field. A token feature is named after its function, ``"shape"``, or ``"shape(pos)"`` if the element is a
         pair. A dict ``{name: element}`` gives other names. A function is called once for every distinct value and
-        returns a text, a number, a bool, or None for no attribute. "auto" means no functions if templates are given or
-        if there is no text. Otherwise, it means ``"lower"``, ``"shape"`` and affixes, except functions that change no
+        returns a string, a number, a bool, or None for no attribute. "auto" means no functions if you pass templates or
+        if no field is text. Otherwise, it means ``"lower"``, ``"shape"`` and affixes, except functions that change no
         value and functions whose names are fields; default templates then use the shape in the same way as the text.
     fields : sequence of str or None, default=None
         Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
@@ -80,12 +80,13 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         If a number, the extractor hashes attributes to this many features and learns no vocabulary. Attributes that did
         not occur in training then become features, too, and memory does not grow with the data. See Notes.
     bias : bool, default=False
-        Whether every token has the attribute ``bias``.
+        Whether to add the attribute ``bias`` to every token.
     padding : {"mark", "drop"}, default="mark"
         Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
         that extend outside make no attribute; the first token has the attribute ``__BOS__``, and the last ``__EOS__``,
-        as in CRFsuite. With templates of CRF++ and Wapiti, "mark" is their own: ``_x-1``, ``_x+1`` and so on, as in
-        Wapiti, if some template begins with ``*``, ``u`` or ``b``, and otherwise ``_B-1``, ``_B+1``, as in CRF++.
+        as in CRFsuite. With CRF++ or Wapiti templates, "mark" uses the markers of that program: ``_x-1``, ``_x+1`` and
+        so on, as in Wapiti, if some template begins with ``*``, ``u`` or ``b``, and otherwise ``_B-1``, ``_B+1``, as in
+        CRF++.
 
     Attributes
     ----------
@@ -108,24 +109,24 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     Notes
     -----
-    Names of functions: ``lower``; ``prefixN`` and ``suffixN`` with a number N (the whole text if it is shorter);
+    Names of functions: ``lower``; ``prefixN`` and ``suffixN`` with a number N (the whole string if it is shorter);
     ``shape`` (upper-case letters as X, other letters as x, digits as d, runs joined) and ``long_shape`` (runs not
     joined); ``is_alpha``, ``is_digit``, ``is_lower``, ``is_punctuation``, ``is_title``, ``is_upper``, ``has_digit``,
     ``has_hyphen``; ``length``.
 
     With ``n_features``, the feature of an attribute is the hash of its name, as computed by
     :class:`~sklearn.feature_extraction.FeatureHasher` without signs. Attributes with equal hashes share a feature, and
-    their values are added; 2**18 to 2**22 features are usual. Only ``templates=None`` depends on the data, namely on
-    their fields; ``token_features="auto"`` means all of its functions. :meth:`transform` therefore works without
-    :meth:`fit`, on a stream of batches. After :meth:`fit`, the fields must stay the same. ``min_count`` must be 1. The
-    batches have no feature names, because the hashed names are not stored; :meth:`get_feature_names_out` returns
-    ``hash[0]``, ``hash[1]`` and so on.
+    their values are added; 2**18 to 2**22 features are usual. Only ``templates=None`` depends on the data, and only on
+    their fields; ``token_features="auto"`` means all functions that "auto" can choose. :meth:`transform` therefore
+    works without :meth:`fit`, on a stream of batches. After :meth:`fit`, the fields must stay the same. ``min_count``
+    must be 1. The batches have no feature names, because the hashed names are not stored; :meth:`get_feature_names_out`
+    returns ``hash[0]``, ``hash[1]`` and so on.
 
     Fields of one-dimensional numpy arrays, all of one length d, make features ``vector[0]`` .. ``vector[d - 1]``, or
     ``vector[-1][0]`` .. at the offset -1, after all others. The batch stores their values as float32 in one array of
     shape (n_tokens, d), which takes a fraction of the memory and time of sparse features. They are 0 outside the
     sequence, and where a token contains None instead of an array. Such a field must be the only one in its template,
-    cannot have token features, and is not among the raw token columns of the batch.
+    supports no token features, and is not among the raw token columns of the batch.
 
     Names are unique. If a template joins several values, the extractor writes a backslash before each "|" and each
     backslash within a value.
@@ -151,7 +152,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     >>> SequenceFeatureExtractor(n_features=2**18).transform([["In", "the", "end"]])
     SequenceBatch(1 sequences, 3 tokens, 262144 features)
 
-    Embeddings next to texts:
+    Embeddings next to strings:
 
     >>> import numpy as np
     >>> vector = {"In": np.float32([0.5, 1]), "March": np.float32([-1.5, 2])}
@@ -212,13 +213,13 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], *, fields: Sequence[str] | None = None, min_count: int = 1) -> Self:
-        """Return an extractor with the templates of a file of CRF++ or Wapiti.
+        """Return an extractor with the templates of a CRF++ or Wapiti file.
 
-        A template is a text with macros: ``%x[-1,0]`` stands for the first column of the token before, so that
-        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the text lower-case. As in these programs, equal
-        texts are one feature, even if they come from different templates; identifiers such as ``U01:`` distinguish
-        templates. The first letter of a template, upper-case or lower-case, specifies with what its features are
-        paired: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both. ``B`` or ``*`` alone are the pairs of
+        A template is a string with macros: ``%x[-1,0]`` stands for the first column of the previous token, so that
+        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the string lower-case. As in these programs, equal
+        strings are one feature, even if they come from different templates; identifiers such as ``U01:`` distinguish
+        templates. The first letter of a template, upper-case or lower-case, specifies what its features are paired
+        with: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both. ``B`` or ``*`` alone are the pairs of
         labels themselves.
 
         Parameters
@@ -229,7 +230,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         fields : sequence of str or None, default=None
             The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
             of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
-            or the one column of plain texts.
+            or the one column of plain strings.
         min_count : int, default=1
             Features that occur in fewer training tokens are left out.
 
@@ -237,7 +238,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         -------
         extractor : SequenceFeatureExtractor
             Its attributes ``max_order`` and ``feature_order`` are the parameters of a
-            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the templates require. Tokens are texts
+            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the templates require. Tokens are strings
             in columns, of any form.
 
         Raises
@@ -276,7 +277,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     def feature_order(self) -> int | dict[str, Any]:
         """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
 
-        The value for `feature_order` of the estimators: orders by the first letter of the features' names.
+        Pass it as `feature_order` to the estimators: it gives orders by the first letter of the features' names.
         """
         return self._strings().feature_order
 
@@ -337,9 +338,10 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         ------
         ValueError
             If the fields differ from those in `fit`, if no token contains a field that every training token contains
-            (not even with the value None), or if a field contains numbers instead of text, or arrays of another length.
+            (not even with the value None), or if a field contains numbers instead of strings, or arrays of another
+            length.
         sklearn.exceptions.NotFittedError
-            If `fit` was not called, unless ``n_features`` is given.
+            If `fit` was not called, unless ``n_features`` is a number.
 
         Warns
         -----
@@ -571,8 +573,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     def _set_plan(self, columns, of_all=False) -> Collection:
         """Set ``templates_`` and ``token_features_`` from the parameters and the training columns; return the fields.
 
-        With ``of_all``, the columns belong to a part of the data: a function that changes none of its texts may change
-        texts of other parts.
+        With ``of_all``, the plan must serve all data although ``columns`` are only a part: a function that changes no
+        text of this part may change texts of other parts.
         """
         plan, used = self._maker.plan(self, columns, of_all)
         self.templates_, self.token_features_, self._array_widths = plan

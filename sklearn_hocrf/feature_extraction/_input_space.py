@@ -35,7 +35,7 @@ FEATURES_BY_TYPE = {Mapping: "dicts", np.ndarray: "rows of numbers", list: "list
 
 
 class InputSpace(NamedTuple):
-    """The form of X in `fit`, with which later X are compared."""
+    """The form of X in `fit`, with which new data are compared."""
 
     features: InputFeatures
     form: str  # of the tokens: "text", "number", "tuple", "dict", "attributes" or "batch"
@@ -78,9 +78,9 @@ class InputSpace(NamedTuple):
         return InputSpace(self.features, self.form, kinds, complete)
 
     def like_fitted(self, X, table, used) -> TokenTable:
-        """Return the table of a later X with exactly the fields of fit; raise an error if it lacks a field in ``used``.
+        """Return the table of new data with exactly the fields of fit; raise an error if it lacks a field in ``used``.
 
-        Plain texts are read as the only field of fit.
+        Plain strings are read as the only field of fit.
         """
         self.features.check_same(InputFeatures.from_input(X))
         fields, columns = self.fields, table.columns
@@ -102,7 +102,7 @@ class InputSpace(NamedTuple):
         return table._replace(columns=columns)
 
     def read(self, X, used) -> SequenceBatch:
-        """Return a later X as a batch with the columns of fit, or raise an error."""
+        """Return new data as a batch with the columns of fit, or raise an error."""
         return batch_of(X, self.like_fitted(X, raw_table(X), used))
 
 
@@ -140,7 +140,7 @@ def kept_blocks(batch) -> tuple:
 
 
 def text_field(space: InputSpace, field, parameter):
-    """Return the field that a parameter names; True or None means the first text field, else the first field."""
+    """Return the field that a parameter names; True or None means the first text field, or else the first field."""
     if not space.fields:
         raise ValueError(
             f"{parameter} needs the raw tokens, but this SequenceBatch has no raw token columns: put a "
@@ -224,7 +224,7 @@ class TemplateCounts(NamedTuple):
 
 
 class TokenCounts(NamedTuple):
-    """The counts of some training sequences for a :class:`SequenceFeatureExtractor`; empty if they have no tokens."""
+    """What a `SequenceFeatureExtractor` counted in some training sequences; empty if these contain no tokens."""
 
     space: Any  # an InputSpace
     columns: dict = {}  # raw columns of no tokens, with all values

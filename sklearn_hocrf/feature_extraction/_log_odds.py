@@ -25,17 +25,17 @@ from ._templates import find_keys
 class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Measure how often the text of a candidate segment was a segment in training, as log-odds.
 
-    For a string of tokens let w be the number of training segments with this text, and n the number of its other
-    occurrences in the training sequences, including overlapping ones. With the smoothing s the feature ``log_odds`` is
-    ``log((w + s) / (n + s))``. Thus one real-valued feature can replace, or be added to, one indicator for each string.
-    It also distinguishes a string that is never a segment from a string that never occurs in training.
+    For a string of tokens, let w be the number of training segments with this text, and n the number of its other
+    occurrences in the training sequences, including overlapping ones. With the smoothing s, the feature ``log_odds`` is
+    ``log((w + s) / (n + s))``. One real-valued feature can therefore replace, or complement, one indicator for each
+    string. It also distinguishes a string that is never a segment from a string that never occurs in training.
 
     .. warning::
 
         ``fit_transform(X, y)`` is not ``fit(X, y).transform(X)``. In `fit_transform`, the counts for a sequence leave
         out this sequence with all of its segments and occurrences (*leave-one-out*). `transform` uses all counts. With
         all counts, every training segment would be evidence for itself, and the model would learn too large a weight
-        for the feature. Therefore train on the result of `fit_transform` and predict on the result of `transform`. A
+        for the feature. Therefore, train on the result of `fit_transform` and predict on the result of `transform`. A
         :class:`~sklearn.pipeline.Pipeline` does this automatically, also in each fold of a cross-validation.
         scikit-learn's `TargetEncoder` makes the same distinction for the same reason.
 
@@ -45,10 +45,10 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
         "bioes" are segments of one token with the label "O".
     smoothing : float, default=1.0
-        The s in the formula, greater than 0.
+        The value s in the formula, greater than 0.
     field : field or None, default=None
-        Raw column of the tokens whose values form the string. None means the first text field, or the first field if
-        there is no text field.
+        The raw column of the tokens whose values form the strings. None means the first text field, or the first field
+        if there is no text field.
     max_length : int or None, default=None
         Maximum length of the strings that are counted. None means the length of the longest training segment.
 
@@ -120,7 +120,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         X : SequenceBatch with raw token columns, or list of sequences of tokens
             Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features.
         y : list of sequences
-            The segments, in the format given by `scheme`.
+            The segments, in the format that `scheme` names.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         ValueError
             If a parameter or y does not match X. The message names sequence and position.
         TypeError
-            If a token or a part of y has a wrong type.
+            If a token or a part of y has the wrong type.
         """
         self._learn(X, y)
         return self

@@ -3,9 +3,9 @@
 A transformer makes one :class:`FeatureNames` in fit and passes it to all its batches. If a batch contains the same
 object as the training batch, an estimator need not compare the names.
 
-Names of features are unique, so that weights can be looked up by name. When texts are joined, ambiguous characters are
-escaped by a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers make equal names, the later ones get a
-number (``w[0]=the#2``).
+Names of features are unique, so that weights can be looked up by name. When strings are joined, ambiguous characters
+are escaped with a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers make equal names, the later ones get
+a number (``w[0]=the#2``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .._data.segments import TokenBlock
 
 
 def escape(text, marks) -> str:
-    """Return a text with a backslash before each backslash and each of the given characters.
+    """Return a string with a backslash before each backslash and each of some characters.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class FeatureNames(Sequence):
 
     @classmethod
     def from_names(cls, names) -> FeatureNames:
-        """Return the given names as FeatureNames."""
+        """Return names as FeatureNames."""
         return cls([ConstantNames(np.array(names, dtype=object))])
 
     def __len__(self):
@@ -177,7 +177,7 @@ def names_of_blocks(blocks, attribute_names) -> FeatureNames:
 
 
 class InputFeatures(NamedTuple):
-    """The features that X already has; a transformer that appends to them compares later X with the X of fit."""
+    """The features that X already has; a transformer that appends features compares those of new data with them."""
 
     attribute_names: Sequence | np.ndarray  # "x0", "x1" .. if the batch has no names
     feature_names: Sequence | np.ndarray  # the same object if there are no blocks
@@ -198,7 +198,7 @@ class InputFeatures(NamedTuple):
         return cls(attribute_names, names, True)
 
     def check_same(self, features: InputFeatures) -> None:
-        """Raise an error if a later X does not have these features."""
+        """Raise an error if the features of new data are not these."""
         if features.has_blocks != self.has_blocks:
             raise ValueError(
                 f"X comes {'with' if features.has_blocks else 'without'} features of segments, unlike the X of fit"
@@ -208,7 +208,7 @@ class InputFeatures(NamedTuple):
 
 
 def _check_feature_names(names, fitted, what):
-    """Raise an error if names differ; skip the comparison if both are one object or empty, the usual cases."""
+    """Raise an error if names differ; the usual cases, the same object or two empty lists, are not compared."""
     if names is fitted or not len(names) + len(fitted):
         return
     if len(names) != len(fitted):

@@ -1,4 +1,4 @@
-"""The templates and token functions that follow from the parameters of a SequenceFeatureExtractor for given tokens."""
+"""The templates and token functions that follow from a SequenceFeatureExtractor's parameters and its tokens."""
 
 from __future__ import annotations
 

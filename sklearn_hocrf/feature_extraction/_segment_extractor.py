@@ -46,12 +46,12 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
 
     The features of a segment [start, stop) are its length, its text, the values of user-defined functions, and token
     features. Token features count at all tokens of the segment (*bag*), at its first token, at its last token, at the
-    tokens inside, or at the last token of an n-gram of token tags. Features of tags make a hybrid of a Markov and a
-    semi-Markov model. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns weights for all these features; without this
-    transformer it uses the token features as a bag.
+    tokens inside, or at the last token of an n-gram of token tags. With features of tags, the model is a hybrid of a
+    Markov and a semi-Markov model. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns weights for all these features;
+    without this transformer it uses the token features as a bag.
 
-    The parameters `bag`, `begin`, `end`, `inside` and the values of `tags` choose token features by the beginning of
-    their names: a str, or a tuple of them; ``True`` means all and ``()`` none.
+    The parameters `bag`, `begin`, `end`, `inside` and the values of `tags` select token features whose names begin with
+    a string, or with one of a tuple of strings; ``True`` selects all and ``()`` none.
 
     Parameters
     ----------
@@ -68,26 +68,26 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         segment ("B", "I", "BI", "II", "BII" ...). The tag of the first token of a segment is B, and that of the others
         is I. "B|" and "I|" are the bigrams across a boundary: they combine the last tag of a segment with the token
         features of the first token after it. The names of features begin with the n-gram and a colon, as in ``"BI:"``.
-        "unigrams" means all tags with all token features, "bigrams" all n-grams of one and two tags.
+        "unigrams" combines every tag with all token features; "bigrams" also combines every pair of tags with them.
     length : None, "indicator", "capped", "gamma" or tuple of them, default=None
         Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
         indicator. "capped" is the same, except that the last indicator, with a plus sign, also applies to longer
         segments. "gamma" is ``length``, d itself, and ``log_length``, its natural logarithm: two weights for each
-        label, for segments of any length. With weights of -1 / scale and shape - 1, the durations of a label have a
-        gamma distribution. The lengths of a sequence's segments have a fixed sum, so weights of ``length`` are
-        determined up to a constant for all labels.
+        label, whatever the lengths. With weights of -1 / scale and shape - 1, the durations of a label have a gamma
+        distribution. The lengths of a sequence's segments have a fixed sum, so weights of ``length`` are determined up
+        to a constant for all labels.
     max_length : int or None, default=None
         Maximum length with a separate indicator; None means the length of the longest training segment. A number
         without `length` is an error.
     identity : bool, field or None, default=False
-        Whether the text of a segment becomes an indicator, ``identity=<text>``, if it is the text of a training
+        Whether to make an indicator, ``identity=<text>``, of the text of a segment if it is the text of a training
         segment. True means the first text field of the raw tokens, or the first field if there is no text field; None
         is the same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
         segments as arrays of shape (n_segments,). It returns an array of that shape, of numbers or bools, for a feature
         that is named after the function or by its key in a dict. Features that are 0 for all training segments have no
-        effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of texts (None if missing); tokens of
+        effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of strings (None if missing); tokens of
         several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than loops. Define
         functions in an importable module: with lambdas, the fitted transformer cannot be pickled; with methods such as
         ``dict.get``, skops cannot load it.
@@ -187,11 +187,11 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features, only texts and numbers for
+            Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features, only strings and numbers for
             `identity` and `functions`. This also applies to feature dicts, lists of attribute names and numeric arrays,
             unless a :class:`SequenceFeatureExtractor` made features of them.
         y : list of sequences, or None, default=None
-            The training segments, in the format given by `scheme`. Only some features need them.
+            The training segments, in the format that `scheme` names. Only some features need them.
 
         Returns
         -------
@@ -203,7 +203,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
             If a parameter does not match X, or if y is needed but missing, or does not match X; the message names
             sequence and position.
         TypeError
-            If a parameter, a token or the result of a function has a wrong type.
+            If a parameter, a token or the result of a function has the wrong type.
 
         Warns
         -----

@@ -150,7 +150,7 @@ def _entries(functions, fields, columns, offsets, start, stop) -> Iterator[tuple
 
 
 def _reader(column) -> Callable[[int, int], np.ndarray]:
-    """Return a function that returns the values of tokens first .. last - 1; missing texts are None, numbers nan."""
+    """Return a function for the values of tokens first to last - 1; a missing text is None, a missing number is nan."""
     if is_text(column):
         values = np.array([*column.values, None], dtype=object)
         return lambda first, last: values[column.codes[first:last]]

@@ -1,8 +1,8 @@
-"""Templates of CRF++ and Wapiti: texts with macros, which are replaced by texts of tokens.
+"""Templates of CRF++ and Wapiti: strings with macros, which are replaced by texts of tokens.
 
-``U01:%x[-1,0]/%x[0,1]`` makes the attribute ``U01:the/NN``. Equal texts are one attribute, whichever template they come
-from. The first letter determines with what the attributes are paired: ``U`` with labels, ``B`` with pairs of labels,
-``*`` with both, in either case.
+``U01:%x[-1,0]/%x[0,1]`` makes the attribute ``U01:the/NN``. Equal strings are one attribute, whichever template they
+come from. The first letter determines what the attributes are paired with: ``U`` with labels, ``B`` with pairs of
+labels, ``*`` with both, in either case.
 """
 
 from __future__ import annotations

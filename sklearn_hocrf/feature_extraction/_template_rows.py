@@ -1,4 +1,4 @@
-"""From the columns of tokens to rows of features, by templates of fields; here and in a tagger.
+"""Makes rows of features from the columns of tokens with templates of fields, here and in a tagger.
 
 The description by which a tagger makes the features of an extractor, in the format of ``tagger``.
 """
@@ -146,7 +146,7 @@ class FieldTemplates(GivenNames):
         return np.concatenate([ids for ids, _ in attributes], axis=1), () if are_one else np.concatenate(values, axis=1)
 
     def ids_of_one(self, vocabularies, columns, n_tokens) -> tuple | None:
-        """Return the attributes of a sequence as ``Vocabulary.ids_of`` does, given its columns as lists."""
+        """Return the attributes of a sequence, whose columns are lists, as ``Vocabulary.ids_of`` does."""
         n_hashed = self.n_features
         if len(vocabularies.all) != len(self.templates) or (n_hashed is not None and len(vocabularies)):
             return None  # of another fit, or of an earlier version

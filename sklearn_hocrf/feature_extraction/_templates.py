@@ -232,7 +232,7 @@ def find_keys(keys, key) -> np.ndarray:
 
 
 def _made_of(function, is_text, text):
-    """Return the result of a function for a text: a text, or a finite number; None if it is missing."""
+    """Return the result of a function for a string: a string, or a finite number; None if it is missing."""
     made = None if text is None else function(text)
     if made is not None and not (isinstance(made, str) if is_text else type(made) in (bool, int, float)):
         raise TypeError(f"{made!r} is of another kind than in fit")
@@ -296,7 +296,7 @@ class TemplateVocabularies:
         """Return the ids of the attributes of a sequence, (n_templates, T), -1 for none, and values unless all are 1.
 
         ``columns`` are lists of texts by field; with ``marks``, places outside the sequence are marked. The result is
-        None if a field is missing, or if a function returns neither a text nor a number, as it did in fit.
+        None if a field is missing, or if a function does not return a string or a number, as it did in fit.
         """
         try:
             template_ids = self.by_value(functions, n_hashed)
@@ -394,7 +394,7 @@ class TemplateVocabularies:
 
 
 def _cut(items, lengths) -> list:
-    """Return adjacent parts of given lengths, or raise a ValueError unless they fill the whole."""
+    """Return adjacent parts of these lengths, or raise a ValueError unless they fill the whole."""
     ends = np.cumsum(lengths, dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 0).any() or int(ends[-1] if len(ends) else 0) != len(items):
         raise ValueError(f"parts of {ends[-1:]} elements, but there are {len(items)}")

@@ -26,7 +26,7 @@ def affix_names(longest: int) -> list[str]:
 
 
 def as_function(function: Callable | str) -> Callable:
-    """Return a token function, given directly or by name; fitted objects contain names, which can be saved."""
+    """Return a token function, from itself or its name; fitted objects contain names, which can be saved."""
     token_function = named_function(function) if isinstance(function, str) else function
     if token_function is None:
         names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
@@ -117,9 +117,9 @@ class Phrases:
 def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | None = "casefold") -> Phrases:
     """Make a token function that marks the tokens inside phrases of a list, such as names of cities or journals.
 
-    Its values are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of one token, and
-    None elsewhere. Of phrases that overlap, the one that begins first is marked, and of those that begin at the same
-    token the longest.
+    The values of the function are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of
+    one token, and None elsewhere. Of phrases that overlap, it marks the one that begins first, and of those that begin
+    at the same token, the longest.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | Non
     Raises
     ------
     TypeError
-        If `phrases` is a text or not iterable, or if a phrase is not a text or a list of texts.
+        If `phrases` is a string or not iterable, or if a phrase is not a string or a list of strings.
     ValueError
         If a phrase contains no words, or if `normalize` is neither "casefold" nor None.
 

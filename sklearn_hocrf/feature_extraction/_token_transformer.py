@@ -24,9 +24,9 @@ from .._sklearn.versions import VersionMixin
 class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Apply a transformer of rows, such as a scaler, to the tokens of all sequences.
 
-    scikit-learn's transformers take one table. This one stacks the tokens of all sequences, calls the transformer, and
-    cuts the result into the same sequences. In a pipeline, each fold of a cross-validation thus fits its own
-    transformer.
+    scikit-learn's transformers take one table. This transformer stacks the tokens of all sequences, calls the wrapped
+    transformer, and divides the result into the same sequences. In a pipeline, each fold of a cross-validation
+    therefore fits a separate transformer.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         ----------
         X : list of sequences, SequenceBatch, or array-like
             Sequences of rows of numbers: arrays or data frames of shape (T, n_columns), or lists of rows. Each row of a
-            plain table is a sequence of its own, without neighbours: for one recording, pass ``[X]``.
+            plain table is a separate sequence, without neighbours: for one recording, pass ``[X]``.
         y : object, default=None
             Ignored.
 
@@ -96,8 +96,8 @@ class WindowFeatures(  # type: ignore[call-arg]
         Raises
         ------
         ValueError
-            For wrong parameters; if there are no tokens, if sequences differ in type or columns, or if values are not
-            finite numbers.
+            If a parameter is invalid, if there are no tokens, if sequences differ in type or columns, or if values are
+            not finite numbers.
         """
         self._names = self._read(X, reset=True)[0].names
         return self
@@ -157,7 +157,7 @@ class WindowFeatures(  # type: ignore[call-arg]
 
 
 def _windows(rows, offsets, before, after) -> list[np.ndarray]:
-    """Return the columns of each function, by a loop over places in the window that processes all tokens at once."""
+    """Return the columns of each function, with a loop over places in the window that processes all tokens at once."""
     lengths = np.diff(offsets)
     first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
     lags = np.arange(-before, after + 1)

@@ -1,7 +1,7 @@
 """Inspect what a fitted model has learned, the reasons for its predictions, and the predictions themselves.
 
 ========================  ==============================================================================================
-:func:`explain`           why the best labelling is better than another one, exactly
+:func:`explain`           the exact contribution of each weight to the preference for a labelling
 :func:`weights_table`     the weights by label, feature and order
 :func:`error_table`       the errors of predicted segments with their texts, the most confident first
 :class:`SegmentsDisplay`  predicted segments in coloured text, with probabilities and errors

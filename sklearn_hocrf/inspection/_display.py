@@ -39,7 +39,7 @@ def color_map(labels: Iterable) -> dict:
 
 
 def chip(text: str, caption: str, color: str, edge: str = "") -> str:
-    """Return a text on a coloured background with a small caption, as HTML; ``edge`` is one of ``EDGES``."""
+    """Return text on a coloured background with a small caption, as HTML; ``edge`` is one of ``EDGES``."""
     line, line_color = EDGES[edge]
     style = (
         f"background:{color};color:#000;border:2px {line} {line_color};border-radius:.4em;padding:.1em .3em;"
@@ -158,7 +158,7 @@ def texts_of(X: Iterable) -> list[list[str]]:
 
 
 def _text_of(token: Any, position: int) -> str:
-    """Return the text of a token: a text, or its first field or attribute that is a text, or else the position."""
+    """Return the text of a token: the token itself, its first field or attribute that is a string, or its position."""
     if isinstance(token, bytes):
         return token.decode("utf-8", "replace")
     has_fields = isinstance(token, (list, tuple))

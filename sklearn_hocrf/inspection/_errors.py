@@ -25,9 +25,9 @@ class SegmentError(NamedTuple):
     true, predicted : tuple (start, stop, label), or None
         The true segment and the predicted one.
     true_text, predicted_text : str
-        Their tokens.
+        The tokens of these segments.
     probability : float or None
-        Of the predicted segment.
+        Probability of the predicted segment.
     """
 
     sequence: int
@@ -51,13 +51,13 @@ def error_table(
     probabilities.
 
     The table shows each wrong predicted segment next to the true one with the same start and stop ("label"), or else
-    the one with which it shares the most tokens ("other boundary"). All other segments are "spurious" or "missing".
-    Confident errors are often annotation errors.
+    next to the true one with which it shares the most tokens ("other boundary"). All other segments are "spurious" or
+    "missing". Confident errors are often annotation errors.
 
     Parameters
     ----------
     X : list of sequences
-        The tokens, as texts, or with fields or attributes of which the first text is shown.
+        The tokens: strings, or tokens with fields or attributes, of which the first string is shown.
     y_true, y_pred : list of sequences
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as the
         result of ``predict_segments(X, with_probability=True)``. The two may have different forms; if one has tags,
@@ -66,7 +66,7 @@ def error_table(
         How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "tokens": each token is a
         separate segment.
     separator : str, default=" "
-        Separator between the texts of tokens.
+        Separator between tokens.
 
     Returns
     -------

@@ -95,30 +95,30 @@ def explain(
     *,
     against: Any = None,
 ) -> Explanation:
-    """Return why a model prefers its best labelling of a sequence to another: exact log-odds, weight by weight.
+    """Explain why a model prefers its best labelling of a sequence to another: exact log-odds, weight by weight.
 
     Let y be the most probable labelling and y' the most probable one that labels a token differently. In log P(y) - log
     P(y') all weights cancel except those that apply more often in one of the two. Each of these is one row of the
-    table: not only weights of features at the token, but also of label patterns, and of neighbours whose labels change
-    with it.
+    table, which therefore contains not only weights of features at the token, but also those of label patterns, and of
+    neighbours whose labels differ in y'.
 
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
-        A fitted model; y is the most probable labelling.
+        A fitted model.
     X : list of sequences, SequenceBatch, array-like or sparse matrix
         As in the estimator's ``predict``.
     sequence : int, default=0
         The index of the sequence in X.
     position : int or None, default=None
-        The token, from 0. None explains the labelling as a whole.
+        The index of the token. If None, the whole labelling is explained.
     against : object, default=None
-        The content of y'.
+        What y' must contain.
 
-        * With a position: a label, one of ``classes_``, that the token has in y'. None means any other label or, for
-          segment models, any other segment.
+        * With a position: a label, one of ``classes_``, that the token has in y'. If None, y' is the best labelling
+          with any other label or, for segment models, any other segment at the token.
         * Without a position: labels or segments of the sequence, such as the true ones, in the form of y in ``fit``;
-          some may be missing, as ``known`` in ``predict``, so that a single segment can be given. None means the
+          as in ``known`` of ``predict``, some may be missing, so you can pass a single segment. If None, y' is the
           second best labelling.
 
     Returns
@@ -131,13 +131,13 @@ def explain(
         position : int or None
             The token to explain.
         label, against : label or (start, stop, label), or None
-            The labels of the token in the two labellings. For segment models, the segments that contain it.
+            The labels of the token in the two labellings; for segment models, the segments that contain the token.
         labels, labels_against : as ``predict`` returns them for one sequence
             The best labelling, and its best competitor.
         log_odds_paths : float
             log P(labels) - log P(labels_against), which is the difference of their scores.
         log_odds_marginal : float or None
-            log P(label) - log P(against) of the token, or of the segments, whatever the labels of the other tokens;
+            log P(label) - log P(against) of the token, or of the segments, summed over the labels of the other tokens;
             None without a position.
         table : Table
             Columns ``pattern``, ``feature``, ``value``, ``weight`` and ``contribution``, the largest contributions
@@ -174,10 +174,18 @@ def explain(
     >>> explanation.against, round(explanation.log_odds_marginal, 2)
     ('ADJ', 1.1)
 
-    The weights that support the prediction and those that support the true label:
+    Compare the prediction with another labelling:
 
-    >>> explain(crf, X, 0, against=["DET", "NOUN", "NOUN"]).labels
-    ['DET', 'ADJ', 'NOUN']
+    >>> explain(crf, X, 0, against=["DET", "NOUN", "NOUN"])
+    the best labelling against another: log-odds 1.36
+    pattern       feature   value  weight  contribution
+    DET ADJ NOUN            1.000   0.693         0.693
+    ADJ           old       1.000   0.488         0.488
+    DET ADJ                 1.000   0.432         0.432
+    ADJ NOUN                1.000   0.432         0.432
+    DET NOUN               -1.000   0.365        -0.365
+    ADJ                     1.000  -0.212        -0.212
+    NOUN                   -1.000   0.106        -0.106
     """
     X = listed(X)
     index = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")

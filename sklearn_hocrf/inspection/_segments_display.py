@@ -33,12 +33,12 @@ class SegmentsDisplay:
         overlap. Segments with the label "O" are shown like the text between segments, and the label "_", of tags
         without a label, is not written.
     true_segments : list of lists of segments or None, default=None
-        The true segments. Segments that are not among them are marked as wrong, and true segments that are not found
-        are listed below their sequence.
+        The true segments. Predicted segments that are not among them are marked as wrong, and true segments that are
+        not predicted are listed below their sequence.
     gaps : list of lists of str or None, default=None
-        The text after each token; None means spaces.
+        The text after each token; None means a space after each.
     names : list of str or None, default=None
-        The names before the sequences in HTML; None means their indices.
+        The names shown before the sequences in HTML; None means the indices of the sequences.
     classes : iterable of labels or None, default=None
         All labels of segments, to which colours are assigned in this order; None means the labels shown, sorted.
 
@@ -101,9 +101,9 @@ class SegmentsDisplay:
         estimator : estimator
             A fitted model of this package, or a pipeline or a search around one.
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in the estimator's ``predict``. Of a token that is a mapping, a list or a tuple, the display shows the
-            first string; for tokens without text, their position. Texts of a :class:`~sklearn_hocrf.SequenceBatch` are
-            those of its first column of texts.
+            As in the estimator's ``predict``. For a token that is a mapping, a list or a tuple, the display shows the
+            first string, and for a token without strings its position. For a :class:`~sklearn_hocrf.SequenceBatch`, it
+            shows the first column of strings.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -113,7 +113,7 @@ class SegmentsDisplay:
             As in the estimator's ``predict``.
         separator : str, default=" "
             The text between tokens, "" for characters; ignored for a :class:`~sklearn_hocrf.text.TokenizedText`, which
-            contains it.
+            contains the original text.
 
         Returns
         -------
@@ -156,7 +156,7 @@ class SegmentsDisplay:
         separator: str = " ",
         classes: Iterable | None = None,
     ) -> Self:
-        """Return the display of given labels or segments.
+        """Return the display of labels or segments that you pass.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class SegmentsDisplay:
         separator : str, default=" "
             As in :meth:`from_estimator`.
         classes : iterable of labels or None, default=None
-            All existing labels, tags or labels of segments, in any order: with them, colours are the same in all
+            All existing labels, tags or labels of segments, in any order. With these, colours are the same in all
             displays and in :meth:`from_estimator`. None means the labels shown.
 
         Returns
@@ -312,12 +312,12 @@ def _gaps_of(sequence: Any, separators: list[str]) -> list[str]:
 
 
 def _labels_in(classes: Iterable, scheme: str) -> list:
-    """Return the segment labels in tags of a scheme, given or guessed; other labels are returned as they are."""
+    """Return the segment labels in tags of a scheme, known or guessed; other labels are returned unchanged."""
     return sorted(set(labels_of_classes(list(classes), scheme)), key=str)
 
 
 def labels_of_classes(classes: list, scheme: str) -> list:
-    """Return the segment label of each class that is a tag of a given or guessed scheme; other classes are labels."""
+    """Return the segment label of each class that is a tag of a known or guessed scheme; other classes are labels."""
     scheme = guessed_scheme(classes) if scheme == "auto" else scheme
     parts = [split_tag(label, scheme) if scheme in PREFIXES else None for label in classes]
     return [label if part is None else part[1] for label, part in zip(classes, parts, strict=True)]

@@ -1,4 +1,4 @@
-"""One sequence over time, drawn by matplotlib."""
+"""Plots of one sequence over time, with matplotlib."""
 
 from __future__ import annotations
 
@@ -48,9 +48,10 @@ class SequenceDisplay:
     labels : sequence of n_labels labels, default=()
         The labels of the columns of ``probabilities``.
     times : array-like of shape (n_tokens,) or None, default=None
-        The beginning of each token on the horizontal axis: ascending numbers or times. None means its position.
+        The beginning of each token on the horizontal axis: ascending numbers or times. None means the position of the
+        token.
     signals : mapping of str to array-like of shape (n_tokens,), or None, default=None
-        Numbers to draw below the probabilities, by name, such as columns of X. Each has a scale of its own.
+        Numbers to draw below the probabilities, by name, such as columns of X. Each is drawn on a separate scale.
 
     Attributes
     ----------
@@ -145,10 +146,10 @@ class SequenceDisplay:
         x : sequence, or SequenceBatch of one sequence
             One sequence as in the X of the estimator's ``predict``.
         y : sequence of labels or of segments, or None, default=None
-            Its true labels or segments.
+            The true labels or segments of the sequence.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
             How labels encode segments, as in :meth:`SegmentsDisplay.from_estimator`. The probability of a label is the
-            sum of those of its tags.
+            sum of the probabilities of its tags.
         times : array-like of shape (n_tokens,) or None, default=None
             As in the class.
         signals : mapping of str to array-like of shape (n_tokens,), or None, default=None
@@ -210,14 +211,14 @@ class SequenceDisplay:
         signals: Mapping[str, Any] | None = None,
         ax: Any = None,
     ) -> Self:
-        """Plot given labels or segments of one sequence.
+        """Plot labels or segments of one sequence.
 
         Parameters
         ----------
         y_pred : sequence of labels or of (start, stop, label)
             The predicted labels of the tokens, or segments.
         y_true : sequence of labels or of (start, stop, label), or None, default=None
-            The true ones.
+            The true labels or segments.
         probabilities : array-like of shape (n_tokens, n_classes) or None, default=None
             The probabilities of the labels of each token.
         classes : sequence of n_classes labels or None, default=None
@@ -380,7 +381,7 @@ def _pyplot() -> Any:
 
 @contextmanager
 def _one_sequence(**given: Any) -> Iterator[None]:
-    """Add a cure to errors about something that may be a list of sequences; only its reader can know."""
+    """If an error concerns something that may be a list of sequences, add advice to its message."""
     try:
         yield
     except Exception as error:  # transformers of others raise any
@@ -402,7 +403,7 @@ def _may_be_sequences(value: Any) -> bool:
 
 
 def _plain(label: Any) -> str:
-    """Return a text without control characters, which matplotlib does not read as a formula or a hidden label."""
+    """Return a label as plain text, which matplotlib reads neither as a formula nor as a hidden label."""
     text = visible(label).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 

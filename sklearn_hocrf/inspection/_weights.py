@@ -48,21 +48,22 @@ def weights_table(
 ) -> Table:
     """Return weights of a fitted model, the largest absolute values first.
 
-    Weights show what a model has learned, not the reasons for its predictions: for those, see :func:`explain`. The
-    weight of a feature of value 1 is a log-odds; the weights of other features depend on their scales.
+    Weights show what a model has learned; :func:`explain` gives the reasons for a prediction. The weight of a feature
+    of value 1 is a log-odds; the weights of other features depend on the scales of their values.
 
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
         A fitted model; features have the names that the pipeline's other steps gave them.
     label : label, default=None
-        Only weights of patterns that end with this label, and of the label's parts.
+        If not None, only weights of patterns that end with this label, and of its parts, are returned.
     feature : str, int or bool, default=None
-        A name: only weights of this feature or, if it does not exist, of all features whose names begin with it. An
-        index: of this feature, if features have no names. True: all weights of features. False: all weights of patterns
-        themselves, and of tokens. None: all.
+        A name selects the weights of this feature or, if it does not exist, of all features whose names begin with it.
+        An index selects a feature if features have no names. True selects all weights of features, False all weights of
+        patterns themselves and of tokens, and None all weights.
     order : int, iterable of int or None, default=None
-        Only weights of patterns of these orders: 0 for single labels, 1 for pairs of neighbours.
+        If not None, only weights of patterns of these orders are returned: 0 for single labels, 1 for pairs of
+        neighbours.
     top : int or None, default=20
         Number of weights; None means all that are not 0.
 
@@ -141,7 +142,7 @@ def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
 
 
 def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
-    """Return which weights belong to patterns of given orders."""
+    """Return which weights belong to patterns of some orders."""
     if order is None:
         return np.ones(len(orders), bool)
     wanted: Any = list(order) if isinstance(order, Iterable) else [order]

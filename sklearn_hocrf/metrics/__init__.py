@@ -1,7 +1,7 @@
 """Scores of label sequences and of segments, and a significance test for the difference between two systems.
 
 Labels are lists of sequences (lists or arrays), as returned by ``predict``. Segments are read from BIO, BIOES and
-similar tags, from runs of equal labels, or are given as tuples, dicts or structured arrays. Scores follow
+similar tags, from runs of equal labels, or are tuples, dicts or structured arrays. Scores follow
 scikit-learn's conventions for averages and for divisions by zero; those of BIO and BIOES segments equal the scores of
 seqeval. Invalid tags are read as in conlleval and in the estimators, unless ``strict=True``.
 

@@ -44,7 +44,7 @@ class Items(NamedTuple):
 
 
 def check_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarray:
-    """Return one weight per sequence; without given weights, 1."""
+    """Return one weight per sequence; 1 by default."""
     weight = check_sequence_weight(sample_weight, n_sequences)
     return np.ones(n_sequences) if weight is None else weight
 

@@ -42,13 +42,13 @@ def randomization_test(
     random_state: int | np.random.RandomState | None = None,
     **metric_params: Any,
 ) -> RandomizationTest:
-    """Test whether two systems differ, by swapping their outputs at random.
+    """Test whether the scores of two systems differ, by swapping their outputs at random.
 
-    If both systems were equally good, their outputs could be exchanged. Each resample swaps the two outputs for every
-    sequence with probability 1/2. Let n_c be the number of resamples in which the absolute difference of the metric is
-    at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. If there are at most
-    ``n_resamples`` ways to swap, because the sequences are few, each way counts once, and the p value is exact. The
-    function calls :func:`scipy.stats.permutation_test` for the absolute difference.
+    If both systems were equally accurate, their outputs could be exchanged. Each resample swaps the two outputs for
+    every sequence with probability 1/2. Let n_c be the number of resamples in which the absolute difference of the
+    metric is at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. If there are at
+    most ``n_resamples`` ways to swap, because the sequences are few, each way counts once, and the p value is exact.
+    The function calls :func:`scipy.stats.permutation_test` for the absolute difference.
 
     Parameters
     ----------

@@ -619,7 +619,7 @@ def token_f1_scorer(estimator: BaseEstimator, X: Sized, y: Sized, sample_weight:
 def sequence_accuracy_scorer(
     estimator: BaseEstimator, X: Sized, y: Sized, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Return the fraction of sequences without an error, such as addresses that are parsed correctly.
+    """Return the fraction of sequences without an error, for example of addresses without an incorrect label.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
     tools.
@@ -655,13 +655,13 @@ def sequence_accuracy_scorer(
 def log_likelihood_scorer(
     estimator: BaseEstimator, X: Sized, y: Sized, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Return the mean log-likelihood per token: the sum over sequences of log P(y given x), divided by the tokens.
+    """Return the log-likelihood per token: the sum over sequences of log P(y given x), divided by the number of tokens.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
     tools, for the estimators, any pipeline that ends in one, and searches over these.
 
-    A labelling with a label that did not occur in training, or one that the model forbids, such as one with too long a
-    segment, has probability 0. The mean is then -inf.
+    A labelling has probability 0 if it contains a label that did not occur in training, or if the model forbids it, for
+    example because a segment is too long. The mean is then -inf.
 
     Parameters
     ----------

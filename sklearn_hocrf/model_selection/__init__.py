@@ -4,12 +4,12 @@ scikit-learn's searches can choose orders, penalties, templates and all other pa
 :mod:`sklearn_hocrf.metrics` and folds that are not stratified. This module adds:
 
 ==================================  ====================================================================================
-:class:`PenaltySearchCV`            one penalty for each group of weights, learned along gradients of the held-out
+:class:`PenaltySearchCV`            one penalty for each group of weights, learned with gradients of the held-out
                                     likelihood
-:func:`cross_val_predict`           predictions of each sequence by a model that has not seen it, by any method
+:func:`cross_val_predict`           results of any method for each sequence, from a model not trained on it
 :class:`CalibratedSequenceLabeler`  a temperature for all weights of a model, so that probabilities match how often
                                     predictions are correct
-:class:`ConformalSequenceLabeler`   sets of labels or segments that miss the truth with at most a chosen probability
+:class:`ConformalSequenceLabeler`   sets of labels or segments that miss true ones with at most a chosen probability
 ==================================  ====================================================================================
 
 The folds must mimic what will be new at prediction time: pass groups of words, writers or documents.

@@ -24,7 +24,7 @@ _LOWEST = 1e-6  # probability of a segment; others are as good as impossible
 
 
 class Coverage(NamedTuple):
-    """How often sets contain the truth, and how large they are, on average over sequences.
+    """How often sets contain the true labels or segments, and how large the sets are, on average over sequences.
 
     See :meth:`ConformalSequenceLabeler.coverage`.
     """
@@ -34,13 +34,13 @@ class Coverage(NamedTuple):
 
 
 class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
-    """Predict sets that contain the truth with a given probability, for any model.
+    """Predict sets that contain the true labels or segments with a probability that you choose, for any model.
 
-    By split conformal prediction [1]_, :meth:`fit` computes a threshold from sequences on which the model was not
+    With split conformal prediction [1]_, :meth:`fit` computes a threshold from sequences on which the model was not
     trained. For a new sequence, the sets of :meth:`predict_set` then miss the truth with probability at most ``alpha``.
     This guarantee holds for any model and any number of sequences, if these and the new sequence are exchangeable, for
     example drawn independently from one source. It holds on average over sequences, and with `strata` for each kind of
-    sequence or segment, but not if new data differ from the old. Better models have smaller sets.
+    sequence or segment, but not if new data differ from the old. More accurate models give smaller sets.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         for a sequence without segments): conformal risk control [2]_.
 
     strata : callable, "label" or None, default=None
-        Kinds with separate thresholds, so that the guarantee holds for each of them. With ``level="token"``, a function
-        that takes a sequence of X and returns its kind, such as ``lambda tokens: len(tokens) > 20``. With
-        ``level="segment"``, "label": for each label, the expected share of the true segments that are missing is at
-        most ``alpha``, over sequences that contain the label. Kinds of fewer than 2 / ``alpha`` sequences in ``fit``
-        share one threshold with kinds that are absent in ``fit``; if all these sequences are too few for ``alpha``,
-        they get the threshold without `strata`.
+        Kinds of sequences or labels with separate thresholds, so that the guarantee holds for each of them. With
+        ``level="token"``, a function that takes a sequence of X and returns its kind, such as ``lambda tokens:
+        len(tokens) > 20``. With ``level="segment"``, "label": for each label, the expected share of the true segments
+        that are missing is at most ``alpha``, over sequences that contain the label. Kinds of fewer than 2 / ``alpha``
+        sequences in ``fit`` share one threshold with kinds that are absent in ``fit``; if all these sequences are too
+        few for ``alpha``, they get the threshold without `strata`.
 
     Attributes
     ----------
@@ -320,7 +320,7 @@ class _Misses(NamedTuple):
     kind: list  # of each part
 
     def losses(self, thresholds: list) -> np.ndarray:
-        """Return the loss of each sequence, given the threshold of each part; shape (n,)."""
+        """Return the loss of each sequence at the threshold of each part; shape (n,)."""
         missed = np.where(self.score > np.asarray(thresholds) + _TIES, self.share, 0.0)
         return np.bincount(self.sequence, missed, self.n_sequences)
 

@@ -208,7 +208,7 @@ def make_fold(
         The targets of all data: their labels, and maximum lengths of segments, also apply to the fold.
     groups : WeightGroups
     earlier : Fold or None
-        The fold of the split at another order, whose data are used again, and from whose weights training starts.
+        The fold of the same split at another order. Its data are used again, and training starts from its weights.
     """
     steps = FitSteps(clone(estimator))
     data = earlier.origin.data if earlier else _read(steps, split.X, split.y, split.weight, targets)

@@ -75,7 +75,7 @@ class Course:
         return self._most - self.elapsed() - self.of_refit()
 
     def share(self, number: int) -> bool:
-        """Begin the share of an order, given by its number, in the remaining time; return whether time remains."""
+        """Begin the share in the remaining time of the order with this number; return whether time remains."""
         left = self.left()
         self._until = self.elapsed() + left / (len(self.searches) - number)
         return left > 0
@@ -115,7 +115,7 @@ class OrderSearch:
         self._known = self._start  # the point whose gradient is known
 
     def run(self, earlier: OrderSearch | None, *, is_compared: bool = False) -> None:
-        """Take further steps, from the best penalties and the weights of another order, or of this one, if given.
+        """Take further steps, from the best penalties and weights of ``earlier``, or of this order if it is None.
 
         To compare orders, a few steps are enough; if a lower order is better, the first step is enough.
         """

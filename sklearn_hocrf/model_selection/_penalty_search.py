@@ -57,7 +57,7 @@ UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positiv
 class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
     """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, with exact gradients.
 
-    The search maximises the mean log-likelihood of held-out tokens over the penalties of all groups at once. It follows
+    The search maximises the log-likelihood per held-out token over the penalties of all groups at once. It follows
     the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups take
     little more time than one. A grid over that many groups would be infeasible.
 
@@ -76,9 +76,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         does not shuffle. The folds must mimic what will be new at prediction time: penalties that suit known words, for
         example, may not suit new ones.
     penalty_groups : "order" or list of keys, default="order"
-        Groups of weights that have common penalties. "order": the features and the weights of the patterns
-        themselves, by the order of the pattern. Otherwise keys of ``sigma_reg`` as a mapping, see
-        :class:`~sklearn_hocrf.HighOrderCRF`, which must cover all weights.
+        Groups of weights with a common penalty. "order" makes one group of feature weights and one of pattern weights
+        for each order. A list contains keys of ``sigma_reg`` as a mapping, see :class:`~sklearn_hocrf.HighOrderCRF`;
+        they must cover all weights.
     orders : list of int, "auto" or None, default=None
         Values of ``max_order`` to try. None means the ``max_order`` of the estimator.
 
@@ -94,8 +94,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
     learn_l1 : bool, default=False
-        Whether to learn ``l1_reg`` of each group, too; it is 0 if the scores are best without L1. Try it if there are
-        more attributes than tokens. The search takes two to three times as long.
+        Whether to learn ``l1_reg`` of each group, too; it is 0 if the scores are best without L1. Try True if there are
+        more attributes than tokens. The search then takes two to three times as long as with False.
     max_steps : int, default=20
         Maximum number of steps for each order.
     max_time : float, default=None
@@ -125,7 +125,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         The estimator with the best parameters, fitted to all data; only with ``refit``.
     best_params_ : dict
         The best parameters, named as in GridSearchCV: ``sigma_reg``, a mapping, if there are weights, ``l1_reg``
-        likewise if it is learned, and ``max_order`` if ``orders`` are given; in a pipeline, prefixed with the name of
+        likewise if it is learned, and ``max_order`` if you pass ``orders``; in a pipeline, prefixed with the name of
         the last step.
     best_score_ : float
         Mean over the folds of the log-likelihood per held-out token, in nats.
@@ -148,9 +148,9 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
     -----
     Use this search if groups of weights differ in reliability, especially at high orders. Each held-out part should be
     new in the same way as the data at prediction time: pass ``groups`` of words, writers or documents to :meth:`fit`.
-    Known words require weak penalties of patterns, new words strong ones, and the wrong choice lowers accuracy. Text
-    with many rare features gains less; compare with ``penalty_groups=[None]``, one value for all weights. The search
-    maximises the likelihood; other scores such as F1 do not necessarily improve.
+    Known words require weak penalties of patterns, and new words require strong ones; the wrong choice lowers accuracy.
+    On text with many rare features, the search gains less; compare with ``penalty_groups=[None]``, one value for all
+    weights. The search maximises the likelihood; other scores such as F1 do not necessarily improve.
 
     Predictions and the other methods of ``best_estimator_`` are available: ``predict``, ``predict_marginals``,
     ``score`` (the token accuracy), ``log_likelihood`` and so on. For a pipeline, this includes methods that

@@ -1,4 +1,4 @@
-"""Predictions for all sequences, each by a model that was not trained on it."""
+"""Predictions for all sequences, each from a model that was not trained on the sequence."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cross_val_predict(
     params: dict | None = None,
     method: str = "predict",
 ) -> list:
-    """Return predictions for all sequences, each by a model fitted without its fold.
+    """Return predictions for all sequences, each from a model that was fitted without the sequence's fold.
 
     This is :func:`sklearn.model_selection.cross_val_predict` for sequences of different lengths, and for any method
     with one result per sequence. Use the predictions to inspect errors, or to calibrate and stack models. Their score
@@ -40,7 +40,7 @@ def cross_val_predict(
     Parameters
     ----------
     estimator : estimator
-        An estimator with `fit` and the method.
+        An estimator with `fit` and the method that `method` names.
     X : list of sequences or other form of n sequences
         The sequences, in a form that `estimator` accepts.
     y : list of label sequences, or None, default=None
@@ -48,7 +48,7 @@ def cross_val_predict(
     groups : array-like of shape (n_sequences,), default=None
         Groups for the splitter.
     cv : int, splitter, iterable or None, default=None
-        As in scikit-learn: None means 5 folds, an int the number of folds.
+        As in scikit-learn: None means 5 folds, and an int is the number of folds.
     n_jobs : int or None, default=None
         Number of folds fitted in parallel, as defined by joblib.
     verbose : int, default=0

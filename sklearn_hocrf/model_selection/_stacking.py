@@ -71,15 +71,15 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     the scores predict the labels of held-out sequences best [2]_, because most classifiers are overconfident about new
     sequences, and some are underconfident.
 
-    Stacking pays if features are many and examples few, as in texts, or if a classifier of another kind (boosted trees,
-    a neural network) fits the data better than a linear model. Compare it by cross-validation with the sequence model
-    on the features themselves, which is often as good or better.
+    Stacking pays if there are many features and few examples, as in text, or if a classifier of another kind (boosted
+    trees, a neural network) fits the data better than a linear model. Compare it by cross-validation with the sequence
+    model on the features themselves, which is often at least as accurate.
 
     Parameters
     ----------
     estimator : classifier or Pipeline
-        The classifier gets the tokens of all sequences as the rows of a table, or as a list, and must have
-        ``predict_proba`` or ``decision_function`` when it is fitted. The rows must already contain features of
+        The classifier of tokens. It gets the tokens of all sequences as the rows of a table, or as a list, and must
+        offer ``predict_proba`` or ``decision_function`` once fitted. The rows must already contain features of
         neighbouring tokens. Instead of labels, the classifier gets codes: 0, 1, ... for the sorted labels of its
         training data. The keys of its `class_weight` are the labels themselves.
     final_estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or None, default=None
@@ -122,7 +122,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     n_features_in_ : int
         Number of features of the classifier, if it has this attribute.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, if the classifier was fitted to a data frame.
+        Names of these features, if the classifier was fitted to a data frame.
 
     Raises
     ------
@@ -135,13 +135,13 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     Warns
     -----
     UserWarning
-        By ``fit``: if the training part of a fold lacks a label, which then gets the lowest score; if ``sample_weight``
-        is given, but the classifier does not accept it.
+        By ``fit``: if the training part of a fold lacks a label, which then gets the lowest score; if you pass
+        ``sample_weight``, but the classifier does not accept it.
 
     See Also
     --------
-    sklearn.ensemble.StackingClassifier : The same for tables, with several classifiers.
-    sklearn_hocrf.scores.posterior : All answers for scores, with weights of label patterns that you choose.
+    sklearn.ensemble.StackingClassifier : Stacking for tables, with several classifiers.
+    sklearn_hocrf.scores.posterior : All results for scores, with weights of label patterns that you choose.
 
     Notes
     -----
@@ -274,7 +274,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         return training, splits, scoring, of_final
 
     def _out_of_fold(self, training: _Training, scoring: _Scoring, splits: list) -> tuple[_Scoring, np.ndarray]:
-        """Return the scores of all tokens, by classifiers that were not trained on their sequences, and the method."""
+        """Return the scoring with its method, and each token's scores from a classifier not trained on its sequence."""
 
         def score(fitted, rows, _):
             fold_scoring = scoring.with_classifier(fitted.estimator_, fitted.codes_)

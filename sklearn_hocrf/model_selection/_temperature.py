@@ -38,7 +38,7 @@ FEWEST_IN_PART = 2  # sequences in each part of a split
 
 
 class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
-    """Calibrate the probabilities of a sequence model by one temperature for all its weights.
+    """Calibrate the probabilities of a sequence model with one temperature for all its weights.
 
     The weights w of the fitted model become w / T, where T maximises the log-likelihood of held-out sequences. Models
     with too weak a penalty are overconfident, which T > 1 corrects; T < 1 corrects models with too strong a penalty
@@ -55,7 +55,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         calibration. They should not be its training data, about which models are overconfident.
     cv : int, cross-validation generator or iterable, default=5
         As in :class:`~sklearn.model_selection.GridSearchCV`; an int k means ``KFold(k)``. There is one temperature for
-        the models of all splits, each evaluated on its held-out part. Not used for a FrozenEstimator.
+        the models of all splits; each model is evaluated on its held-out part. ``cv`` has no effect for a
+        FrozenEstimator.
     n_jobs : int or None, default=None
         Number of splits processed in parallel, each in a thread. Results do not depend on it.
 

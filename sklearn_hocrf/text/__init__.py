@@ -1,7 +1,7 @@
 """Tokens with character offsets, tags from spans of characters, and spans from tags.
 
 ========================  ==============================================================================================
-:func:`tokenize`          cuts texts into tokens, each a :class:`TokenizedText`
+:func:`tokenize`          splits texts into tokens; each result is a :class:`TokenizedText`
 :func:`tags_from_spans`   turns annotated spans of characters into labels of tokens
 :func:`spans_from_tags`   turns predicted labels into spans of characters
 :func:`convert_tags`      converts between tagging schemes and repairs invalid tags

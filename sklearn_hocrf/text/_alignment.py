@@ -48,8 +48,8 @@ def tags_from_spans(
         The spans of each text, in any order: (start, stop, label), with ``stop`` excluded, or in any other form that
         :func:`~sklearn_hocrf.text.extract_segments` takes, such as dicts.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
-        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all
-        spans get "O"; with "segments", a segment of one token each.
+        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all spans
+        get "O"; with "segments", each of them becomes a segment labelled "O".
     misaligned : {"raise", "expand", "contract", "drop"}, default="raise"
         How to treat spans that are not aligned with token boundaries: raise an error; expand to all tokens that they
         touch; contract to the tokens that lie completely inside; drop the span. Spans without tokens are then dropped.
@@ -180,7 +180,7 @@ def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
 
 
 def _cut_mark(text: str, start: int, stop: int) -> str:
-    """Return how a span cuts a character from its combining mark, or an empty text."""
+    """Return how a span cuts a character from its combining mark, or an empty string."""
     for t in (start, stop):
         if 0 < t < len(text) and is_mark(text[t]) and not text[t - 1].isspace():
             return f"cuts {text[t - 1]!r} at character {t} from its mark U+{ord(text[t]):04X}"
@@ -233,7 +233,7 @@ def spans_from_tags(tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme
     tokenized : list of TokenizedText
         The tokens, as :func:`tokenize` returns them.
     y : list of label sequences
-        The labels of each sequence, given or predicted; or segments, counted in tokens, in any form that
+        The true or predicted labels of each sequence; or segments, counted in tokens, in any form that
         :func:`~sklearn_hocrf.text.extract_segments` takes, such as the arrays that ``predict_segments(X,
         with_probability=True)`` returns, and those of a :class:`~sklearn_hocrf.tagger.Tagger` for each sequence.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
@@ -293,14 +293,14 @@ def convert_tags(
         The scheme to return. It may be the scheme of `y`: all valid tags then stay the same. With "runs", neighbouring
         segments with the same label become one.
     lengths : iterable of int, default=None
-        Number of tokens of each sequence, if the source is "segments": tokens in no segment get "O". By default the
+        Number of tokens of each sequence, if the source is "segments": tokens in no segment get "O". By default, the
         last segment ends with the last token, and there must be no gaps.
 
     Returns
     -------
     y : list of lists
         Labels in the scheme `target`; with "segments", lists of (start, stop, label) with a segment labelled "O" for
-        each token outside.
+        each token outside all segments.
 
     Raises
     ------
@@ -344,7 +344,7 @@ def convert_tags(
 
 
 def _n_tokens(segments: list[list[Span]], lengths: Iterable[int] | None) -> list[int]:
-    """Return the number of tokens of each sequence of segments; unless it is given, segments must have no gaps."""
+    """Return the number of tokens of each sequence of segments; without ``lengths``, segments must have no gaps."""
     stops = [[0, *(stop for _, stop, _ in of_sequence)] for of_sequence in segments]
     n_tokens = [of_sequence[-1] for of_sequence in stops] if lengths is None else list(lengths)
     if len(n_tokens) != len(segments):

@@ -17,7 +17,7 @@ JOINERS = "\u200c\u200d"  # ZWNJ, as in Persian; ZWJ, as in Sinhala and Malayala
 
 
 class TokenizedText(Sequence):
-    """A text as a sequence of T tokens.
+    """A text that is split into a sequence of T tokens.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class TokenizedText(Sequence):
 
     See Also
     --------
-    tokenize : Cut texts into tokens.
+    tokenize : Split texts into tokens.
 
     Examples
     --------
@@ -109,26 +109,26 @@ def _read_offsets(offsets: Any, n_characters: int) -> np.ndarray:
 
 
 def tokenize(texts: Iterable[str], pattern: str | Any | None = None) -> list[TokenizedText]:
-    r"""Cut texts into tokens with character offsets.
+    r"""Split texts into tokens with character offsets.
 
     Parameters
     ----------
     texts : iterable of str
         The texts.
     pattern : str, compiled pattern or None, default=None
-        A regular expression (of :mod:`re` or the package regex) whose matches are the tokens. None: tokens are runs of
-        letters, digits and underscores, and single other characters, each with its combining marks. For tokens of
-        another tool, see :class:`TokenizedText`.
+        A regular expression (of :mod:`re` or the package regex) whose matches are the tokens. If None, tokens are runs
+        of letters, digits and underscores, and single other characters, each with its combining marks. For the tokens
+        of another program, see :class:`TokenizedText`.
 
     Returns
     -------
     tokenized : list of TokenizedText
-        One for each text. To make a sequence of each line or sentence, pass these as texts.
+        One for each text. To make a sequence of each line or sentence, pass the lines or sentences as texts.
 
     Raises
     ------
     TypeError
-        If `texts` is a single text, or one of them is not a str.
+        If `texts` is a single str, or if an element is not a str.
     ValueError
         If a token is empty, or if the pattern is not a valid regular expression.
 
@@ -177,7 +177,7 @@ def _marks_in(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _word_pattern(marks: str) -> re.Pattern:
-    """Return the pattern of tokens in texts with the given marks, for which :mod:`re` defines no class.
+    """Return the pattern of tokens in texts with some marks, for which :mod:`re` defines no class.
 
     A token is a run of letters, digits and underscores, or another character, with its marks.
     """

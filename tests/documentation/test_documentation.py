@@ -54,7 +54,7 @@ def test_code_cites_equations_that_exist():
 
 
 def test_page_names_all_modules_above_those_that_import_them():
-    table = PAGE.split("| floor | room |")[1].split("\n\n")[0]
+    table = PAGE.split("| layer | component |")[1].split("\n\n")[0]
     rows = [re.findall(r"`([\w.]+)`", row.split("|")[2]) for row in table.splitlines()[2:]]
     place = {name: i for i, names in enumerate(rows) for name in names}
     assert set(place) == set(MAY_IMPORT)

@@ -1,8 +1,8 @@
 """High-order CRFs over lattices: the model in which each token has one of a few candidate labels.
 
-It is the model of all labels, given that all labels of a labelling are candidates. Queries without a kernel over
-lattices are therefore answered by that model, with a mask. The candidates are the best labels by a model of order 0,
-which is trained only for this.
+It is the model of all labels, conditional on all labels of a labelling being candidates. Queries without a kernel over
+lattices therefore use that model, with a mask. The candidates are the best labels by a model of order 0, which is
+trained only for this.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
     def of_counts(
         cls, counts: np.ndarray, labels: np.ndarray, scores: np.ndarray | None = None, codes: ArrayLike = ()
     ) -> Candidates:
-        """Return candidates, given their number for each token, their labels and scores; scores are 0 by default."""
+        """Return candidates from their number for each token, their labels and scores; scores are 0 by default."""
         scores = np.zeros(len(labels)) if scores is None else scores
         starts = freeze(offsets_of(counts), np.int64)
         return cls(starts, freeze(labels, np.int32), freeze(scores, np.float64), freeze(codes, np.int32))
@@ -59,7 +59,7 @@ class Candidates(NamedTuple):
         return mask
 
     def part(self, tokens: np.ndarray) -> Candidates:
-        """Return the candidates of some tokens, given by their indices."""
+        """Return the candidates of the tokens with these indices."""
         starts, stops = self.starts[tokens], self.starts[tokens + 1]
         slots, codes = joined_ranges(starts, stops), self.codes[tokens] if len(self.codes) else ()
         return Candidates.of_counts(stops - starts, self.labels[slots], self.scores[slots], codes)
@@ -83,7 +83,7 @@ class Candidates(NamedTuple):
         return np.flatnonzero(self.labels == codes[self.tokens])
 
     def with_labels(self, codes: np.ndarray) -> Candidates:
-        """Return the candidates and a given label of each token, which no limit drops."""
+        """Return the candidates with one more label of each token, which no limit drops."""
         missing = np.flatnonzero(~self.contain(codes))
         tokens = np.concatenate([self.tokens, missing])
         labels = np.concatenate([self.labels, codes[missing]])
@@ -94,7 +94,7 @@ class Candidates(NamedTuple):
 
 
 class CandidateFinder:
-    """Find the best labels of tokens, by a model of order 0; ties go to the lowest label.
+    """Find the best labels of tokens with a model of order 0; ties go to the lowest label.
 
     Parameters
     ----------
@@ -255,7 +255,7 @@ class LatticePlan(SharedWork):
         return is_included
 
     def empirical_counts(self, codes: np.ndarray, sequence_weight: np.ndarray) -> np.ndarray:
-        """Return the counts of each weight's feature for given labels among the candidates; shape (n_weights,)."""
+        """Return the counts of each weight's feature for labels that are candidates; shape (n_weights,)."""
         weight, counts = np.repeat(sequence_weight, self.batch.lengths), np.zeros(self.layout.n_pairs)
         lattice.count_labels(self.lattice, self.candidates.slots(codes), weight, counts)
         automaton = self.layout.automaton
@@ -425,7 +425,8 @@ class LatticePosterior(Posterior):
     def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the probability of each node, and of each step given the node that it leaves; shapes (V + 1,), (E,).
 
-        The latter sum to 1 at each node, even at an unlikely one. The node before all sequences has a probability of 1.
+        The probabilities of steps sum to 1 at each node, even at an unlikely one. The node before all sequences has a
+        probability of 1.
         """
         lists, steps = self.plan.lattice, self.lattice_marginals()[1]
         share = np.bincount(lists.target, steps, len(lists.candidate))
@@ -550,7 +551,7 @@ class LatticeModel(Model):
         Its features are paired only with single labels.
     weights : ndarray of shape (n_weights,)
     finder : CandidateFinder or None
-        Determines the labels that the tokens of a batch may have; None if plans are given.
+        Determines the labels that the tokens of a batch may have; None if the caller passes plans.
     schedule : Schedule or None
         Determines the number of chunks.
     """

@@ -3,7 +3,7 @@
 Long sequences are cut by position: the forward pass keeps one row of alpha per cut, and the backward pass runs the
 forward pass of each tile again (checkpointing), so that memory does not grow with (length x states).
 
-Results for one sequence without a batch: without a plan or copies, and with decoding over few states.
+Results for one sequence need no batch, plan or copies; decoding processes only few states.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
         return None if is_of_tokens else log_spread(self.layout, self.weighted_arcs)
 
     def _largest_beta(self, task: Task, checkpoints: list, alive: np.ndarray) -> np.ndarray:
-        """Return the largest beta of each lane, by a backward pass without counts."""
+        """Return the largest beta of each lane, from a backward pass that adds no counts."""
         largest, n_states = np.zeros(alive.shape), self.arc_layout.automaton.n_states
         beta, unused = self._with_derivatives(np.ones((n_states, alive.shape[1]))), np.zeros_like(largest)
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
@@ -218,7 +218,7 @@ class ChainPosterior(LanePosterior):
 
 
 class ChainModel(Model):
-    """A high-order CRF with given weights."""
+    """A high-order CRF with its weights."""
 
     plan_class, posterior_class, minibatches_class = ChainPlan, ChainPosterior, ChainMinibatches
 
@@ -233,7 +233,7 @@ _FIRST = np.zeros((1, 1), np.int64)  # the sequence of the only lane
 
 
 class OneSequence:
-    """Results for a single sequence, by a model whose arcs have constant scores.
+    """Results for a single sequence under a model whose arcs have constant scores.
 
     The methods take the attributes of the tokens, as for :func:`token_entries`. They return None if the kernels of a
     batch are needed.
@@ -267,9 +267,9 @@ class OneSequence:
 
     @classmethod
     def for_model(cls, model: Any, borders: np.ndarray | None) -> Self | None:
-        """Return the object for a model, given whether each label may be the first and the last of a sequence, (2, L).
+        """Return the object for a model; ``borders``, (2, L), say whether a label may be first and last in a sequence.
 
-        None if the model contains varying arcs or many labels, or is of another kind.
+        The result is None if the model contains varying arcs or many labels, or is of another kind.
         """
         n_labels = model.weighted_arcs.n_labels
         if type(model) is not ChainModel or n_labels > MOST_LABELS or model.layout.n_varying:
@@ -281,7 +281,7 @@ class OneSequence:
 
     @classmethod
     def of_arrays(cls, n_labels: int, structure: tuple, score: np.ndarray, borders: np.ndarray, pairs: tuple) -> Any:
-        """Return the object for the model of a file, given its states and arcs as in ``given_arcs``."""
+        """Return the object for the model of a file, with states and arcs as in ``given_arcs``."""
         if n_labels > MOST_LABELS:
             return None
         pairs = freeze_all(pairs, np.int32, np.int64, np.int32, np.float64)

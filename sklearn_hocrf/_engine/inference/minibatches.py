@@ -109,12 +109,12 @@ class Minibatches(metaclass=ABCMeta):
         return np.concatenate([self.pairs(sequences), self._biases])
 
     def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the negative log-likelihood of some sequences, by their weights, and its gradient.
+        """Return the negative log-likelihood of some sequences, weighted by ``sequence_weight``, and its gradient.
 
         Parameters
         ----------
         w : ndarray of shape (K,)
-            All weights, of which only those that the sequences use are read.
+            All weights; only those that the sequences use are read.
         sequences : ndarray of int
         touched : ndarray of int
             The result of :meth:`weights` for them.
@@ -238,7 +238,7 @@ class SegmentMinibatches(Minibatches):
 
 
 def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:
-    """Return the pairs in given segments, and the weights of their tokens, by sequence."""
+    """Return the pairs in segments, and the weights of the segments' tokens, by sequence."""
     features = segment_features(batch, segments.start, segments.stop).tocoo()
     keys = layout.pair_feature.astype(np.int64) * layout.n_rows + layout.pair_pattern
     by_key = np.argsort(keys, kind="stable")

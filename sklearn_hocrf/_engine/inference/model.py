@@ -1,6 +1,6 @@
 """Models: weights under a layout, ready for kernels. A :class:`Posterior` computes their results for a batch.
 
-Labelled sequences, read once for all models of one layout.
+Labelled sequences are read once for all models of one layout.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_PLANS, MOST_OF_PLAN = 16, 1 << 15  # plans of single sequences that are kep
 
 
 class Model:
-    """A model with given weights; labellings are label codes of tokens, (N,) int32, unless a subclass says otherwise.
+    """A model with its weights; labellings are label codes of tokens, (N,) int32, unless a subclass says otherwise.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class Model:
         return cls
 
     def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Labelling:
-        """Return a labelling of sequences, given the output of a :class:`DecodePass`."""
+        """Return a labelling of sequences from the output of a :class:`DecodePass`."""
         return codes
 
     def log_scores(self, batch: SequenceBatch, labelling: Labelling) -> tuple[np.ndarray, Segments]:

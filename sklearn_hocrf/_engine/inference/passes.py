@@ -87,7 +87,7 @@ class BasePass(metaclass=ABCMeta):
         return lanes_of(tile) * self.n_parts * (2 if is_wide else 1)
 
     def _table(self, name: str, tile: Tile, row_size: int, n_extra_rows: int = 0) -> np.ndarray:
-        """Return a table with a given number of values for each row of a tile and each lane, as floats."""
+        """Return a table of floats with ``row_size`` values for each row of a tile and each lane."""
         return self.workspace(name, (int(tile.rows[-1]) + n_extra_rows) * row_size, self._columns(tile))
 
     def _pass_table(self, name: str, tile: Tile, row_size: int, n_extra_rows: int = 0) -> np.ndarray:
@@ -234,7 +234,7 @@ class MarginalPass(BasePass):
     def _add_token_counts(
         self, tile: Tile, marginals: np.ndarray, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray
     ) -> None:
-        """Add the expected counts of the features of the tokens of a tile, and sum those of dense features."""
+        """Add the expected counts of token features in a tile, and sum those of dense features."""
         features, product = self.plan.token_features, self.plan.dense
         token_scores.add_expectations(features, self.layout.pairs, tile, marginals, weight, gradient, dense)
         if product is None:
@@ -348,7 +348,7 @@ class MarginalPass(BasePass):
         return self._sums[name, columns]
 
     def _arcs(self, columns: int) -> np.ndarray:
-        """Return the sums of arc marginals, to which kernels with a given number of columns add."""
+        """Return the sums of arc marginals, with as many columns as the kernels require."""
         columns = self.n_parts * (1 if columns == self.n_parts else FOLDED)
         return self._sum("arcs", self.arc_layout.automaton.n_arcs, columns)
 

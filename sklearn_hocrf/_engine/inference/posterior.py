@@ -1,4 +1,4 @@
-"""The distribution of the labellings of a batch, given a model, and all queries about it.
+"""The distribution of the labellings of a batch under a model, and all queries about it.
 
 :class:`Posterior` declares the queries, once for all families. :class:`LanePosterior` implements most of them for
 chains and segmentations, for which ``chain`` and ``segment`` define plans and passes; ``lattice`` has its own
@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
     sequence_ids: np.ndarray | None = None  # of the sequences in messages; None means their indices in the batch
 
     def part(self, sequences: np.ndarray, tokens: np.ndarray) -> Evidence:
-        """Return the known labels of some sequences, given the indices of these and of their tokens."""
+        """Return the known labels of some sequences, from the indices of the sequences and of their tokens."""
         sequence_ids = sequences if self.sequence_ids is None else self.sequence_ids[sequences]
         return Evidence(self.mask.part(tokens), self.source, sequence_ids)
 
@@ -63,7 +63,7 @@ class Expectations(NamedTuple):
 
 
 class Posterior(metaclass=ABCMeta):
-    """The distribution of the labellings of a batch, given a model.
+    """The distribution of the labellings of a batch under a model.
 
     Queries raise an :class:`ImpossibleSequence` if a sequence has no labelling. They share the plan of the batch, which
     the first query makes; ``model.posterior_on(plan)`` is the posterior of an existing plan.
@@ -77,7 +77,7 @@ class Posterior(metaclass=ABCMeta):
     n_jobs : int or None
         Number of threads, as in joblib. Results have the same bits for any number.
     evidence : Evidence or None
-        Known labels: results are conditional on the labelling agreeing with them.
+        Known labels: results are conditional on agreement of the labelling with them.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Posterior(metaclass=ABCMeta):
         return posterior
 
     def part(self, sequences: np.ndarray) -> Self:
-        """Return the posterior of some sequences, given by their indices."""
+        """Return the posterior of the sequences with these indices."""
         tokens = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1])
         support = self.support and self.support.part(tokens)
         evidence = self.evidence and self.evidence.part(sequences, tokens)
@@ -207,14 +207,14 @@ class Posterior(metaclass=ABCMeta):
 
     @abstractmethod
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
-        """Return all segments of at least a given probability, and the probabilities; shape (M,).
+        """Return all segments whose probability is at least the threshold, and the probabilities; shape (M,).
 
         They are sorted by sequence, start, stop and label. ``tags`` define the segments that token labels encode.
         """
 
     @abstractmethod
     def segment_probabilities(self, segments: Segments, tags: Tags | None = None) -> np.ndarray:
-        """Return the probabilities of given segments, no two of which have the same start; shape (M,)."""
+        """Return the probabilities of segments, no two of which have the same start; shape (M,)."""
 
     def tag_marginals(self, tags: Sequence[tuple[int, Channel]]) -> np.ndarray:
         """Return P(token t is at a channel's position of a segment of a label), for pairs (label, channel)."""
@@ -316,7 +316,7 @@ class LanePosterior(Posterior):
 
     @property
     def of_sums(self) -> LanePosterior:
-        """The posterior whose passes answer questions about sums over labellings."""
+        """The posterior whose passes compute sums over labellings."""
         return self
 
     def _make_plan(self) -> Plan:
@@ -345,7 +345,7 @@ class LanePosterior(Posterior):
     def add_expectations(
         self, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
     ) -> tuple:
-        """Add the expected counts of the pairs of some sequences to ``gradient``, and write their log Z.
+        """Add expected counts of (feature, pattern) pairs to ``gradient`` and write ``log_z``, for some sequences.
 
         The model and the plan have no dense table, so the time depends on the sequences and not on the number of
         weights.
@@ -359,7 +359,7 @@ class LanePosterior(Posterior):
         gradient : ndarray of shape (first_bias,)
             Changed in place. Features of lengths are left out: their counts follow from the counts of lengths.
         log_z : ndarray of shape (n_sequences,)
-            Receives log Z of the given sequences.
+            Receives log Z of these sequences.
 
         Returns
         -------
@@ -377,7 +377,7 @@ class LanePosterior(Posterior):
         return posterior.counts(posterior.run(lambda: ExpectedCounts(posterior), sequence_weight, direction=moving)[1])
 
     def counts(self, sums: tuple | None) -> np.ndarray:
-        """Return the counts of all weights' features, given the sums of :class:`ExpectedCounts`, which are used up."""
+        """Return the counts of all weights' features from the sums of :class:`ExpectedCounts`, which it overwrites."""
         layout = self.model.layout
         if sums is None:  # there is no data
             return np.zeros(layout.n_weights)

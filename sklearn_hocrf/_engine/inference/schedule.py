@@ -70,7 +70,7 @@ class Schedule:
     long_call : float
         Size of the tables of the longest sequence above which a kernel call is too long to wait for after Ctrl-C.
     least_chunks, most_chunks : int
-        Each chunk needs its own gradient, so the work on the data limits their number.
+        Each chunk needs a separate gradient, so the work on the data limits the number of chunks.
     work_per_weight : int
         Operations on the data per weight that justify another chunk.
     poll_interval : float
@@ -153,8 +153,8 @@ class SharedWork:
     calls_are_long : bool
         Whether a kernel call may delay Ctrl-C for longer than users accept.
     halt : Event
-        Set when the evaluation has been abandoned; each evaluation has its own. A plan is evaluated by one caller at
-        a time.
+        Set when the evaluation has been abandoned; each evaluation has a separate event. Only one caller at a time
+        evaluates a plan.
     """
 
     chunks: list

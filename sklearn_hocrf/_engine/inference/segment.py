@@ -3,7 +3,7 @@
 The tables contain one number for each token and state, span arc, score column, or cell: a cell is a scored pattern and
 a length, and its number is the score, and later the probability, of the candidate segment that ends with the token.
 
-Semi-Markov CRFs with segments of any length: the passes of a chain of aged labels.
+For segments of any length, the passes are those of a chain of aged labels.
 
 The layout of weights, the labellings and the queries are those of :mod:`.segment`. The tables are those of
 :mod:`.chain`, for the columns of an ``AgedLayout``: time and memory grow with the tokens, for any lengths of segments.
@@ -90,7 +90,7 @@ class SegmentPlan(Plan):
         return (*sizes, n_states * (3 if self.has_tails else 1), n_longest + 1, self.n_spans * n_longest)
 
     def score_segments(self, lane_kind: Any, tile: Tile, weights: tuple, constants: np.ndarray, tables: tuple) -> None:
-        """Write the scores of candidate segments, given scores of tokens and cells, ``tables``, and of lengths."""
+        """Write the scores of candidate segments from scores of tokens and cells, ``tables``, and of lengths."""
         index, candidates, cells = self.segment_index, self.candidates, tables[1]
         segment_scores.assemble(lane_kind, index, tile, constants, *tables)
         if len(candidates.length):  # a kernel that is not called need not be compiled
@@ -253,13 +253,13 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
 
 class SegmentLane:
-    """Passes over the only sequence of a batch, by the kernels of single lanes; the results are those of a batch.
+    """Passes over the only sequence of a batch, with kernels for single lanes; the results are those of a batch.
 
     Parameters
     ----------
     model : SegmentModel
     plan : SegmentPlan
-        Of any sequence of the length.
+        The plan of any sequence of the same length.
     """
 
     plan: SegmentPlan
@@ -379,7 +379,7 @@ class SegmentPosterior(LanePosterior):
 
 
 class SegmentModel(Model):
-    """A high-order semi-Markov CRF with given weights."""
+    """A high-order semi-Markov CRF with its weights."""
 
     layout_class, minibatches_class = SegmentLayout, SegmentMinibatches
     plan_class, posterior_class = SegmentPlan, SegmentPosterior
@@ -522,7 +522,7 @@ class AgedPosterior(SegmentPosterior):
 
 
 class AgedModel(SegmentModel):
-    """A semi-Markov CRF with segments of any length and with given weights."""
+    """A semi-Markov CRF for segments of any length, with its weights."""
 
     plan_class, posterior_class = AgedPlan, AgedPosterior
     has_lengths = False  # of the labellings that kernels write: codes of aged labels

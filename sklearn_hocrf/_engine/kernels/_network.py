@@ -149,7 +149,7 @@ def log_add(left, right):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_at_least(values, start, stop, value):
-    """Return the first position in [start, stop) of ascending values with one not less than ``value``, or ``stop``."""
+    """Return the first position in [start, stop) at which ascending ``values`` reach ``value``, or ``stop``."""
     while start < stop:
         middle = (start + stop) >> 1
         if values[middle] < value:

@@ -54,7 +54,7 @@ class TokenEntries(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def bound_pairs(outgoing, source_arcs, arc_label, arc_target, fail, arc_score, bounds):
-    """Raise ``bounds``, (L, L), to the highest score of each label, in its row, after another one in any state."""
+    """Raise ``bounds[y, x]``, (L, L), to the highest score of label y after label x in any state."""
     n_labels = len(bounds)
     arc_of_label = np.empty(n_labels, np.int32)
     for arc in range(len(arc_target)):

@@ -5,7 +5,7 @@ edges of the trie of all patterns, so an arc *is* a prefix of a pattern, and eve
 reading some labels the automaton is in the state that is their longest suffix among the states (Aho and Corasick,
 1975).
 
-If patterns are of segments, the automaton reads labels of segments. Each state of two or more labels has a *loop*, an
+If patterns run over segments, the automaton reads labels of segments. Each state of two or more labels has a *loop*, an
 arc that reads its last label once more and stays in the state. The weight of a loop is that of staying, the pair of
 equal labels, or that of the label alone if the label never stays in the data. So the cost does not depend on the
 lengths of segments.
@@ -152,7 +152,7 @@ def longer_arcs(arc_length: np.ndarray) -> tuple[np.ndarray, ...]:
 def automaton_with_arcs(
     patterns: PatternTable, runs: Sequence[tuple[int, ...]], n_labels: int
 ) -> tuple[PatternAutomaton, np.ndarray]:
-    """Compile patterns, with an arc for each of the given runs of two or more label codes.
+    """Compile patterns, with an arc for each of some runs of two or more label codes.
 
     The result is the automaton, and which arcs end with one of the runs.
     """

@@ -1,4 +1,4 @@
-"""From weights to scores: the index of each weight, and the tables that the kernels need.
+"""The index of each weight, and the tables from which kernels compute scores.
 
 A weight belongs to a label pattern (its bias) or to a pair of an observation feature and a pattern. A feature counts a
 token *attribute* at the positions of a *channel*; in a chain there is one channel, the token itself, and attribute and
@@ -308,7 +308,7 @@ class WeightLayout(ArcLayout):
         part_coef: sparse.csr_array | None = None,
         token_coef: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the weight vector of given coefficients, ignoring pairs and patterns that have no weight."""
+        """Return the weight vector for coefficients, without those of pairs and patterns that have no weight."""
         rows = sparse.csr_array(coef)
         if self.parts.n_parts and part_coef is not None:
             rows = sparse.csr_array(sparse.vstack([rows, part_coef]))
@@ -480,7 +480,7 @@ class WeightLayout(ArcLayout):
         return self.replaced(pair_feature=pair_feature, pair_pattern=pair_pattern, extra_columns=(), **changes)
 
     def sum_over_suffixes(self, arc_counts: np.ndarray) -> np.ndarray:
-        """Return how often each bias's pattern occurs, given how often each arc is used."""
+        """Return how often each bias's pattern occurs, from how often each arc is used."""
         counts = np.array(arc_counts, dtype=np.float64)
         for arcs in reversed(self.compiled.longer_arcs):
             np.add.at(counts, self.automaton.arc_suffix[arcs], counts[arcs])

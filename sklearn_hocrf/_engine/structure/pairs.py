@@ -1,12 +1,12 @@
 """The (feature, pattern) pairs that have a weight, parts of labels, and dense columns under a layout.
 
-Parts of labels: weights with features that apply to every label with the part.
+A part of labels has weights with features, which apply to every label with the part.
 
 A part is a row of weights, like a label pattern. Its score columns are computed like the columns of a label; their
 scores are then added to the columns of the labels with this part, and its marginals are the sums of the labels'
 marginals. Thus inference itself does not process parts.
 
-Dense columns of a batch under a layout: one matrix product instead of sparse rows.
+For dense columns of a batch under a layout, one matrix product replaces the products of sparse rows.
 
 The weights of dense features form a table, features by score columns. Scores of tokens are the product of their values
 and this table; expected counts are the adjoint. Counts and scores of a labelling are the same products, restricted to
@@ -319,7 +319,7 @@ class PartLinks(NamedTuple):
 
 
 def link_parts(parts: LabelParts, ids: np.ndarray) -> PartLinks:
-    """Return the links of labels to parts, given the id of each part; -1 for parts that the table lacks."""
+    """Return the links of labels to parts; ``ids`` are those of the parts, -1 for parts that the table lacks."""
     ids = np.asarray(ids)
     of_label = ids[parts.parts]
     starts = offsets_of(of_label >= 0)[parts.starts]
@@ -349,7 +349,7 @@ class Endings(NamedTuple):
 
 
 def endings(compiled: CompiledPatterns, parts: LabelParts, arcs: np.ndarray, order: int) -> Endings:
-    """Return the rows of an order that count at units which use given arcs.
+    """Return the rows of an order that count at units, from the arcs that the units use.
 
     These are the pattern of that order, if there is one, and at order 0 the parts of the label.
     """
@@ -451,7 +451,7 @@ def sum_values(
     weight : ndarray of shape (n_owners,)
     n_columns : int
     as_counts : bool
-        Whether every nonzero value counts as 1.
+        Whether to count every nonzero value as 1.
 
     Returns
     -------

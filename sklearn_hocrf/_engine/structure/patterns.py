@@ -3,9 +3,9 @@
 A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes; the
 single labels always come first, even if they do not occur.
 
-With the history "segments", a pattern is of segments, the maximal runs of equal labels: no two neighbours are equal,
-and it occurs at the token that begins the last segment. A pair of equal labels stands for *staying* in a segment: it
-occurs at each token that continues one, and is the only longer pattern that does.
+With the history "segments", a pattern consists of labels of segments, the maximal runs of equal labels: no two
+neighbours are equal, and the pattern occurs at the token that begins the last segment. A pair of equal labels stands
+for *staying* in a segment: it occurs at each token that continues one, and is the only longer pattern that does.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> Patter
 
 
 def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int, history: str = TOKENS) -> PatternTable:
-    """Return the table of the given tuples of label codes; single labels are added, duplicates dropped."""
+    """Return the table of some tuples of label codes; the function adds single labels and drops duplicates."""
     by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
     for pattern in patterns:
         by_length.setdefault(len(pattern), set()).add(tuple(pattern))

@@ -1,9 +1,9 @@
-"""Segments of any length as a chain, by labels of tokens that contain the age of their segment.
+"""Segments of any length as a chain whose token labels contain the age of the segment.
 
 The *age* of a segment at a token is the number of its tokens up to this token. An *aged label* is a label and an age;
 the highest age of a label also applies to all later tokens. A segmentation is one sequence of aged labels: those of age
-1 begin segments, all others continue them. So the score of a segment is a sum over its tokens, of the difference that
-each makes to the score of a segment that ends with the token before (docs/develop/theory.md).
+1 begin segments, all others continue them. The score of a segment is therefore a sum over its tokens: each token adds
+the difference from the score of the segment that ends with the token before (docs/develop/theory.md).
 
 A state of the chain is a state of the pattern automaton with an age. It reads a label of age 1 as the automaton reads
 the label. At age a, it reads its own label at age a + 1, and keeps its history; it cannot read other ages.
@@ -49,7 +49,7 @@ class _AgedStates(NamedTuple):
     first: np.ndarray  # (P,)   where the ages of a state begin
 
     def ids(self, states: np.ndarray, ages: np.ndarray | int) -> np.ndarray:
-        """Return the ids of states at given ages; () has none."""
+        """Return the ids of states at some ages; () has none."""
         return self.position[self.first[states] + np.where(states > 0, ages, 1) - 1]
 
 

@@ -3,7 +3,7 @@
 A score column is a label pattern in a channel. The columns contribute to the score of a segment [u, v) in two ways.
 Columns of longer patterns at the segment's first token concern only the border at u: they move the arc scores there, as
 in a chain. All others contribute to a score of the whole segment, one number for each *scored pattern*, start and
-length: the first L scored patterns are the single labels, the others the longer patterns with such columns.
+length: the first L scored patterns are the single labels, and the others are the longer patterns with such columns.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class SegmentLayout(WeightLayout):
         return self._derived[make]
 
     def compiled_with_states(self, runs: Sequence[tuple[int, ...]]) -> CompiledPatterns:
-        """Return compiled patterns among whose states are the given runs of labels."""
+        """Return compiled patterns whose states include some runs of labels."""
         n_labels = self.patterns.n_labels
         longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
         patterns = given_patterns([*self.patterns.tuples(), *longer], n_labels)
@@ -362,7 +362,7 @@ class SegmentLayout(WeightLayout):
 
 
 def _candidates(position: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of the last token and the length of candidates, given the places of tokens in sequences."""
+    """Return the index of the last token and the length of candidates, from the places of tokens in sequences."""
     counts = np.minimum(position + 1, longest)
     token = np.repeat(np.arange(len(position)), counts)
     return token, 1 + np.arange(len(token)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -438,7 +438,7 @@ def _segment_units(
 
 
 def _dense_features(batch: SequenceBatch, segments: Segments) -> list[DenseFeatures]:
-    """Return the features of a batch that count dense columns in given segments."""
+    """Return the features of a batch that count dense columns in segments."""
     parts: list[DenseFeatures] = []
     if batch.dense is None:
         return parts

@@ -10,9 +10,9 @@ S of ``m = S alpha``). Write A(q) for the sum of alpha over the failure subtree 
                                                            partial(c, y)   otherwise
 
 and ``m(p, y) = partial(p, y)`` wherever the arc exists. Most children are of the first kind; their sum is collected
-from a binary tree of pair sums over p's children, so a label with y-arcs below few children needs few additions. This
-bounds the network by (total pattern length) x (log of the alphabet) additions. There are no subtractions, so the same
-list works in any semiring, and its transpose is the backward pass.
+from a binary tree of pair sums over p's children, so a label with y-arcs below few children needs few additions. The
+network therefore needs at most (total pattern length) x log(number of labels) additions. There are no subtractions, so
+the same list works in any semiring, and its transpose is the backward pass.
 """
 
 from __future__ import annotations

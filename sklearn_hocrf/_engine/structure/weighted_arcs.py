@@ -1,7 +1,7 @@
 """Compiled label patterns, and the arcs of their automaton as arrays for kernels.
 
-The *structure* of arcs, given by patterns and score columns, is made once per layout; the scores of arcs are computed
-for each vector of weights.
+The *structure* of arcs, which patterns and score columns determine, is made once per layout; the scores of arcs are
+computed for each vector of weights.
 """
 
 from __future__ import annotations
@@ -209,7 +209,7 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
 
 
 def given_arcs(n_labels: int, structure: tuple, score: np.ndarray) -> WeightedArcs:
-    """Return the arcs of a given automaton; no score depends on the position.
+    """Return the arcs of an existing automaton; no score depends on the position.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def arcs_of_labels(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.nd
 
 
 def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -> np.ndarray:
-    """Return the pattern of the given order that ends where each arc is used, or -1."""
+    """Return the pattern of an order that ends where each arc is used, or -1."""
     while (longer := automaton.arc_length[arcs] > order + 1).any():
         arcs = np.where(longer, automaton.arc_suffix[arcs], arcs)
     return np.where(automaton.arc_length[arcs] == order + 1, automaton.arc_pattern[arcs], -1)

@@ -68,7 +68,7 @@ class Fold:
     n_groups : int
         Number of groups G; some may have no weights in a fold.
     accuracy : callable
-        Returns the accuracy on the held-out part for given weights.
+        Returns the accuracy on the held-out part for some weights.
     max_iter : int
         Maximum number of iterations of training.
     origin : object
@@ -106,7 +106,7 @@ class Fold:
         self.forget()
 
     def start(self, weights: np.ndarray | None = None) -> None:
-        """Let the next step start from the given weights, or else from 0."""
+        """Let the next step start from ``weights``, or from 0 if there are none."""
         n_variables = len(self._ties.root)
         u = np.zeros(n_variables) if weights is None else self._ties.narrow(weights)
         self.state = u, np.zeros(n_variables)  # the weights and the solution of the linear system
@@ -129,7 +129,7 @@ class Fold:
     def step(
         self, logs: np.ndarray, tol: float, residual: float = residual, error: float = np.inf, before: float = np.nan
     ) -> FoldStep:
-        """Return score and gradient at the given penalties.
+        """Return score and gradient at a point of penalties.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Fold:
         tol : float
             Tolerance of training; a finer one is used if this one is not sufficient.
         residual : float
-            Norm of the residual of the linear system, relative to its right side. It accounts for most of the
+            Norm of the residual of the linear system, relative to its right-hand side. It accounts for most of the
             error of the gradient.
         error : float
             Training continues with finer tolerances until the relative change of the score is smaller than this. By

@@ -1,12 +1,10 @@
-"""Limited-memory BFGS: memory of curvature, line search, and steps within orthants for absolute values.
+"""Limited-memory BFGS: memory of curvature, line search, and orthant-wise steps for L1 penalties.
 
-Memory of the curvature: the last steps of L-BFGS, and the changes of the gradient along them.
-
-Orthant-wise limited-memory quasi-Newton method, for penalties with absolute values of the weights.
-
-The absolute values are linear within an orthant. Each iteration moves the weights that are not 0, or that the steepest
-descent moves away from 0, towards a lower point of the quadratic model of L-BFGS plus the absolute values [2]_, which a
-step of Newton's method within an orthant finds [1]_: a weight whose sign would change becomes 0.
+The memory of the curvature contains the last steps of L-BFGS, and the changes of the gradient along them. For L1
+penalties, the module implements an orthant-wise limited-memory quasi-Newton method. The absolute values are linear
+within an orthant. Each iteration moves the weights that are not 0, or that the steepest descent moves away from 0,
+towards a lower point of the quadratic model of L-BFGS plus the absolute values [2]_, which a step of Newton's method
+within an orthant finds [1]_: a weight whose sign would change becomes 0.
 
 References
 ----------
@@ -70,11 +68,11 @@ class LBFGS(Solver):
 
     Notes
     -----
-    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function. If no bound is
-    available, for example because some weights have no penalty, training stops when ``norm(gradient) <= tol * max(1,
+    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function. If there is no
+    bound, for example because some weights have no penalty, training stops when ``norm(gradient) <= tol * max(1,
     norm(w))``.
 
-    With ``l1_reg`` > 0, the solver is the orthant-wise limited-memory quasi-Newton method [2]_, with these settings.
+    With ``l1_reg`` > 0, the solver is the orthant-wise limited-memory quasi-Newton method [2]_, with the same settings.
     The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the
     steepest descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values
     [3]_. The shortest subgradient replaces the gradient.
@@ -114,7 +112,7 @@ class LBFGSMinimizer(Minimizer):
     keeps_equal_weights_equal = True
 
     def _reached(self, objective, penalty, point) -> float:
-        """Return the tolerance for which a point is close enough to the minimum."""
+        """Return the smallest tolerance for which a point is close enough to the minimum."""
         return reached_tolerance(objective, penalty, point.w, point.value, point.steepest)
 
     def solve(
@@ -188,7 +186,7 @@ class LBFGSMinimizer(Minimizer):
 
 
 def line_search(attempt, point, curvature, penalty):
-    """Return a better point of a smooth function, or None, and update the curvature along the step.
+    """Return a lower point of a smooth function, or None, and update the curvature along the step.
 
     Parameters
     ----------
@@ -276,7 +274,7 @@ class RestrictedHessian(NamedTuple):
 
 
 class _Doubles:
-    """A vector of a pair in double precision, given its number of weights and slices of them."""
+    """A vector of a pair in double precision, made from its number of weights and slices of them."""
 
     def __init__(self, n_weights, blocks):
         self.values, self._blocks = np.empty(n_weights), blocks
@@ -409,7 +407,7 @@ class LBFGSMemory:
         self._rows = [row for row in self._rows if self._compute_product(row)]
 
     def solve(self, gradient):
-        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the scaled vector."""
+        """Return the inverse Hessian times a vector, with the two-loop recursion; without steps, the scaled vector."""
         result, factors, rows = gradient.copy(), {}, self._rows
         for row in reversed(rows):
             factors[row] = self._steps[row].dot(result) / self._products[row]
@@ -424,7 +422,7 @@ class LBFGSMemory:
         return result
 
     def restricted(self, chosen, most_pairs) -> RestrictedHessian:
-        """Return the Hessian's rows and columns of some weights, given by their positions; there must be steps.
+        """Return the Hessian's rows and columns for weights at some positions; there must be steps.
 
         This is the compact form of Byrd, Nocedal and Schnabel, 1994. The scale of the initial matrix is the newest
         change of the gradient of these weights alone, because the gradient of other weights may change much although
@@ -478,7 +476,7 @@ _ERROR = 1e-12  # relative error of values, which are sums: a value may rise by 
 
 
 def orthant_search(attempt, point, curvature, penalty):
-    """Return a better point of a function with absolute values, or None; parameters as for ``line_search``."""
+    """Return a lower point of a function with absolute values, or None; parameters as for ``line_search``."""
     w, value, gradient, steepest = point
     strength = penalty.strengths(len(w))
     path = _path(point, curvature, strength)
@@ -517,7 +515,7 @@ def _path(point, curvature, strength):
 
 
 def _lower_on_model(hessian, w, gradient, strength):
-    """Return a lower point of a quadratic function, given at w, plus ``sum(strength * abs(w))``.
+    """Return a lower point of a quadratic function around w plus ``sum(strength * abs(w))``.
 
     This is a step of Newton's method within an orthant, which needs no pass over the data.
     """

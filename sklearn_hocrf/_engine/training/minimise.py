@@ -1,6 +1,6 @@
-"""From an objective, a penalty and a solver to the weights of the optimum.
+"""Finds the weights of the optimum of an objective plus a penalty with a solver.
 
-Attributes that always occur together: one variable for all of their weights.
+Attributes that always occur together share one variable for all of their weights.
 
 Rare attributes often occur together, for example all attributes that occur only once, at the same token. If attributes
 have the same values at the same tokens, and pairs with the same score columns, scores depend only on the sum of their
@@ -213,7 +213,7 @@ def _marks(rng: np.random.Generator, groups: np.ndarray, starts: np.ndarray) -> 
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
-    """Return odd numbers of 64 bits for numbers, by the finaliser of splitmix64.
+    """Return odd numbers of 64 bits for numbers, with the finaliser of splitmix64.
 
     Without mixing, round numbers, whose bits end in zeros, would make the bits of all products modulo 2**64 end in
     zeros, too.

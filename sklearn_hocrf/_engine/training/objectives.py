@@ -45,7 +45,7 @@ class Objective:
     is_convex : bool
         Whether the function is convex, so that the norm of a gradient bounds the distance from the minimum.
     depends_on_scores_only : bool
-        Whether the weights enter only through scores.
+        Whether the function depends on the weights only through scores.
     """
 
     name: str
@@ -104,11 +104,11 @@ class NegativeLogLikelihood(Objective):
         self.is_convex = self._partial is None
 
     def value(self, w: np.ndarray) -> float:
-        """Return f(w) of data without missing labels, by a forward pass only."""
+        """Return f(w) of data without missing labels, with only a forward pass."""
         return self._value(self.problem.posterior(w).log_z(), w)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return f(w) and its gradient, by one forward and backward pass, and another one if labels are missing."""
+        """Return f(w) and its gradient, with one forward-backward pass, and another one if labels are missing."""
         problem = self.problem
         expected = problem.posterior(w).expectations(problem.sequence_weight)
         score, gradient = 0.0, expected.counts
@@ -121,7 +121,7 @@ class NegativeLogLikelihood(Objective):
         return self._value(expected.log_z, w, score), gradient
 
     def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return the product of the Hessian at ``w`` and a vector, by one forward and backward pass on dual numbers.
+        """Return the product of the Hessian at ``w`` and a vector, with one forward-backward pass on dual numbers.
 
         The Hessian is the sum over sequences of c_n times the covariance of the feature counts. It does not depend on
         the labels.
@@ -184,7 +184,7 @@ class LocalFeatureMatching(Objective):
         return NegativeLogLikelihood()
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return f(w) and its gradient, by a plain forward and backward pass and one on dual numbers."""
+        """Return f(w) and its gradient, with a plain forward-backward pass and another one on dual numbers."""
         return self.problem.matching.value_gradient(w)
 
 

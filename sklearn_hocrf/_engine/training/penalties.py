@@ -22,7 +22,7 @@ class Penalty:
     precision : float or ndarray of shape (n_weights,)
         ``1 / sigma**2`` of each weight, finite; 0 for a weight without a Gaussian prior.
     strength : float or ndarray of shape (n_weights,), default=0.0
-        Weight of each absolute value, finite and >= 0.
+        Factor of each absolute value, finite and >= 0.
     """
 
     def __init__(self, precision: ArrayLike, strength: ArrayLike = 0.0) -> None:
@@ -115,7 +115,7 @@ class Penalty:
 
 
 def _of_variables(values: np.ndarray, variable: np.ndarray, n_variables: int) -> np.ndarray | None:
-    """Return a parameter of variables, given that of their weights; None if some of a variable's weights differ."""
+    """Return a parameter of variables from that of their weights; None if it differs between weights of a variable."""
     if len(values) == 1:
         return values
     of_variables = np.empty(n_variables)

@@ -13,7 +13,7 @@ That is the squared distance between the feature vector of each position and its
 component per weight. The derivative of mu with respect to a weight is a covariance, so the gradient is twice the
 derivative of the expected counts when the score of each place moves along ``r = n (mu - 1)``.
 
-The data are processed in parts of some sequences, under a layout in which each place of a part has a weight of its own,
+The data are processed in parts of some sequences, under a layout in which each place of a part has a separate weight,
 which is 0: its expected count is mu, and the product of the Hessian and r is the derivative of the expected counts.
 """
 

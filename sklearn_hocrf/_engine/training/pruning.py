@@ -28,7 +28,7 @@ def most_states(n_candidates: int) -> int:
 class PrunedProblem(Problem):
     """A problem in which each token has a few candidate labels; features pair only with single labels.
 
-    The likelihood is that of the labels, given that all of them are candidates. Other parameters are as in
+    The likelihood is that of the labels, conditional on all of them being candidates. Other parameters are as in
     :class:`Problem`.
 
     Parameters
@@ -83,7 +83,7 @@ def train_level_zero(
     sequence_weight: np.ndarray,
     settings: tuple[int, int, int],
 ) -> LevelZero:
-    """Train a model of order 0, by a few epochs of stochastic gradient descent.
+    """Train a model of order 0 with a few epochs of stochastic gradient descent.
 
     A tenth of the sequences takes part only in the last few epochs; before these, it is used to measure how often the
     true label is among the candidates.
@@ -142,7 +142,7 @@ class _Descent:
         )
 
     def run_epoch(self, order: np.ndarray) -> None:
-        """Process some sequences, in the given order."""
+        """Process some sequences, in their order."""
         for part in np.array_split(order, self.n_snapshots):
             kernels.descend(*self._tables, self._data, part, self._rate, self._level)
             if self._n_epochs > 0:

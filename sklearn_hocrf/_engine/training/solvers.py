@@ -1,4 +1,4 @@
-"""Base class of solvers, their reports and stopping rules, and the search of a minimum in a box."""
+"""Base class of solvers, their reports and stopping rules, and the search for a minimum in a box."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def reached_tolerance(
     gradient bounds this distance only together with the precisions of the penalty: with low precisions, the minimum may
     be far away although the gradient is small. With absolute values in the penalty, training also ends where the
     distance is at most about ``tol`` of the value. The distance is at most the norm of the subgradient times the
-    distance of ``w`` from the minimum, which is about as far from 0 as ``w``, so that the latter is at most ``2 *
+    distance of ``w`` from the minimum, which is about as far from 0 as ``w``, so this distance is at most ``2 *
     norm(w)``. Most values are then far closer. If there is no bound, the rule uses only the norm.
     """
     gap, norm, length = penalty.gap(gradient), float(np.linalg.norm(gradient)), max(1.0, float(np.linalg.norm(w)))
@@ -246,7 +246,7 @@ def minimize_in_box(
     max_evaluations: int,
     tol: float,
 ) -> None:
-    """Evaluate a function at ever better points of a box, by scipy's L-BFGS-B.
+    """Evaluate a function at ever lower points of a box, with scipy's L-BFGS-B.
 
     The first step of L-BFGS-B is as long as the gradient, which depends on the units of the function. The function is
     therefore scaled so that the first step has a length of about 1, or less if the gradient is small: a function that
@@ -260,14 +260,14 @@ def minimize_in_box(
         search with a :class:`SearchEnd`.
     start : ndarray of shape (n,)
     bounds : tuple of float, or of ndarray of shape (n,)
-        Lowest and highest value, of all variables or of each.
+        Lowest and highest value, for all variables or for each.
     max_evaluations : int
         Number of evaluations after which no further step is begun.
     tol : float
         Stop when ``PATIENCE`` evaluations in a row lower the function by less than this fraction of its value. A single
-        evaluation may belong to a step that is too long; if values are inexact, further ones are in vain. The second
-        one is omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for a
-        convex function.
+        evaluation may belong to a step that is too long; if values are inexact, further evaluations are useless. The
+        second one is omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for
+        a convex function.
     """
     if not len(start):
         with suppress(SearchEnd):

@@ -80,13 +80,13 @@ class SGD(Solver):
     Parameters
     ----------
     callback : callable or None, default=None
-        As in :class:`LBFGS`, after each epoch, with a ``gradient_norm`` of nan and a ``gap`` of inf, and after each
-        iteration.
+        As in :class:`LBFGS`, but also called after each epoch; ``gradient_norm`` is then nan and ``gap`` is inf.
     batch_size : int, default=16
         Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
         the same data.
     step_size : float or None, default=None
-        The step size above. None selects the best one for one pass over a sample of up to 1000 sequences.
+        The step size above. If None, `fit` selects the best step size for one pass over a sample of up to 1000
+        sequences.
     n_sequences : float or None, default=None
         Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
         seen so far, including the current call.
@@ -191,7 +191,7 @@ class SGDMinimizer(Minimizer):
         return result._replace(converged=False, message=STOPPED, stopped=True) if stopped else result
 
     def _continue(self, objective, penalty, begun, n_iter) -> SolverReport:
-        """Return a report with the gradient, after at most the given number of iterations of L-BFGS."""
+        """Return a report with the gradient, after at most ``n_iter`` iterations of L-BFGS."""
 
         def joined(report):
             return report._replace(

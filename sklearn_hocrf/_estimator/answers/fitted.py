@@ -221,7 +221,7 @@ class FittedModel:
         The result of fit: layout, weights, features and the rest.
     kind : Kind
     targets : TokenTargets or SegmentTargets
-        Those of the state.
+        The targets of the state.
     labels : ndarray of shape (L,)
         The labels of the patterns.
 
@@ -277,7 +277,7 @@ class FittedModel:
         return read_sequences(self.reader, X, self.state.features)
 
     def query(self, X: Sized, known: Sized | None = None) -> Query:
-        """Return the posterior of X, given the constraints and known labels, and the form of answers."""
+        """Return the posterior of X under the constraints and known labels, and the form of the results."""
         batch, form = self.read(X)
         return Query(self.posterior(batch, form, known), self.targets, form)
 
@@ -312,7 +312,7 @@ class FittedModel:
         return self.state.model(self.kind.model)
 
     def posterior(self, batch: SequenceBatch, form: str = "sequences", known: Sized | None = None) -> Posterior:
-        """Return the posterior of a batch, given the constraints and known labels."""
+        """Return the posterior of a batch under the constraints and known labels."""
         self.kind.warn_of_unlimited_lengths(self.state.layout, batch)
         evidence = None if known is None else Evidence(self.mask_of(known, batch, "known", form))
         borders = self.state.borders
@@ -365,7 +365,7 @@ class OneCall:
         return None if sums is None else [sums[1]]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray | None:
-        """Return the log-likelihood of the only sequence of X, with texts as labels; None if a batch is needed."""
+        """Return the log-likelihood of the only sequence of X, with strings as labels; None if a batch is needed."""
         if type(y) is not list or len(y) != 1 or type(y[0]) is not list or set(map(type, y[0])) != {str}:
             return None
         codes = [*map(self.code_of.get, y[0], repeat(-1))]

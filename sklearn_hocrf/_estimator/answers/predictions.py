@@ -53,7 +53,7 @@ class PredictionsMixin:
         sklearn.exceptions.NotFittedError
             If the estimator is not fitted.
         ValueError, TypeError
-            If X is invalid or does not match the X of fit, and if no labelling agrees with ``known``.
+            If X is invalid or does not match the X of fit, or if no labelling agrees with ``known``.
 
         Examples
         --------
@@ -86,7 +86,7 @@ class PredictionsMixin:
             As in :meth:`predict`.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
-            The probabilities are conditional on the labelling agreeing with it.
+            The probabilities are conditional on agreement of the labelling with the known labels.
 
         Returns
         -------
@@ -214,13 +214,13 @@ class PredictionsMixin:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
         The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its
-        tag ("bio", "bioes") must be correct, or its label and whether a segment starts there ("segments"). For other
-        scores, pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to
+        tag ("bio", "bioes") must be correct, or its label and whether a segment starts at the token ("segments"). For
+        other scores, pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to
         searches: scikit-learn's own scorers, such as "f1_macro", cannot score sequences.
 
         scikit-learn's ``scoring="accuracy"`` does not compute this score. It returns nan or, if all sequences have one
-        length and the labels are two numbers (such as 0 and 1), silently the share of sequences without an error. In
-        searches, pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
+        length and the only labels are two numbers (such as 0 and 1), the share of sequences without an error, without a
+        warning. In searches, pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class PredictionsMixin:
             As in :meth:`predict`.
         y : list of label sequences, or array-like
             As in :meth:`fit`. Labels may be missing, as for ``known`` in :meth:`predict`. The result is then the
-            log-probability that the labelling agrees with the given labels.
+            log-probability that the labelling agrees with the labels in ``y``.
         unknown : {"raise", "impossible"}, default="raise"
             How to treat labels not seen in fit: raise an error, or assign probability 0.
 
@@ -288,7 +288,7 @@ class PredictionsMixin:
         Raises
         ------
         ValueError
-            For a label that did not occur in fit, with ``unknown="raise"``.
+            If a label did not occur in fit, and ``unknown="raise"``.
 
         Examples
         --------
@@ -452,8 +452,8 @@ class AnswersMixin:
     def entropy(self, X: Sized, *, level: str = "sequence", known: Sized | None = None) -> _Rows:
         """Return the entropy of the labels: how uncertain the model is, in nats.
 
-        The computation takes no differences of large numbers. The entropy is never negative, and 0 if one labelling is
-        certain.
+        The computation subtracts no large numbers from each other. The entropy is never negative, and 0 if one
+        labelling is certain.
 
         Parameters
         ----------
@@ -547,15 +547,15 @@ class TagSegmentsMixin:
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         threshold : float or None, default=None
-            None returns the segments that the labels of :meth:`predict` encode. A number in [0, 1] returns all segments
-            that are at least as probable, with their probabilities. They may overlap if the threshold is at most 0.5. A
-            low threshold finds more of the true segments than the best labelling contains.
+            If None, the method returns the segments that the labels of :meth:`predict` encode. If a number in [0, 1],
+            it returns all segments that are at least as probable, with their probabilities. They may overlap if the
+            threshold is at most 0.5. A low threshold finds more of the true segments than the best labelling contains.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that
             ``constraints`` name, otherwise the scheme of ``classes_`` if all look like tags, and else "runs".
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
-            Probabilities are conditional on the labelling agreeing with it.
+            The probabilities are conditional on agreement of the labelling with the known labels.
         with_probability : bool, default=False
             Whether to include the probabilities of the segments of the best labelling. With a threshold, they are
             always included.
@@ -615,7 +615,7 @@ class TagSegmentsMixin:
 
     @property
     def scheme_(self) -> str:
-        """How labels encode segments: the scheme of the constraints, or guessed from the labels."""
+        """How labels encode segments: the scheme that the constraints name, or one guessed from the labels."""
         fitted: Any = self
         return scheme_of(fitted._state.trained_with.get("constraints"), fitted.classes_)
 

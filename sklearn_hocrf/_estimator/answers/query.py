@@ -29,7 +29,7 @@ class Query(NamedTuple):
     form: str = "sequences"  # of X
 
     def with_evidence(self, mask: Mask) -> Self:
-        """Return the query given known labels, as a mask of the labellings that agree with them."""
+        """Return the query that is conditional on known labels, as a mask of the labellings that agree with them."""
         free = self.posterior
         evidence = Evidence(mask)
         return self._replace(posterior=free.model.posterior(free.batch, free.support, free.n_jobs, evidence))

@@ -1,4 +1,4 @@
-"""The steps of fit, which other parts of the package that train an estimator can also take one by one.
+"""The steps of `fit`. Other code that trains an estimator can run them one by one.
 
 All results are local variables; the estimator changes only at the end of a successful fit.
 """
@@ -115,7 +115,7 @@ class FitSteps:
         return choose_training(self.parameters, self.name)
 
     def check_fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None) -> None:
-        """Raise the errors of ``fit`` before training; if X is None, those that need only the other arguments."""
+        """Raise the errors of ``fit`` before training; if X is None, only those that depend on the other arguments."""
         with unwarned():  # fit itself gives these warnings
             self.check()
             training = self.choose_training()
@@ -133,7 +133,7 @@ class FitSteps:
     # --- data ---------------------------------------------------------------------------------------------------------
 
     def read(self, X: Sized, y: Sized, sample_weight: ArrayLike | None, fixed: _Fixed = None) -> TrainingData:
-        """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if given."""
+        """Return validated training data; labels and maximum lengths come from ``fixed`` targets, if there are any."""
         return self.read_targets(y, read_training_sequences(self.reader, X, sample_weight), fixed)
 
     def read_without_features(self, y: Sized, sample_weight: ArrayLike | None) -> TrainingData | None:

@@ -1,6 +1,6 @@
 """The parameters of the estimators: types, ranges, and settings that cannot be combined.
 
-Settings that cannot be combined: the table of refusals between features.
+The table of refusals lists settings that cannot be combined.
 
 A *feature* is an option that parameters request; a *circumstance* is a use beyond a plain fit: partial labels, a
 stream, a cluster, learned penalties. Each row of :data:`REFUSALS` names two of them and the message. The types of the
@@ -149,7 +149,7 @@ def is_order(value: Any) -> bool:
 
 
 def _check_segment_length(segment_length: Any) -> None:
-    """Check the limits of the lengths of segments, which apply to all labels or are given by label."""
+    """Check the limits of the lengths of segments, for all labels or by label."""
     if isinstance(segment_length, dict):
         for label, limits in segment_length.items():
             if not _are_limits(limits):

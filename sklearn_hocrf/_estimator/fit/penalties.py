@@ -113,7 +113,7 @@ def match_prefixes(names: Iterable, prefixes: Sequence[str]) -> list[np.ndarray]
 
 
 def unmatched(by_length: list[np.ndarray], n_prefixes: int) -> list[int]:
-    """Return the indices of the prefixes with which no name begins, given the result of :func:`match_prefixes`."""
+    """Return the indices of the prefixes with which no name begins, from the result of :func:`match_prefixes`."""
     return np.setdiff1d(np.arange(n_prefixes), np.concatenate(by_length)).tolist() if by_length else []
 
 
@@ -160,7 +160,7 @@ class Prior(NamedTuple):
 def values_by_group(
     parameter: str, value_of: Mapping, layout: WeightLayout, names: Names, labels: np.ndarray | None
 ) -> np.ndarray:
-    """Return for each weight the value of the mapping's key that covers it."""
+    """Return, for each weight, the value of the mapping's key that covers the weight."""
     if names is None and _prefixes(value_of):
         raise ValueError(f"{parameter}={short(value_of)} selects features by name, but X has no feature names")
     keys = list(value_of)

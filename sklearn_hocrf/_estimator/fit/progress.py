@@ -1,6 +1,6 @@
 """The progress of training: output of ``verbose`` to stderr, and tasks for callbacks.
 
-Tasks of a fit for scikit-learn's callbacks: one for the whole fit, one for each iteration.
+A fit has tasks for scikit-learn's callbacks: one for the whole fit, and one for each iteration.
 
 If the solver is called more than once, each of these stages has its own task, and the iterations are its subtasks. The
 tasks of iterations have no subtasks. Solvers report an iteration when it has ended, so its task begins and ends then.
@@ -154,7 +154,7 @@ class FitTasks:
         state : callable
             Returns the state of the model in a solver's report.
         train : callable
-            Trains by a given solver, and returns its report.
+            Trains with the solver that it receives, and returns the report.
         solver : solver
         name : str
             Name of the stage.

@@ -80,7 +80,7 @@ class Training(NamedTuple):
 
         The last problem, or criterion, starts from the weights that the earlier ones train. If a criterion starts from
         the weights of another criterion, an additional stage trains these weights, unless ``start`` contains the
-        weights of an earlier fit (``is_warm``). If given, ``watch`` runs the stages.
+        weights of an earlier fit (``is_warm``). If ``watch`` is not None, it runs the stages.
         """
         stages: list[SolverReport] = []
         criteria = list(product(problems, self.objectives(is_warm)))

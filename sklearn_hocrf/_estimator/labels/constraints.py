@@ -33,10 +33,11 @@ class Constraints(BaseEstimator):
     forbid : iterable of tuples of labels, default=()
         Runs of two or more labels that may not occur, of any length: ``("O", "I-PER")`` forbids I-PER directly after O.
     allow : iterable of pairs of labels, default=None
-        The only pairs of labels that may be neighbours, instead of ``forbid``. None allows all. If a label may follow
-        itself, list that pair, too; with "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF`, no label follows itself.
+        The only pairs of labels that may be neighbours, instead of ``forbid``. None allows all pairs. If a label may
+        follow itself, list that pair, too; with "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF`, no label follows
+        itself.
     start, end : iterable of labels, default=None
-        The labels with which a sequence may begin, and with which it may end. None allows all.
+        The labels that a sequence may begin with, and those that it may end with. None allows all.
 
     See Also
     --------
@@ -162,8 +163,8 @@ def compile_rules(history: str, constraints: str | Constraints | None, labels: n
     Raises
     ------
     ValueError
-        For labels that the constraints name but the model does not have, labels that are not tags of the named scheme,
-        and runs that segments cannot have.
+        If the constraints name a label that the model lacks, if a label is not a tag of the named scheme, or if a
+        forbidden run cannot occur as a run of segments.
     """
     if constraints is None:
         return Rules()
@@ -206,7 +207,7 @@ def _rules_of_labels(constraints: Constraints, labels: np.ndarray) -> Rules:
 def without_forbidden_patterns(
     rules: Rules, constraints: str | Constraints | None, patterns: PatternTable, labels: np.ndarray, is_given: bool
 ) -> PatternTable:
-    """Return the possible patterns of a model; raise a ValueError if a pattern given by the user is impossible."""
+    """Return the possible patterns of a model; raise a ValueError if a pattern that the user passed is impossible."""
     if not rules.forbidden:
         return patterns
     never = contain_any(patterns.labels, rules.forbidden)
@@ -248,7 +249,7 @@ def refuse_breaches(
     labels : ndarray of shape (L,)
     runs : LabelRuns
     history : {"tokens", "segments"}
-        Whether the runs of the rules are of the labels in ``runs``, or of the segments of equal labels.
+        Whether the runs of the rules consist of labels in ``runs``, or of labels of segments (runs of equal labels).
     """
     breaches = [*_forbidden_run(rules, len(labels), runs, history), *_forbidden_border(rules, runs)]
     if not breaches:

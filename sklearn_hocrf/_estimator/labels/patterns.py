@@ -109,7 +109,7 @@ def pattern_labels(patterns: PatternTable, labels: np.ndarray) -> list[tuple]:
 
 
 def refuse_equal_neighbours(what: str, run: Sequence) -> None:
-    """Raise a ValueError for three or more labels that segments cannot have."""
+    """Raise a ValueError for three or more labels that cannot occur as labels of successive segments."""
     if has_equal_neighbours(run):
         raise ValueError(
             f"{what} {short(run)} cannot occur with history='segments', where neighbouring segments have different "
@@ -118,7 +118,7 @@ def refuse_equal_neighbours(what: str, run: Sequence) -> None:
 
 
 def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str) -> list[tuple]:
-    """Return patterns, given as tuples of the user's labels, as tuples of codes.
+    """Return patterns of the user's labels as tuples of codes.
 
     Raises
     ------
