@@ -87,8 +87,8 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
         segments as arrays of shape (n_segments,). It returns an array of that shape, of numbers or bools, for a feature
         that is named after the function or by its key in a dict. Features that are 0 for all training segments have no
-        effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of strings (None if missing); tokens of
-        several fields are a dict of such arrays. ``cumsum`` and similar operations are much faster than loops. Define
+        effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of strings (None if missing); tokens
+        of several fields are a dict of such arrays. ``cumsum`` and similar operations are faster than loops. Define
         functions in an importable module: with lambdas, the fitted transformer cannot be pickled; with methods such as
         ``dict.get``, skops cannot load it.
     min_count : int, default=1
