@@ -74,18 +74,15 @@ def hide(rng, label, others):
     return None
 
 
-def hide_tag(rng, tag, scheme, names="xy"):
-    """Return what may be known of a tag: itself, all tags of its label and of others, or those with a border there."""
-    kind, letters, label = rng.integers(5), LETTERS[scheme], tag[2:]
-    if kind == 0 or (kind < 4 and tag == "O" and kind != 3):
-        return tag
-    if kind == 1 and len(letters) == 4 and tag[0] in letters[2:]:
-        return {f"{letters[2]}-{label}", f"{letters[3]}-{label}"}
-    if kind == 2 and tag[0] in (letters[0], letters[-1]):
-        return {f"{letter}-{name}" for letter in {letters[0], letters[3:] or letters[0]} for name in names} | {"O"}
-    if kind == 3:
-        return {f"{letter}-{name}" for letter in letters for name in {label or names[0], names[1]}} | {"O"}
-    return None
+def hide_segments(rng, segments, others):
+    """Return what may be known of segments: some of them, some without their labels."""
+    known = [(u, v, hide(rng, label, others)) for u, v, label in segments if rng.random() < 0.6]
+    return [(u, v, None if isinstance(label, set) else label) for u, v, label in known]
+
+
+def hide_tag(rng, tag):
+    """Return what may be known of a tag: itself, or nothing."""
+    return tag if rng.integers(5) < (3 if tag == "O" else 1) else None
 
 
 # --- data -----------------------------------------------------------------------------------------------------------
@@ -164,11 +161,9 @@ def with_missing_labels(y, scheme):
     hidden = []
     for labels in y[2:]:
         if scheme == "segments":
-            known = [(u, v, hide(rng, label, list("OPQ"))) for u, v, label in labels if rng.random() < 0.6]
-            hidden.append([(u, v, None if isinstance(label, set) else label) for u, v, label in known])
+            hidden.append(hide_segments(rng, labels, list("OPQ")))
         elif scheme in LETTERS:
-            tags = [hide_tag(rng, tag, scheme, NAMES) for tag in labels]
-            hidden.append([None if isinstance(tag, set) else tag for tag in tags])
+            hidden.append([hide_tag(rng, tag) for tag in labels])
         else:
             hidden.append([hide(rng, label, ["B-P", "I-P", "O"]) for label in labels])
     return [*y[:2], *hidden]
@@ -466,16 +461,18 @@ class Labellings:
         scheme, number = self.kind.scheme, int(rng.integers(len(self.y)))
         truth, others = self.y[number], sorted({label for s in self.segments for *_, label in s})
         if scheme == "segments":  # what is between them is free
-            known = [(u, v, hide(rng, label, others)) for u, v, label in truth if rng.random() < 0.5]
+            known = hide_segments(rng, truth, others)
             agrees = [
                 all(any((u, v) == s[:2] and fits(entry, s[2]) for s in segments) for u, v, entry in known)
                 for segments in self.segments
             ]
             return known, np.array(agrees)
         if scheme in LETTERS:
-            known = [hide_tag(rng, tag, scheme, NAMES) for tag in truth]
+            known = [hide_tag(rng, tag) for tag in truth]
         else:
             known = [hide(rng, label, others) for label in truth]
+            if scheme == "runs":
+                known = [None if isinstance(label, set) else label for label in known]
         return known, np.array([all(map(fits, known, labels)) for labels in self.y])
 
     def token_table(self, probability):

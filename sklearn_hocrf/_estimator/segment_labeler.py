@@ -322,8 +322,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             Sequences may be empty.
         known : list of label or segment sequences, or array-like, default=None
             The known part of the segmentation, in the scheme of y in fit. The prediction is the best segmentation that
-            agrees with it. None instead of a label or tag means any label, and a set means one of its members; None
-            instead of a whole sequence means that nothing is known about it.
+            agrees with it. None instead of a label or tag means any label; None instead of a whole sequence means that
+            nothing is known about it.
 
             * "segments": the known segments, which need not tile the sequence. If only the boundaries of a segment are
               known, its label is None.
@@ -331,9 +331,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
               segment.
             * "bio" and others: "B-PER" means that a segment with this label begins at the token, "I-PER" that such a
               segment contains the token but does not begin there, E and S that the token is its last one, and in
-              schemes with E and S, B and I that it is not. If a known tag before or after forbids this reading, tags
-              are read as in fit. After an unknown tag, an I of "iob1" may also begin a segment. A set must contain all
-              tags of its labels, or all that begin a segment, or all that do not; likewise for ends.
+              schemes with E and S, B and I that it is not. If the tag before or after is known and forbids that, tags
+              are read as in fit. After an unknown tag, an I of "iob1" may also begin a segment.
 
         Returns
         -------

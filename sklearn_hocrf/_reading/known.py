@@ -3,21 +3,19 @@
 Where labels may be missing, y may contain for a token, or as the label of a segment, in place of a label
 
     None                                            any label
-    a set or frozenset                              one of these labels
+    a set or frozenset                              one of these labels; not for segments
 
 A whole sequence may be None. Lists of segments need not tile a sequence: the gaps may have any labels.
 
-Tags specify where segments begin and end, in addition to their labels. A mask can express only some sets of tags: all
-tags of each of its labels, or all that begin a segment, or all that do not, and likewise for ends. Invalid tags are
-read as in :mod:`sklearn_hocrf._reading.schemes`: the tag before or after decides, if it is known. An I whose neighbour
-is unknown continues the segment before it; in "iob1" it may also begin one.
+Tags specify where segments begin and end, in addition to their labels. Invalid tags are read as in
+:mod:`sklearn_hocrf._reading.schemes`: the tag before or after decides, if it is known. An I whose neighbour is unknown
+continues the segment before it; in "iob1" it may also begin one.
 
 Read y: the concatenated labels of all tokens, or a list for each sequence.
 """
 
 from __future__ import annotations
 
-from itertools import product
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -40,12 +38,8 @@ from .labels import (
 from .rows import ROWS_OF_NUMBERS
 from .schemes import (
     MAX_STOP,
-    OUTSIDE,
     PREFIXES,
     TAG_SCHEMES,
-    B,
-    E,
-    I,
     O,
     looks_like_segments,
     read_segments,
@@ -166,6 +160,11 @@ def _parts(entry, i, entries, may_be_open) -> list | None:
     members, what = sorted(entry, key=repr) if isinstance(entry, frozenset) else [entry], entries.what
     if not members:
         raise ValueError(f"{what} has an empty set ({entries.where(i)}): no label is possible there; None means any")
+    if isinstance(entry, frozenset) and entries.scheme != "tokens":
+        raise TypeError(
+            f"{what} has the set {short(set(entry))} ({entries.where(i)}): only HighOrderCRF takes sets of labels; "
+            "give one label, or None for any"
+        )
     if isinstance(entry, frozenset) and not may_be_open:
         raise TypeError(f"{what} has the set {short(set(entry))} ({entries.where(i)}), but each token needs one label")
     if entry is None and may_be_open:
@@ -216,16 +215,14 @@ def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.nd
         raise type(error)(message if message.startswith(f"{name} has ") else f"{name}: {message}") from error
 
 
-def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) -> Known:
-    """Return the information in y, in codes of the model's labels.
+def known_of(entries: Given, labels, unknown="raise", among=SEEN) -> Known:
+    """Return the information in y, given the labels of the model.
 
     Parameters
     ----------
     entries : Given
     labels : ndarray of shape (L,)
         Labels of the model, sorted.
-    longest : ndarray of shape (L,)
-        Maximum length of a segment, by label, for tags.
     unknown : {"raise", "ignore"}
         Whether other labels are an error, or impossible.
     among : str
@@ -249,19 +246,15 @@ def known_of(entries: Given, labels, longest=None, unknown="raise", among=SEEN) 
     impossible = np.zeros(len(entries.offsets) - 1, dtype=bool)
     wrong = np.flatnonzero(np.array([of_entry == [] for of_entry in tags], bool)[entries.ids])
     impossible[np.searchsorted(entries.starts, wrong, side="right") - 1] = True
-    ids, begins, allowed = entries.of_tokens, entries.begins, None
     if entries.is_complete:
-        only = np.array([of_entry[0][1] if of_entry else -1 for of_entry in tags], np.int32)
-        if entries.scheme in PREFIXES:
-            begins = _begins_of_tags(entries, only)
+        only, allowed = np.array([of_entry[0][1] if of_entry else -1 for of_entry in tags], np.int32), None
     else:
-        if entries.scheme in PREFIXES:
-            most = np.where(labels == OUTSIDE, 1, longest)
-            allowed, ids, begins = _of_tags(entries, tags, _LEAST_LENGTH <= most[:, None, None])
-        else:
-            of_entries = [range(len(labels)) if some is None else [code for _, code in some] for some in [*tags, None]]
-            allowed = np.array([np.isin(np.arange(len(labels)), list(some)) for some in of_entries])
+        of_entries = [range(len(labels)) if some is None else [code for _, code in some] for some in [*tags, None]]
+        allowed = np.array([np.isin(np.arange(len(labels)), list(some)) for some in of_entries])
         only = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1).astype(np.int32)
+    ids, begins = entries.of_tokens, entries.begins
+    if entries.scheme in PREFIXES:
+        begins = _begins_of_tags(entries, only)
     return Known(only[ids], begins, len(labels), allowed, ids, entries.offsets, impossible)
 
 
@@ -383,91 +376,20 @@ def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
 
 # --- tags -------------------------------------------------------------------------------------------------------------
 
-# A token has a *shape* in the segment that contains it: whether this is its first token, and whether it is its last.
-# Shapes of a label are a table (not first or first, not last or last) of bool.
-_LEAST_LENGTH = np.array([[3, 2], [2, 1]])  # of the segments whose tokens may have a shape
-_FLAGS = (1, -1, 0)  # as in Mask.begins; the most informative first
-_AGREE = {1: (False, True), -1: (True, False), 0: (True, True)}  # which of "not" and "yes" agree with a flag
-_SHAPES = {flags: np.outer(_AGREE[flags[0]], _AGREE[flags[1]]) for flags in product(_FLAGS, repeat=2)}
-
-
-def _conditions(tags, before, after, scheme, possible) -> tuple[np.ndarray, int, int] | None:
-    """Return labels and flags that are equivalent to a set of tags, or None if no such flags exist.
-
-    The flags specify whether a segment begins with the token, and whether one ends with it, as in ``Mask.begins``. They
-    may allow shapes that the neighbours exclude: shapes of segments with a label that is impossible for a neighbour.
-
-    Parameters
-    ----------
-    tags, before, after : list of (prefix, code)
-        The tags that a token and its neighbours may have; None for any neighbour, [] if there is none.
-    scheme : str
-    possible : ndarray of shape (L, 2, 2), bool
-        The shapes of the tokens of each label.
-    """
-    reachable, wanted, rules = possible.copy(), np.zeros_like(possible), TAG_SCHEMES[scheme]
-    for others, shapes in ((before, reachable[:, 0]), (after, reachable[:, :, 0])):  # of what the neighbour goes on
-        if others is not None:
-            there = {code for _, code in others}
-            shapes[[code for code in range(len(possible)) if code not in there]] = False
-    for prefix, code in tags:
-        open_tags = {(B, code), (I, code)}
-        goes_on_from = before is None or not open_tags.isdisjoint(before)
-        goes_on_to = after is None or (I, code) in after or (E, code) in after
-        begins = -1 if prefix in (I, E) and goes_on_from else 1
-        if rules.begins_inside and begins < 0 and (before is None or not open_tags.issuperset(before)):
-            begins = 0  # an I begins a segment after another label
-        ends = -1 if prefix in (B, I) and goes_on_to else 1
-        wanted[code] |= _SHAPES[begins, ends if rules.marks_ends or prefix == O else 0]
-    wanted &= reachable
-    is_possible = wanted.any(axis=(1, 2))
-    wanted, reachable = wanted[is_possible], reachable[is_possible]
-    for flags, shapes in _SHAPES.items():
-        if (wanted == (reachable & shapes)).all():
-            return is_possible, *flags
-    return None
-
 
 def _begins_of_tags(entries, codes) -> np.ndarray:
-    """Return where segments begin, as in ``Mask.begins``, if each token has one tag; ``codes`` of entries."""
-    prefixes = np.array([tags[0][0] for tags in entries.parts], np.int8)[entries.ids]
-    begins = np.full(len(prefixes), -1, np.int8)
-    begins[segments_of_tags(prefixes, codes[entries.ids], entries.offsets).start] = 1
+    """Return where segments begin, as in ``Mask.begins``, if each token has one tag, or any; ``codes`` of entries."""
+    ids, first = entries.ids, entries.offsets[:-1][np.diff(entries.offsets) > 0]
+    prefixes = np.array([O if tags is None else tags[0][0] for tags in entries.parts], np.int8)
+    begins = np.full(len(ids), -1, np.int8)
+    begins[segments_of_tags(prefixes[ids], codes[ids], entries.offsets).start] = 1
+    is_free = np.array([tags is None for tags in entries.parts], bool)
+    borders = np.array([TAG_SCHEMES[entries.scheme].borders(prefix) for prefix in prefixes], np.int8).reshape(-1, 2)
+    borders[is_free] = 0
+    own_begins, ends_before, is_after_free = borders[ids, 0], np.roll(borders[ids, 1], 1), np.roll(is_free[ids], 1)
+    begins = np.where(is_after_free, own_begins, np.where(is_free[ids], ends_before, begins))
+    begins[first] = 1
     return begins
-
-
-def _of_tags(entries, tags, possible) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sets of labels, the set of each token, and the borders from tags, some of which are unknown.
-
-    ``tags`` are the tags of each entry, as pairs of prefix and code, or None for any; ``possible`` as in
-    :func:`_conditions`.
-    """
-    here, outer, neighbours = entries.ids, len(tags), [*tags, []]  # the last one for the border of a sequence
-    first = entries.offsets[:-1][np.diff(entries.offsets) > 0]
-    before, after = np.roll(here, 1), np.roll(here, -1)
-    before[first] = after[first - 1] = outer  # the last token of all is before the first one, -1
-    shape = (outer + 1,) * 3
-    key = np.ravel_multi_index((before, here, after), shape)
-    triples, inverse = np.unique(key, return_inverse=True)
-    allowed, flags = np.ones((len(triples), len(possible)), bool), np.zeros((len(triples), 2), np.int8)
-    for i, (left, entry, right) in enumerate(zip(*np.unravel_index(triples, shape), strict=True)):
-        if tags[entry] is not None:
-            conditions = _conditions(tags[entry], neighbours[left], neighbours[right], entries.scheme, possible)
-            if conditions is None:
-                raise ValueError(_no_mask(entries, int(np.argmax(inverse == i))))
-            allowed[i], *flags[i] = conditions
-    begins, ends = flags[inverse].T.copy()
-    ends[first - 1] = 0  # of another sequence
-    return allowed, inverse, np.where(begins == 0, np.roll(ends, 1), begins).astype(np.int8)
-
-
-def _no_mask(entries, token):
-    entry = entries.distinct[entries.ids[token]]
-    return (
-        f"{entries.what} has the set {short(set(entry))} ({position_name(entries.offsets, token)}): segments of some "
-        "of its labels begin or end there, and segments of others do not, which is not supported. Leave the others "
-        "out, or give all tags of each label"
-    )
 
 
 FIXED = "the classes fixed by the first call of partial_fit"

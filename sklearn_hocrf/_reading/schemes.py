@@ -67,8 +67,12 @@ class Scheme(NamedTuple):
         return self.has_separators or self.first == self.inner
 
     def borders(self, prefix) -> tuple[int, int]:
-        """Return whether a segment begins with a token of this prefix, and whether one ends, as in ``Mask.begins``."""
-        begins = int(prefix in (O, self.only, self.first)) - int(prefix in (self.inner, self.last))
+        """Return whether a segment begins with a token of this prefix, and whether one ends, as in ``Mask.begins``.
+
+        The tag before may decide otherwise, if it is known.
+        """
+        goes_on = prefix in (self.inner, self.last) and not self.begins_inside
+        begins = int(prefix in (O, self.only, self.first)) - int(goes_on)
         return begins, int(prefix in (O, self.only, self.last)) - int(prefix in (self.first, self.inner))
 
 

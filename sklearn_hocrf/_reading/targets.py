@@ -155,7 +155,7 @@ class SegmentTargets(NamedTuple):
 
     def read_known(self, known, batch, form, name, what="known", unknown="raise") -> Known:
         entries = read_given(known, batch.lengths, form, name, self.scheme, what)
-        return known_of(entries, self.labels, self.longest, unknown)
+        return known_of(entries, self.labels, unknown)
 
     def labelling_of(self, known) -> Segments:
         return segments_of(known, self.scheme, singles=self.scheme == "runs" and self.repeats)[0]
@@ -238,9 +238,8 @@ def read_segment_targets(
     elif scheme == "auto":
         scheme = _scheme_of(y, lengths, form, name, labels is not None)
     entries = read_given(y, lengths, form, name, scheme, kept=kept, takes_missing_labels=takes_missing_labels)
-    _refuse_sets(entries)
     labels = distinct_labels(entries) if labels is None else labels
-    known = known_of(entries, labels, np.full(len(labels), NO_LIMIT), among=FIXED)
+    known = known_of(entries, labels, among=FIXED)
     segments, *pieces = segments_of(known, scheme)
     if scheme == "segments" and not entries.is_complete:
         _warn_of_gaps(entries)
@@ -265,15 +264,6 @@ def read_segment_targets(
     flags = scheme != "runs" or singles, as_lists, bare_tags, scheme
     is_open = segments.lengths.sum() < len(known.codes)
     return SegmentTargets(segments, labels, longest, *flags, shortest, known.mask if is_open else None)
-
-
-def _refuse_sets(entries):
-    for i, entry in enumerate(entries.distinct):
-        if isinstance(entry, frozenset):
-            raise TypeError(
-                f"y has the set {short(set(entry))} ({entries.where(i)}): only HighOrderCRF learns from sets of "
-                "labels; give one label, or None for any"
-            )
 
 
 def _are_bare_tags(tags, scheme) -> bool:

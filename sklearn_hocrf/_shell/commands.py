@@ -83,11 +83,8 @@ def run(options: argparse.Namespace) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: tell(_with_options(message))
         try:
-            if sys.stdout is None and options.command in ("tag", "evaluate"):
-                raise ValueError("standard output is closed")
             COMMANDS[options.command](options)
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
         except BrokenPipeError:  # who reads the output has read enough
             return 0
         except (OSError, ValueError, TypeError, ImportError) as error:
@@ -101,8 +98,6 @@ def _source(path: str) -> Any:
     if path != "-":
         os.stat(path)
         return path
-    if sys.stdin is None:
-        raise ValueError("standard input is closed")
     return sys.stdin.buffer
 
 
@@ -350,8 +345,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _add_command(commands, "warm-up", what)
     add_commands(commands)
     options = parser.parse_args(arguments)
-    if sys.stderr is None:  # 2>&-, services
-        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  until the process ends
     try:
         if options.command in COMMANDS:
             return run(options)
@@ -366,8 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _let_go(stream: Any) -> None:
     """Flush a stream; if it cannot be written, drop the rest, about which Python would complain at exit."""
     try:
-        if stream is not None:
-            stream.flush()
+        stream.flush()
     except (OSError, ValueError):
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -30,7 +30,6 @@ def load_conll(
     path: str | PathLike | BinaryIO,
     columns: Sequence[str | None] | None = None,
     *,
-    target: str | None = None,
     separator: str | None = None,
     comment: str | None = None,
     encoding: str = "utf-8-sig",
@@ -46,9 +45,8 @@ def load_conll(
     path : str, path-like or binary file
         The file, plain or gzipped, such as ``sys.stdin.buffer``.
     columns : sequence of (str or None), default=None
-        Names of the columns; None skips a column. By default, the columns are named "0", "1", ...
-    target : str, default=None
-        Name of the column that contains the labels. By default, it is the last column that is not skipped.
+        Names of the columns; None skips a column. By default the columns are numbered "0", "1", ... The last column
+        that is not skipped contains the labels.
     separator : str, default=None
         String between two columns, such as a tab. By default, it is any run of spaces and tabs.
     comment : str, default=None
@@ -73,8 +71,8 @@ def load_conll(
     ------
     ValueError
         If a line has a different number of columns or an empty label, or is not text in this encoding; if the file is
-        too large or damaged, or contains no sequences; if ``target`` is not a column, or is the only column; if the
-        encoding does not exist.
+        too large or damaged, or contains no sequences; if fewer than two columns have names; if the encoding does not
+        exist.
 
     Examples
     --------
@@ -90,7 +88,7 @@ def load_conll(
     >>> y
     [['B-NP', 'B-VP'], ['B-ADVP']]
     """
-    label = -1 if columns is None else _label_index(columns, target)
+    label = -1 if columns is None else _label_index(columns)
     name, text = _read_text(path, encoding, max_bytes)
     sequences: list[list[list[str]]] = [[]]
     for lineno, match in enumerate(LINE.finditer(text), start=1):
@@ -107,7 +105,7 @@ def load_conll(
                 what = f"one column, {short(line, 80)}, but the label is the last of two or more"
                 raise ValueError(f"{name}, line {lineno}: {what}")
             columns = [str(i) for i in range(len(fields))]
-            label = _label_index(columns, target)
+            label = _label_index(columns)
         if len(fields) != len(columns):
             what = f"expected {len(columns)} columns, found {len(fields)}: {short(line)}"
             raise ValueError(f"{name}, line {lineno}: {what}")
@@ -172,20 +170,16 @@ def check_encoding(encoding: str) -> None:
         raise ValueError(f"encoding={short(encoding)} is not a text encoding that Python knows") from error
 
 
-def _label_index(columns: Sequence[str | None], target: str | None) -> int:
-    """Return the index of the labels' column, by default the last named one, or raise an error for invalid names."""
+def _label_index(columns: Sequence[str | None]) -> int:
+    """Return the index of the labels' column, the last named one, or raise an error for invalid names."""
     if isinstance(columns, (str, bytes)):
         raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {short(columns)}")
     names = [name for name in columns if name is not None]
     if len(set(names)) < len(names):
         raise ValueError(f"two columns have the same name: {short(names)}")
-    if target is None and names:
-        target = names[-1]
-    if target not in names:
-        raise ValueError(f"target={short(target)} is not among the columns {short(names)}")
     if len(names) < 2:
-        raise ValueError(f"no column is left besides the target {short(target)}")
-    return list(columns).index(target)
+        raise ValueError(f"columns must name two or more, of which the last contains the labels, got {short(names)}")
+    return list(columns).index(names[-1])
 
 
 def _words_of_rows(tokens: list[list[str]]) -> list[list[str]]:

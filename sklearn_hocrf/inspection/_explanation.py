@@ -31,8 +31,7 @@ class Contribution(NamedTuple):
         The label pattern, in one of the labellings; for a weight that labels share (``label_parts``), a tuple that
         contains the part.
     feature : str, int or None
-        The feature; None for the weight of the pattern itself, "(each token)" for the weight of each token of a
-        segment.
+        The feature; None for the weight of the pattern itself.
     value : float
         How much more often the weight applies in the first labelling.
     weight : float
@@ -68,8 +67,8 @@ class Explanation:
         if self.position is None:
             return f"the best labelling against another: log-odds {self.log_odds_paths:.2f}"
         return (
-            f"{visible(self.tokens[self.position])}: {_said(self.label)} rather than {_said(self.against)}: log-odds "
-            f"{self.log_odds_paths:.2f}"
+            f"{visible(self.tokens[self.position])}: {visible(self.label)} rather than {visible(self.against)}: "
+            f"log-odds {self.log_odds_paths:.2f}"
         )
 
     def __repr__(self) -> str:
@@ -104,8 +103,8 @@ def explain(
 
     Parameters
     ----------
-    estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
-        A fitted model.
+    estimator : HighOrderCRF, or a pipeline or search around one
+        A fitted model; y is the most probable labelling.
     X : list of sequences, SequenceBatch, array-like or sparse matrix
         As in the estimator's ``predict``.
     sequence : int, default=0
@@ -115,11 +114,9 @@ def explain(
     against : object, default=None
         What y' must contain.
 
-        * With a position: a label, one of ``classes_``, that the token has in y'. If None, y' is the best labelling
-          with any other label or, for segment models, any other segment at the token.
-        * Without a position: labels or segments of the sequence, such as the true ones, in the form of y in ``fit``;
-          as in ``known`` of ``predict``, some may be missing, so you can pass a single segment. If None, y' is the
-          second best labelling.
+        * With a position: a label, one of ``classes_``, that the token has in y'. None means any other label.
+        * Without a position: labels of the sequence, such as the true ones, in the form of y in ``fit``; some may be
+          missing, as ``known`` in ``predict``. None means the second best labelling.
 
     Returns
     -------
@@ -130,15 +127,15 @@ def explain(
             The index of the sequence in X.
         position : int or None
             The token to explain.
-        label, against : label or (start, stop, label), or None
-            The labels of the token in the two labellings; for segment models, the segments that contain the token.
+        label, against : label or None
+            The labels of the token in the two labellings.
         labels, labels_against : as ``predict`` returns them for one sequence
             The best labelling, and its best competitor.
         log_odds_paths : float
             log P(labels) - log P(labels_against), which is the difference of their scores.
         log_odds_marginal : float or None
-            log P(label) - log P(against) of the token, or of the segments, summed over the labels of the other tokens;
-            None without a position.
+            log P(label) - log P(against) of the token, whatever the labels of the other tokens; None without a
+            position.
         table : Table
             Columns ``pattern``, ``feature``, ``value``, ``weight`` and ``contribution``, the largest contributions
             first. They add up to ``log_odds_paths``.
@@ -147,13 +144,15 @@ def explain(
 
     Raises
     ------
-    ValueError, TypeError
+    TypeError
+        If the model is a :class:`~sklearn_hocrf.HighOrderSemiCRF`, or if an index is not an integer.
+    ValueError
         If there is no such sequence, token or label, if the best labelling already contains ``against``, or if
         ``against`` is impossible.
 
     Notes
     -----
-    Two passes of Viterbi's algorithm find y and y'; for a segment of n tokens without ``against``, up to n + 2 passes.
+    Two passes of Viterbi's algorithm find y and y'.
 
     Examples
     --------
@@ -191,13 +190,15 @@ def explain(
     index = read_position(sequence, len(X) if hasattr(X, "__len__") else X.shape[0], "sequence")
     one = safe_indexing(X, [index])
     fitted, inner = FittedModel.and_input(estimator, one)
+    if fitted.kind.labels_segments:
+        raise TypeError("explain is for HighOrderCRF, got a HighOrderSemiCRF; weights_table shows the weights of both")
     batch, _ = fitted.read(inner)
     if position is not None:
         position = read_position(position, batch.n_tokens, "position")
     contest = Contest(fitted, batch)
     other = contest.other(position, against)
     odds = None
-    if position is not None and hasattr(fitted.estimator, "predict_marginals"):
+    if position is not None:
         odds = contest.log_probability(contest.best, position) - contest.log_probability(other, position)
     is_table = getattr(one, "ndim", 3) == 2  # whose rows are sequences of one token
     return Explanation(
@@ -212,12 +213,6 @@ def explain(
         table=_contributions_table(contest, other),
         tokens=[str(index)] if is_table else texts_of(one)[0],
     )
-
-
-def _said(what: Any) -> str:
-    if isinstance(what, tuple) and len(what) == 3:
-        return f"{visible(what[2])} of [{what[0]}, {what[1]})"
-    return visible(what)
 
 
 def _contributions_table(contest: Contest, other: Any) -> Table:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence, Sized
 from datetime import timedelta
-from functools import partial
-from numbers import Number
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from .._data.batch import SequenceBatch
 from .._data.checks import check_choice, short
@@ -20,7 +16,7 @@ from .._data.messages import visible
 from .._estimator.answers.fitted import FittedModel
 from .._reading.label_sequences import read_segmentations
 from .._reading.schemes import SCHEMES
-from .._reading.values import finite_numbers, is_ordered_collection, without_columns
+from .._reading.values import finite_numbers
 from .._sklearn.layers import method_of_model, model_inside
 from ._display import color_map
 from ._segments_display import SegmentsDisplay, labels_of_classes
@@ -180,12 +176,7 @@ class SequenceDisplay:
         _pyplot()  # before any work
         X = x if isinstance(x, SequenceBatch) else [x]
         check_choice("scheme", scheme, ("auto", *SCHEMES))
-        show = partial(SegmentsDisplay.from_estimator, estimator, X, scheme=scheme)
-        with _one_sequence(x=x, y=y):  # without y, so that an error about y alone is not taken for one about x
-            shown = show()
-        if y is not None:
-            with _one_sequence(y=y):
-                shown = show([y])
+        shown = SegmentsDisplay.from_estimator(estimator, X, None if y is None else [y], scheme=scheme)
         if len(shown.texts) != 1:
             raise ValueError(f"x has {len(shown.texts)} sequences, but a SequenceDisplay shows one: x[:1]")
         model = model_inside(estimator)
@@ -256,8 +247,7 @@ class SequenceDisplay:
         if probabilities is not None and (classes is None or np.ndim(probabilities) != 2):
             raise ValueError("probabilities need the shape (n_tokens, n_classes), and classes with their labels")
         labellings = {"y_pred": [y_pred]} | ({} if y_true is None else {"y_true": [y_true]})
-        with _one_sequence(y_pred=y_pred, y_true=y_true):
-            tables = read_segmentations(labellings, scheme)
+        tables = read_segmentations(labellings, scheme)
         lengths = [int(table.lengths[0]) for table in tables if table.lengths is not None]
         # segments tell no length
         lengths += [np.shape(part)[0] for part in (probabilities, times) if part is not None]
@@ -377,29 +367,6 @@ def _pyplot() -> Any:
     except ImportError as error:
         raise ImportError("SequenceDisplay needs matplotlib: pip install 'sklearn_hocrf[plot]'") from error
     return pyplot
-
-
-@contextmanager
-def _one_sequence(**given: Any) -> Iterator[None]:
-    """If an error concerns something that may be a list of sequences, add advice to its message."""
-    try:
-        yield
-    except Exception as error:  # transformers of others raise any
-        lists = [name for name, value in given.items() if _may_be_sequences(value)]
-        if isinstance(error, NotFittedError) or not lists:
-            raise
-        one, first_line = " and ".join(f"{name}[0]" for name in lists), str(error).partition("\n")[0]
-        raise ValueError(
-            f"{lists[0]} may be a list of sequences, but a SequenceDisplay shows one: pass {one} ({first_line})"
-        ) from error
-
-
-def _may_be_sequences(value: Any) -> bool:
-    """Return whether the elements of something may be sequences: no rows or segments, which begin with a number."""
-    value = without_columns(value)
-    is_list = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 2
-    first: Any = next(iter(value), None) if is_list else None
-    return is_ordered_collection(first) and not isinstance(next(iter(first), 0), Number)
 
 
 def _plain(label: Any) -> str:

@@ -11,12 +11,11 @@ from sklearn.utils import check_random_state
 
 from .._data.checks import check, is_integer
 from .._reading.label_sequences import LabelSequences, hold_any_segments
-from .._reading.labels import list_sequences
 from ._items import Items, items_of_segments, items_of_tokens
 from ._scores import segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
 SWAPS_AT_A_TIME = 1 << 22  # swaps drawn at a time, to bound memory
-OF_SEGMENTS = {"scheme", "strict", "labels"}  # options of scores of segments with which they are such ratios
+OPTIONS = {"token_accuracy_score": "", "sequence_accuracy_score": "", "segment_f1_score": "scheme, strict, labels"}
 RELATIVE_ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
 
 
@@ -55,17 +54,15 @@ def randomization_test(
     y_true : list of sequences
         True labels, or segments, in any form that the metric takes.
     y_pred_a, y_pred_b : list of sequences
-        Predictions of the two systems for the same sequences; for metrics of other modules, both in the same form.
-    metric : callable
-        ``metric(y_true, y_pred, **metric_params)`` returns a number. For the accuracies of this module and the
-        micro-averaged ``segment_f1_score``, labels are read only once, and resamples are matrix products; other
-        functions are called ``2 * n_resamples`` times.
+        Predictions of the two systems for the same sequences.
+    metric : {token_accuracy_score, sequence_accuracy_score, segment_f1_score}
+        One of these functions of :mod:`sklearn_hocrf.metrics`; ``segment_f1_score`` is the micro average.
     n_resamples : int, default=999
         Number of resamples; 1 / (n_resamples + 1) is the smallest possible p value.
     random_state : int, RandomState instance or None, default=None
         Determines the swaps. They do not depend on the metric.
     **metric_params
-        Parameters of the metric, such as ``scheme="bio"`` or ``labels=["PER"]``.
+        Parameters of ``segment_f1_score``: ``scheme``, ``strict`` and ``labels``.
 
     Returns
     -------
@@ -75,9 +72,9 @@ def randomization_test(
     Raises
     ------
     TypeError
-        If the metric lacks one of the parameters, or returns more than one number (``average=None``).
+        If the metric is another one, or takes no such parameter here.
     ValueError
-        If lengths differ, or if the metric is nan.
+        If lengths differ, or if there are no sequences.
 
     References
     ----------
@@ -97,22 +94,22 @@ def randomization_test(
     (1.0, 0.8, 0.01)
     """
     check(is_integer(n_resamples) and n_resamples >= 1, "n_resamples", "an integer of at least 1", n_resamples)
-    if not callable(metric):
-        raise TypeError(f"metric must be a function of y_true and y_pred, got {metric!r:.60}")
-    options_of_sums = {token_accuracy_score: set(), sequence_accuracy_score: set(), segment_f1_score: OF_SEGMENTS}
-    is_sum = metric in options_of_sums and options_of_sums[metric].issuperset(metric_params)
+    if not any(metric is one for one in (token_accuracy_score, sequence_accuracy_score, segment_f1_score)):
+        raise TypeError(f"metric must be one of the functions {', '.join(OPTIONS)} of metrics, got {metric!r:.60}")
+    taken = OPTIONS[metric.__name__]
+    for name in metric_params:
+        if name not in taken.split(", "):
+            raise TypeError(f"{name} is no option of {metric.__name__} here; its options are: {taken or 'none'}")
     by_name = {"y_true": y_true, "y_pred_a": y_pred_a, "y_pred_b": y_pred_b}
-    n_sequences, score = (_sums if is_sum else _calls)(by_name, metric, metric_params)
+    n_sequences, score = _sums(by_name, metric, metric_params)
     if n_sequences == 0:
         raise ValueError("there are no sequences, so there is nothing to test")
     systems = np.zeros(n_sequences), np.ones(n_sequences)
     score_a, score_b = (float(score(system)) for system in systems)
-    if np.isnan(score_a) or np.isnan(score_b):
-        raise ValueError(f"the metric is {score_a} for y_pred_a and {score_b} for y_pred_b: there is nothing to test")
     observed, tolerance = abs(score_a - score_b), RELATIVE_ROUNDING * max(abs(score_a), abs(score_b))
 
     def difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
-        """Return the absolute difference, or the observed one if both are equal up to rounding, or if it is nan."""
+        """Return the absolute difference, or the observed one if both are equal up to rounding."""
         distance = np.abs(score(one) - score(other))
         return np.where(distance < observed - tolerance, distance, observed)
 
@@ -126,21 +123,11 @@ def randomization_test(
     return RandomizationTest(score_a, score_b, score_a - score_b, p_value)
 
 
-def _calls(by_name: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
-    """Return the number of sequences, and a function that scores outputs of system 0 or 1 for each sequence."""
-    true, *systems = (list_sequences(y, name) for name, y in by_name.items())
-    for name, system in zip(("y_pred_a", "y_pred_b"), systems, strict=True):
-        if len(system) != len(true):
-            raise ValueError(f"y_true has {len(true)} sequences, but {name} has {len(system)}")
-
-    def of_one(choice: np.ndarray) -> float:
-        return metric(true, [systems[int(k)][n] for n, k in enumerate(choice)], **metric_params)
-
-    return len(true), lambda choice: np.apply_along_axis(of_one, -1, choice)
-
-
 def _sums(by_name: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
-    """Return the same as ``_calls`` for scores of this module that are ratios of sums over sequences."""
+    """Return the number of sequences, and a function that scores outputs of system 0 or 1 for each sequence.
+
+    All metrics are ratios of sums over sequences.
+    """
     if metric is segment_f1_score or (metric is sequence_accuracy_score and hold_any_segments(**by_name)):
         systems = items_of_segments(by_name, **metric_params)
     else:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sized
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sized
 from functools import wraps
 from inspect import signature
 from typing import Any, NamedTuple, Self
@@ -223,12 +222,10 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         training, splits, scoring, of_final = self._prepared(X, y, sample_weight, params)
         tokens = training.tokens
         if splits is None:
-            with tokens.explained():
-                classifier, scores = self.estimator, scoring.scores(self.estimator, tokens.rows)
+            classifier, scores = self.estimator, scoring.scores(self.estimator, tokens.rows)
         else:
             scoring, scores = self._out_of_fold(training, scoring, splits)
-            with tokens.explained():
-                fitted = fit_part(*training.of_fit(), training.params, np.flatnonzero(training.codes >= 0))
+            fitted = fit_part(*training.of_fit(), training.params, np.flatnonzero(training.codes >= 0))
             classifier, scoring = fitted.estimator_, scoring.with_classifier(fitted.estimator_, fitted.codes_)
         final = clone(self._unfitted_final())
         scoring = scoring.scaled_on(scores, training)
@@ -282,8 +279,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
 
         splits = [(training.labelled(train), training.tokens.positions(test)) for train, test in splits]
         threads: dict[str, Any] = {"n_jobs": self.n_jobs, "require": "sharedmem"}
-        with training.tokens.explained():
-            folds = each_fold(score, *training.of_fit(), splits, training.params, **threads)
+        folds = each_fold(score, *training.of_fit(), splits, training.params, **threads)
         methods, of_folds = zip(*folds, strict=True)
         if len(set(methods)) > 1:
             raise ValueError(f"some classifiers of the splits have {METHODS[0]}, others have not: set stack_method")
@@ -340,9 +336,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
             refuse_other_names(X.feature_names, self._names, type(self).__name__)
         tokens = _Tokens.from_sequences(X, type(self).__name__, axes=AXES)
         scoring = _Scoring(**self._scored_by)
-        with tokens.explained():
-            scores = scoring.scores(self.estimator_, tokens.rows)
-        return scoring.columns(tokens, scores)
+        return scoring.columns(tokens, scoring.scores(self.estimator_, tokens.rows))
 
     def _passed_on(self, method: Callable) -> Callable:
         if "X" not in signature(method).parameters:
@@ -364,26 +358,6 @@ class _Tokens(TokenRows):
         """The names of the columns of a batch or of data frames; None for others."""
         of_batch = super().names
         return getattr(self.rows, "columns", None) if of_batch is None else of_batch
-
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Add to an error of the classifier the name of a token that may have caused it."""
-        try:
-            yield
-        except (AttributeError, TypeError, ValueError) as error:
-            if reason := self._reason():
-                kind = ValueError if isinstance(error, ValueError) else TypeError
-                first_line = str(error).strip().partition("\n")[0][:80]
-                raise kind(f"the classifier fails ({first_line}), perhaps because of this: {reason}") from error
-            raise
-
-    def _reason(self) -> str:
-        """Return which token is not a row of finite numbers, or an empty text."""
-        try:
-            self.numbers(self.rows, self.names)
-        except (TypeError, ValueError) as error:
-            return str(error)
-        return ""
 
     def numbers(self, rows: Any, names: Any) -> Any:
         """Return columns of the tokens as an array or a sparse matrix; raise an error if a number is not finite."""

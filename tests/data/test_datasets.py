@@ -129,9 +129,8 @@ def write(path, text, *, zipped=False):
         ),
         ("a\tO\n\nb\t\n", {}, "line 3: the label, column 2 of 2"),
         ("a\tO\nb\t \n", {}, "line 2: the label, column 2 of 2"),
-        ("a\tO\tx\nb\t\tx\n", {"target": "1"}, "line 2: the label, column 2 of 3"),
+        ("a\tO\tx\nb\t\tx\n", {"columns": ["w", "t", None]}, "line 2: the label, column 2 of 3"),
         ("a,O,x\nb,,x\n", {"columns": ["w", "t", None], "separator": ","}, "line 2: the label, column 2 of 3"),
-        ("O,a\n,b\n", {"columns": ["t", "w"], "target": "t", "separator": ","}, "line 2: the label, column 1 of 2"),
     ],
 )
 def test_labels_are_never_empty(tmp_path, text, options, where):
@@ -147,7 +146,7 @@ def test_labels_are_never_empty(tmp_path, text, options, where):
         dump_conll([["a", "b"]], [["O", ""]], path)
 
 
-def test_conll_columns_and_target(tmp_path):
+def test_conll_columns(tmp_path):
     path = write(tmp_path / "train", CHUNKS)
     X, y = load_conll(path)
     assert X[0][1] == {"0": "fell", "1": "VBD"}
@@ -157,9 +156,6 @@ def test_conll_columns_and_target(tmp_path):
     assert y[0] == ["NNS", "VBD"]
     with path.open("rb") as file:
         assert load_conll(file, columns=["word", "pos", None]) == (X, y)
-    X, y = load_conll(path, columns=["word", "pos", "chunk"], target="pos")
-    assert X[0][1] == {"word": "fell", "chunk": "B-VP"}
-    assert y[0] == ["NNS", "VBD"]
 
 
 def test_conll_separator_and_comments(tmp_path):
@@ -341,10 +337,8 @@ test_refusals_of_files = refusals_of_files(
      ("sequence of names", "word"),
      ("train, line 1: expected 2 columns, found 3: 'Rates NNS B-NP'", ["word", "pos"]),
      ("two columns have the same name", ["word", "word", "chunk"]),
-     ("no column is left", [None, None, "chunk"]),
-     ("not among the columns", [None, None, None])),
-    (lambda tmp_path: load_conll(write(tmp_path / "train", CHUNKS), target="chunk"),
-     r"target='chunk' is not among the columns \['0', '1', '2'\]"),
+     (r"columns must name two or more, of which the last contains the labels, got \['chunk'\]", [None, None, "chunk"]),
+     ("columns must name two or more, .* got \\[\\]", [None, None, None])),
     (lambda tmp_path: load_conll(
          write(tmp_path / "ref.train", "A author\r\n\r\nCau author\r\n1992\r\n"), ["word", "tag"]),
      "ref.train, line 4: expected 2 columns, found 1: '1992'"),

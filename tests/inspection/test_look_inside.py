@@ -6,11 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 from refusals import refusals
-from registry import tags_of, written
 from test_known import labellings_of, random_chain, random_segments, random_words, with_random_weights
 
-from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF, make_pipeline
-from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor, SequenceFeatureExtractor
+from sklearn_hocrf import Constraints, HighOrderCRF, make_pipeline
+from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor
 from sklearn_hocrf.inspection import explain, weights_table
 from sklearn_hocrf.model_selection import CalibratedSequenceLabeler
 
@@ -28,46 +27,33 @@ def token_intercepts(estimator):
 
 
 class Paths:
-    """All labellings of one sequence as lists of (start, stop, label), with their log probabilities."""
+    """All labellings of one sequence, with their log probabilities."""
 
     def __init__(self, estimator, words):
         self.estimator, self.words = estimator, words
-        every, scheme = labellings_of(estimator, len(words)), getattr(estimator, "scheme", None)
-        y = [list(s) if scheme is None else written(s, scheme) for s in every]
-        log_p = estimator.log_likelihood([words] * len(y), y)
+        every = labellings_of(estimator, len(words))
+        log_p = estimator.log_likelihood([words] * len(every), [list(labels) for labels in every])
         possible = np.flatnonzero(log_p > -np.inf)
-        self.log_p, labellings = log_p[possible], [every[i] for i in possible]
-        self.scheme = getattr(estimator, "scheme_", None) if hasattr(estimator, "scheme") else None
-        self.segments = labellings if self.scheme else [[(t, t + 1, y) for t, y in enumerate(z)] for z in labellings]
-        best = np.flatnonzero(self.log_p >= self.log_p.max() - 1e-12)  # several where tokens are the same
-        (decoded,) = estimator.predict([words])
-        (self.best,) = [z for z in (self.segments[i] for i in best) if decoded in (self.labels(z), z)]
-
-    def labels(self, segments):
-        """Return the class of each token."""
-        if self.scheme in ("bio", "bioes", "bilou", "bmes", "iob1"):
-            return tags_of(segments, "bio" if self.scheme == "iob1" else self.scheme)
-        return [label for start, stop, label in segments for _ in range(start, stop)]
+        self.log_p, self.labellings = log_p[possible], [list(every[i]) for i in possible]
+        (self.best,) = estimator.predict([words])
+        assert self.highest(lambda labels: labels == self.best) >= self.log_p.max() - 1e-12
 
     def highest(self, agrees):
         """Return the highest log probability among the labellings of which a function is true."""
-        return max((p for p, segments in zip(self.log_p, self.segments, strict=True) if agrees(segments)), default=None)
+        return max((p for p, labels in zip(self.log_p, self.labellings, strict=True) if agrees(labels)), default=None)
 
-    def counts(self, segments):
+    def counts(self, labels):
         """Return how often each weight counts: {(pattern, feature): value}."""
         coef, counts = self.estimator.coef_.toarray(), Counter()
         names = self.estimator.feature_names_in_.tolist()
-        for i, (start, stop, _) in enumerate(segments):
+        for t, word in enumerate(self.words):
             for row, pattern in enumerate(self.estimator.patterns_):
-                if tuple(label for *_, label in segments[: i + 1])[-len(pattern) :] != pattern:
+                if tuple(labels[: t + 1])[-len(pattern) :] != pattern:
                     continue
                 counts[pattern, None] += 1
-                if len(pattern) == 1 and token_intercepts(self.estimator).get(pattern):
-                    counts[pattern, "(each token)"] += stop - start
-                for word in self.words[start:stop]:
-                    for name in word:
-                        if name in names and coef[row, names.index(name)] != 0:
-                            counts[pattern, name] += 1
+                for name in word:
+                    if name in names and coef[row, names.index(name)] != 0:
+                        counts[pattern, name] += 1
         return counts
 
     def check(self, explanation, agrees):
@@ -75,10 +61,10 @@ class Paths:
         wanted = self.log_p.max() - self.highest(agrees)
         assert explanation.log_odds_paths == pytest.approx(wanted, abs=1e-10)
         assert math.fsum(row.contribution for row in explanation.table) == pytest.approx(wanted, abs=1e-10)
-        both = [self.read(labels) for labels in (explanation.labels, explanation.labels_against)]
+        both = [explanation.labels, explanation.labels_against]
         assert both[0] == self.best
         assert agrees(both[1])
-        counts = [self.counts(segments) for segments in both]
+        counts = [self.counts(labels) for labels in both]
         own = dict(zip(self.estimator.patterns_, self.estimator.pattern_coef_, strict=True))
         counts[0].subtract(counts[1])
         expected = {key: n for key, n in counts[0].items() if n and (key[1] is not None or own[key[0]])}
@@ -88,39 +74,29 @@ class Paths:
         for row in explanation.table:
             assert row.contribution == row.value * row.weight
 
-    def read(self, labels):
-        [segments] = [s for s in self.segments if labels in (self.labels(s), s)]
-        return segments
-
-
-def holder(segments, position):
-    return next(segment for segment in segments if segment[0] <= position < segment[1])
-
 
 def check_everything(estimator, words, rng):
     """Compare explanations of each kind."""
     paths = Paths(estimator, words)
     position = int(rng.integers(len(words)))
-    best = holder(paths.best, position)
+    best = paths.best[position]
     explanation = explain(estimator, [[["a"]], words], 1, position)
-    paths.check(explanation, lambda segments: holder(segments, position) != best)
-    expected = best if paths.scheme else best[2]
-    assert explanation.label == expected
+    paths.check(explanation, lambda labels: labels[position] != best)
+    assert explanation.label == best
     for label in estimator.classes_.tolist():
-        agrees = lambda segments, label=label: paths.labels(segments)[position] == label  # noqa: E731
+        agrees = lambda labels, label=label: labels[position] == label  # noqa: E731
         if agrees(paths.best) or paths.highest(agrees) is None:
             with pytest.raises(ValueError, match=r"agrees with .* at position"):
                 explain(estimator, [words], 0, position, against=label)
         else:
             paths.check(explain(estimator, [words], 0, position, against=label), agrees)
-    paths.check(explain(estimator, [words]), lambda segments: segments != paths.best)
-    truth = paths.segments[int(rng.integers(len(paths.segments)))]
-    if truth != paths.best and paths.scheme != "iob1":
-        y = truth if paths.scheme == "segments" else paths.labels(truth)
-        paths.check(explain(estimator, [words], against=y), lambda segments: segments == truth)
-        segment = holder(truth, position)
-        if paths.scheme == "segments" and segment not in paths.best:
-            paths.check(explain(estimator, [words], against=[segment]), lambda segments: segment in segments)
+    paths.check(explain(estimator, [words]), lambda labels: labels != paths.best)
+    truth = paths.labellings[int(rng.integers(len(paths.labellings)))]
+    if truth != paths.best:
+        paths.check(explain(estimator, [words], against=truth), lambda labels: labels == truth)
+    if truth[position] != best:
+        partial = [label if t == position else None for t, label in enumerate(truth)]
+        paths.check(explain(estimator, [words], against=partial), lambda labels: labels[position] == truth[position])
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -135,35 +111,13 @@ def test_chains(seed):
     check_everything(estimator, [*random_words(rng, 3), ["a", "a", "new"]], rng)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("seed", [0, 11, 16])  # in two of them the second best labelling has a longer segment
-def test_segments(seed, scheme):
-    rng = np.random.default_rng(seed)
-    estimator = random_segments(rng, scheme, max_order=1 + seed % 3)
-    check_everything(estimator, random_words(rng, 5), rng)
-
-
-def test_features_of_segments_add_up():
-    rng = np.random.default_rng(0)
-    X = [[str(word) for word in rng.choice(list("abc"), 7)] for _ in range(6)]
-    y = [[str(label) for label in np.repeat(rng.choice(list("xyz"), 4), [1, 2, 1, 3])] for _ in X]
-    extractor = SegmentFeatureExtractor(begin=True, end=True, length=("capped", "gamma"), max_length=3)
-    crf = HighOrderSemiCRF(2, feature_order={"begin:": (0, 1, 2), "end:": (1,)}, max_iter=0)
-    pipe = make_pipeline(SequenceFeatureExtractor(), extractor, crf).fit(X, y)
-    with_random_weights(pipe[-1], rng)
-    for n in range(len(X)):
-        (decoded,), (segments,) = pipe.predict([X[n]]), pipe.predict_segments([X[n]], threshold=0.0)
-        p = {segment[:3]: segment[3] for segment in segments.tolist()}
-        for position in range(0, 7, 3):
-            explanation = explain(pipe, X, n, position)
-            labels = [explanation.labels, explanation.labels_against]
-            log_p = pipe.log_likelihood([X[n]] * 2, labels)
-            wanted = pytest.approx(log_p[0] - log_p[1], abs=1e-10)
-            assert explanation.log_odds_paths == wanted
-            assert math.fsum(row.contribution for row in explanation.table) == wanted
-            assert labels[0] == decoded
-            odds = math.log(p[explanation.label] / p[explanation.against])
-            assert explanation.log_odds_marginal == pytest.approx(odds, abs=1e-9)
+@pytest.mark.parametrize("scheme", ["runs", "bio", "segments"])
+def test_segments_have_no_explanations(scheme):
+    words = random_words(np.random.default_rng(0), 5)
+    estimator = random_segments(np.random.default_rng(0), scheme)
+    for fitted in (estimator, make_pipeline(estimator)):
+        with pytest.raises(TypeError, match="explain is for HighOrderCRF, got a HighOrderSemiCRF; weights_table shows"):
+            explain(fitted, [words], 0, 1)
 
 
 def test_marginal_log_odds_of_labels():
@@ -238,7 +192,7 @@ test_refusals = refusals(
      ("not one of the classes", {"position": 1, "against": ["x"]}),
      ("1 label", {"against": ["x"]})),
     (lambda value: explain(
-         HighOrderSemiCRF(scheme="segments", segment_length=1).fit([[["a"], ["b"]]], [[(0, 1, "x"), (1, 2, "x")]]),
+         HighOrderCRF(1, constraints=Constraints(start=["x"], end=["y"])).fit([[["a"], ["b"]]], [["x", "y"]]),
          [[["a"], ["b"]]], 0, value),
      ("nothing to explain", None, 0)),
     (lambda params: weights_table(random_chain(np.random.default_rng(0)), **params),

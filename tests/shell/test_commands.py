@@ -317,16 +317,12 @@ def shell(command, folder, **options):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs sh")
-def test_absent_and_closed_streams(tmp_path):
+def test_input_that_is_the_output(tmp_path):
     (tmp_path / "train").write_text(BIO)
-    run = shell("HOCRF fit train -o m 2>&-", tmp_path)
+    run = shell("HOCRF fit train -o m", tmp_path)
     assert (run.returncode, run.stdout, (tmp_path / "m").exists()) == (0, "", True)
-    for redirected, message in {
-        ">&-": "standard output is closed",
-        ">> train": "standard input and standard output",
-    }.items():
-        run = shell(f"HOCRF tag m < train {redirected}", tmp_path)
-        assert (run.returncode, run.stderr.partition(" are ")[0].strip()) == (2, f"hocrf tag: {message}"), redirected
+    run = shell("HOCRF tag m < train >> train", tmp_path)
+    assert (run.returncode, run.stderr) == (2, "hocrf tag: standard input and standard output are one file\n")
     assert (tmp_path / "train").read_text() == BIO
 
 
