@@ -664,21 +664,22 @@ class AttributeIds:
             raise TypeError
         add, names, numbers, values = attribute_ids.append, self.names, self.numbers, self.values
         for key, value in token.items():
+            if value is False:  # first, as most bools are
+                if key.__class__ is not str:
+                    raise TypeError
+                continue
             kind = value.__class__
             if kind is str:
                 add(values[key][value])
-            elif kind is bool:
-                if value:
-                    add(names[key])
-                elif key.__class__ is not str:
-                    raise TypeError
+            elif value is True:
+                add(names[key])
+            elif kind is dict:
+                self.inner[key]._add(value, attribute_ids, amounts, depth + 1)
             elif kind is float or ARE_AMOUNTS[kind]:
                 add(numbers[key])
                 amounts.append(value)
             elif kind is list:
                 attribute_ids += map(values[key].__getitem__, value)
-            elif kind is dict:
-                self.inner[key]._add(value, attribute_ids, amounts, depth + 1)
             else:
                 raise TypeError
 
