@@ -266,7 +266,10 @@ def test_one_labelling_is_shown(pyplot):
     with pytest.raises(ValueError, match="^y_pred has the segment"):
         SequenceDisplay.from_predictions([(2, 2, "a")])
     with pytest.raises(NotFittedError):
-        SequenceDisplay.from_estimator(GridSearchCV(HighOrderCRF(), {}), NUMBERS, SHORT)
+        SequenceDisplay.from_estimator(GridSearchCV(HighOrderCRF(), {}), NUMBERS[0], SHORT[0])
+    for several in NUMBERS, NUMBERS[:1], [[{"w": "a"}, {"w": "b"}]]:
+        with pytest.raises(ValueError, match=r"pass x\[0\]"):
+            SequenceDisplay.from_estimator(HighOrderCRF(), several)
 
 
 @pytest.mark.parametrize("style", ["default", "dark_background"])
