@@ -664,9 +664,7 @@ class AttributeIds:
             raise TypeError
         add, names, numbers, values = attribute_ids.append, self.names, self.numbers, self.values
         for key, value in token.items():
-            if value is False:  # first, as most bools are
-                if key.__class__ is not str:
-                    raise TypeError
+            if value is False and key.__class__ is str:  # first, as most values are
                 continue
             kind = value.__class__
             if kind is str:

@@ -194,9 +194,7 @@ def _read_columns(tokens, tables, grow):
     The result is None if few tokens have the same keys, or if the values of a key are neither all strings nor all
     finite numbers.
     """
-    if len(tokens) < FEWEST_ALIKE or set(map(type, tokens)) != {dict}:
-        return None
-    if not {list, dict}.isdisjoint(map(type, tokens[0].values())):
+    if len(tokens) < FEWEST_ALIKE or {*map(type, tokens)} != {dict} or {list, dict} & {*map(type, tokens[0].values())}:
         return None
     rows_of, keys_of = defaultdict(list), [*map(tuple, tokens)]
     if keys_of.count(keys_of[0]) == len(tokens):  # takes half of the time of grouping

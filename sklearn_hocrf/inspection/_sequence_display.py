@@ -175,7 +175,9 @@ class SequenceDisplay:
         """
         _pyplot()  # before any work
         X = x if isinstance(x, SequenceBatch) else [x]
-        if isinstance(x, list) and x and (getattr(x[0], "ndim", 1) == 2 or _contains_tokens(x[0])):
+        first = x[0] if isinstance(x, list) and x else None
+        has_tokens = isinstance(first, list) and isinstance(next(iter(first), 0), (list, Mapping))
+        if has_tokens or getattr(first, "ndim", 1) == 2:
             raise ValueError("x is a list of sequences, but a SequenceDisplay shows one: pass x[0], and y[0]")
         check_choice("scheme", scheme, ("auto", *SCHEMES))
         shown = SegmentsDisplay.from_estimator(estimator, X, None if y is None else [y], scheme=scheme)
@@ -375,11 +377,6 @@ def _plain(label: Any) -> str:
     """Return a label as plain text, which matplotlib reads neither as a formula nor as a hidden label."""
     text = visible(label).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
-
-
-def _contains_tokens(sequence: Any) -> bool:
-    """Return whether something is a list of tokens; a token itself may be a list of names or numbers."""
-    return isinstance(sequence, list) and bool(sequence) and isinstance(sequence[0], (list, Mapping))
 
 
 def _by_label(probabilities: np.ndarray, classes: list, scheme: str) -> dict[str, Any]:
