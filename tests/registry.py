@@ -162,10 +162,10 @@ def with_missing_labels(y, scheme):
     for labels in y[2:]:
         if scheme == "segments":
             hidden.append(hide_segments(rng, labels, list("OPQ")))
-        elif scheme in LETTERS:
-            hidden.append([hide_tag(rng, tag) for tag in labels])
-        else:
+        elif scheme == "tags":
             hidden.append([hide(rng, label, ["B-P", "I-P", "O"]) for label in labels])
+        else:
+            hidden.append([hide_tag(rng, tag) for tag in labels])
     return [*y[:2], *hidden]
 
 

@@ -188,7 +188,7 @@ def test_classes_come_from_the_first_call_or_are_given(estimator):
         (([np.ones((2, 3))], [["L", "R"]]), ValueError, "rows of numbers"),
         ((X[:2], Y[:2], ["L"]), ValueError, "classes has only one class|classes differ from"),
         ((X[:2], Y[:2], "LMR"), TypeError, "classes must be a list"),
-        ((X[:2], Y[:2], None, None, [1.0]), ValueError, "sample_weight"),
+        ((X[:2], Y[:2], None, [1.0]), ValueError, "sample_weight"),
     ],
 )
 def test_errors_leave_the_estimator_as_it_was(crf, arguments, error, message):
