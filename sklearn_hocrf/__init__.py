@@ -1,7 +1,7 @@
 """High-order conditional random fields for scikit-learn users.
 
 :class:`HighOrderCRF` labels each token of a sequence, and :class:`HighOrderSemiCRF` divides sequences into labelled
-segments. Both are scikit-learn estimators, and learn weights for label patterns of any length, not only for pairs of
+segments. Both are scikit-learn estimators and learn weights for label patterns of any length, not only for pairs of
 neighbouring labels. Gradients and probabilities are exact.
 
 =======================================  ===============================================================================
@@ -19,8 +19,8 @@ neighbouring labels. Gradients and probabilities are exact.
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 
-:func:`make_pipeline` chains transformers and an estimator, with all methods of the estimator, and :class:`Constraints`
-restricts which labels may follow each other. Pass ``TRUSTED_TYPES`` to ``skops.io.load``: see
+:func:`make_pipeline` chains transformers and an estimator into a pipeline that offers all methods of the estimator.
+:class:`Constraints` restricts which labels may follow each other. Pass ``TRUSTED_TYPES`` to ``skops.io.load``: see
 https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html. ``python -m sklearn_hocrf warm-up`` compiles
 all kernels: see :mod:`sklearn_hocrf.__main__`.
 

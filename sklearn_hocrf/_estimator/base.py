@@ -96,16 +96,16 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
 
         Notes
         -----
-        If labels are missing, training maximises the probability of the known ones, the sum over all labellings that
-        agree with them [1]_. This problem is not convex: training starts from the fit to the longest runs of known
-        labels, if there are any, and ends in a local optimum near this fit; ``optimality_gap_`` is inf. The labels of
-        the model are all labels in y, including those in sets. Local feature matching, ``pruning`` and
+        If labels are missing, training maximises the probability of the known labels, which is a sum over all
+        labellings that agree with them [1]_. This problem is not convex: training starts from the fit to the longest
+        runs of known labels, if there are any, and ends in a local optimum near this fit; ``optimality_gap_`` is inf.
+        The labels of the model are all labels in y, including those in sets. Local feature matching, ``pruning`` and
         :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` require a y without missing labels.
 
-        Only patterns, and pairs of patterns and features, that occur in y have weights. A set counts as each of its
-        labels, and a pattern occurs wherever the labels and sets of neighbouring tokens contain it and the constraints
-        allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of more than half of all labels,
-        count as missing labels, except sets of two of three labels.
+        Only patterns and (pattern, feature) pairs that occur in the training data have weights. A set counts as an
+        occurrence of each of its labels, and a pattern occurs wherever the labels and sets of neighbouring tokens
+        contain it and the constraints allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of
+        more than half of all labels, count as missing labels, except sets of two of three labels.
 
         Which labels are missing may depend on X and the known labels, but must not depend on the missing labels
         themselves. If only entities are labelled, and the labels of all other tokens are missing, a model that finds

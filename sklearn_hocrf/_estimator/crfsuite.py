@@ -78,7 +78,7 @@ def _fitted(crf: BaseEstimator, weights: CRFsuiteWeights, origin: str) -> BaseEs
 
 
 def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str]) -> tuple[WeightLayout, np.ndarray]:
-    """Return the layout of pairs (attribute, label) and (label, next label), by sorted names, and the weights.
+    """Return the layout of pairs (attribute, label) and (label, next label), in the order of names, and the weights.
 
     The weights of repeated pairs are added up, as in CRFsuite.
     """

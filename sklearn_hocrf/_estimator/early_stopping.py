@@ -30,7 +30,7 @@ class EarlyStopping:
     y : list of label sequences, or array-like
         Their labels, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
     scoring : str, callable or None, default=None
-        As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` contains
+        A single score, as in :class:`~sklearn.model_selection.GridSearchCV`; :mod:`sklearn_hocrf.metrics` contains
         scorers. None means ``score`` of the estimator, the token accuracy. A string is the name of a scikit-learn
         scorer; for segment F1 and other sequence metrics, pass the scorer itself, such as
         :func:`~sklearn_hocrf.metrics.segment_f1_scorer`.

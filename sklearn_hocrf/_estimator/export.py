@@ -172,7 +172,7 @@ def _type_and_shape(array) -> tuple[str, tuple]:
 
 
 def _smallest(array) -> np.ndarray:
-    """Return an array of integers in the smallest type, unless its type is already unsigned."""
+    """Return an array of integers in the smallest unsigned type, unless its type is already unsigned."""
     if array.dtype.kind != "u":
         array = array.astype(np.min_scalar_type(int(array.max(initial=0))))
     return array.astype(array.dtype.newbyteorder("<"))

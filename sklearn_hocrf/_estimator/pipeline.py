@@ -50,8 +50,7 @@ class SequencePipeline(_Pipeline):
             lambda self: self.steps and hasattr(self.steps[-1][1], "predict") or through_steps(self, "predict")
         )
         def predict(self, X: Sized, **params: Any) -> Any:
-            # Pipeline.predict collects the tags of all steps to check that it is fitted, which the steps check
-            # themselves
+            # Pipeline.predict collects the tags of all steps to check that it is fitted; the steps check this, too
             if get_config()["enable_metadata_routing"]:
                 return super().predict(X, **params)
             steps = [step for _, step in self.steps]
@@ -98,9 +97,9 @@ def make_pipeline(
 
     scikit-learn's pipelines offer only the methods that scikit-learn defines; this pipeline also offers
     ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``, ``predict_nbest``,
-    ``sample``, ``entropy`` and all other methods that take X, if its last step has them. The pipeline transforms X with
-    the other steps, passes all other arguments unchanged to the last step, and returns its result. If the last step is
-    a search, the pipeline calls the method of its best estimator.
+    ``sample``, ``entropy`` and all other methods that take X, if its last step provides them. The pipeline transforms X
+    with the other steps, passes all other arguments unchanged to the last step, and returns its result. If the last
+    step is a search, the pipeline calls the method of its best estimator.
 
     Parameters
     ----------
@@ -117,8 +116,8 @@ def make_pipeline(
     Returns
     -------
     pipeline : sklearn.pipeline.Pipeline
-        An instance of a subclass. Slices such as ``pipe[:-1]``, clones, and the ``best_estimator_`` of a search over
-        the pipeline are instances of the same subclass.
+        An instance of a subclass of scikit-learn's pipeline. Slices such as ``pipe[:-1]``, clones, and the
+        ``best_estimator_`` of a search over the pipeline are instances of the same subclass.
 
     Notes
     -----

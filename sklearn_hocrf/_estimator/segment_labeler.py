@@ -338,9 +338,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
               segment.
             * "bio" and others: "B-PER" means that a segment with this label begins at the token, and "I-PER" that such
               a segment contains the token but does not begin there. E and S mean that the token is the last one of its
-              segment; in schemes with E and S, B and I mean that it is not. If the known tag before or after
-              contradicts this, tags are read as in :meth:`fit`. After an unknown tag, an I of "iob1" may also begin a
-              segment.
+              segment; in schemes with E and S, B and I mean that it is not. If a known neighbouring tag contradicts
+              this, tags are read as in :meth:`fit`. After an unknown tag, an I of "iob1" may also begin a segment.
 
         Returns
         -------

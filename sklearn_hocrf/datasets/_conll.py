@@ -45,7 +45,7 @@ def load_conll(
     path : str, path-like or binary file
         The file, plain or gzipped: its path, or a file object such as ``sys.stdin.buffer``.
     columns : sequence of (str or None), default=None
-        Names of the columns; None skips a column. By default the columns are numbered "0", "1", ... The last column
+        Names of the columns; None skips a column. By default, the columns are numbered "0", "1", ... The last column
         that is not skipped contains the labels.
     separator : str, default=None
         String between two columns, such as a tab. By default, it is any run of spaces and tabs.
@@ -57,8 +57,8 @@ def load_conll(
         mark.
     max_bytes : int, default=None
         Maximum size of the text in bytes, after decompression. The default is 2**30, but for a gzip file at most 128
-        times the size of the file (or 2**20, if this is more): a small file with a higher ratio contains no real data,
-        but could fill the memory.
+        times the size of the file (or 2**20, if this is more): a small file that decompresses to more text contains no
+        real data, but could fill the memory.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The state of a fitted model, which files contain and which determines all predictions.
+"""The state of a fitted model, which is saved in files and determines all predictions.
 
 Estimators and other components query a fitted estimator through :class:`FittedModel`; :class:`OneCall` computes
 predictions for one sequence without a batch.
@@ -51,7 +51,7 @@ class CachedTables:
     tags : dict
         The labels as tags of segments, by scheme. Any thread may add to it.
     one : OneCall or None
-        The tables for calls with one sequence. Any thread may set it.
+        The tables for calls with one sequence. Any thread may set them.
     """
 
     __slots__ = ("model", "one", "tags")
@@ -207,7 +207,7 @@ def _numbers(array: Any, what: str, length: int | None = None) -> np.ndarray:
 
 
 class FittedModel:
-    """A fitted estimator in its current state, which a later fit does not change.
+    """A snapshot of a fitted estimator, which later fits do not change.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class FittedModel:
     """
 
     def __init__(self, estimator: BaseEstimator) -> None:
-        self.estimator = snapshot = estimator.__copy__()  # before the test: another thread may fit the estimator
+        self.estimator = snapshot = estimator.__copy__()  # first, because another thread may fit the estimator
         if not hasattr(snapshot, "_state"):
             check_is_fitted(snapshot)  # raises the error
         self.state: FittedState = snapshot._state
@@ -245,7 +245,7 @@ class FittedModel:
 
     @classmethod
     def inside(cls, estimator: BaseEstimator) -> Self:
-        """Return the model at the end of a fitted pipeline, search or other meta-estimator."""
+        """Return the model inside a fitted pipeline, search or other meta-estimator."""
         from ..._sklearn.layers import model_inside  # imports scikit-learn's pipelines
 
         check_is_fitted(estimator)
@@ -292,7 +292,7 @@ class FittedModel:
         return query.labelled(self.targets.read_known(y, query.posterior.batch, query.form, self.name, "y", unknown))
 
     def count_right(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
-        """Return the weighted number of correctly predicted tokens, and of all tokens."""
+        """Return the weighted numbers of correctly predicted tokens and of all tokens."""
         batch, form = self.read(X)
         truth = self.read_truth(y, batch, form, unknown="ignore")
         weight = check_sequence_weight(sample_weight, len(batch))
@@ -321,7 +321,8 @@ class FittedModel:
         return self.model().posterior(batch, mask, self.n_jobs, evidence)
 
     def divided_by(self, temperature: float) -> BaseEstimator:
-        """Return a copy of the fitted estimator with divided weights; the copy shares all other attributes."""
+        """Return a copy of the fitted estimator with weights divided by ``temperature``; it shares all other
+        attributes."""
         state, divided = self.state, copy.copy(self.estimator)
         total = float(state.temperature * temperature)
         # the state of partial_fit belongs to the old weights
@@ -331,7 +332,7 @@ class FittedModel:
 
 
 class OneCall:
-    """The tables of a fitted state for calls with one sequence, created at the first such call, not copied or saved.
+    """The tables of a fitted state for calls with one sequence, created at the first such call; never copied or saved.
 
     Parameters
     ----------

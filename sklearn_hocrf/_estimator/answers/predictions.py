@@ -176,7 +176,7 @@ class PredictionsMixin:
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_patterns), or array
-            In the shape of X, as in :meth:`predict_marginals`; columns as in ``patterns``.
+            In the shape of X, as in :meth:`predict_marginals`; the columns are the patterns.
 
         Raises
         ------
@@ -219,10 +219,9 @@ class PredictionsMixin:
         other scores, pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to
         searches; scikit-learn's own scorers, such as "f1_macro", cannot score sequences.
 
-        scikit-learn's ``scoring="accuracy"`` does not compute this score. It returns nan. If all sequences have the
-        same length and the only labels are two numbers (such as 0 and 1), it instead returns, without a warning, the
-        share of sequences without errors. In searches, pass no ``scoring``, or
-        ``scoring=metrics.token_accuracy_scorer``.
+        scikit-learn's ``scoring="accuracy"`` does not compute this score. It returns nan, unless all sequences have the
+        same length and the only labels are two numbers (such as 0 and 1); it then returns, without a warning, the share
+        of sequences without errors. In searches, pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
 
         Parameters
         ----------
@@ -290,7 +289,7 @@ class PredictionsMixin:
         Raises
         ------
         ValueError
-            If a label did not occur in fit, and ``unknown="raise"``.
+            If ``unknown="raise"`` and a label did not occur in fit.
 
         Examples
         --------

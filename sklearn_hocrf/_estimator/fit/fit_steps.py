@@ -213,7 +213,7 @@ class FitSteps:
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None,
     ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
-        """Return the training data of a later call, their layout, and the indices of the old weights there, or None."""
+        """Return the data of a later call, their layout, and the indices of the old weights in this layout, or None."""
         estimator, last, labels = self.estimator, before.state, before.labels.tolist()
         if classes is not None and self.kind.targets.check_classes(self.reader, classes).tolist() != labels:
             raise ValueError(f"classes differ from those of the first call, {labels!r}: they are fixed from then on")
@@ -243,7 +243,7 @@ class FitSteps:
         return compile_rules(self.history, self.estimator.constraints, labels)
 
     def parts(self, labels: np.ndarray) -> NamedParts:
-        """Return the parts of labels; labels of segments have none."""
+        """Return the parts of labels; segment labels have none."""
         return compile_label_parts(self.parameters.get("label_parts"), labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:

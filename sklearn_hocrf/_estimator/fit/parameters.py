@@ -62,7 +62,7 @@ def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
     Raises
     ------
     ValueError
-        For the first invalid parameter.
+        If a parameter is invalid; the message names the first one.
     """
     for name, least in (("max_order", 0), ("pruning", 1)):
         if isinstance(parameters.get(name), bool):

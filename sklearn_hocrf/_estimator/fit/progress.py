@@ -202,7 +202,7 @@ def check_held_out(estimator: BaseEstimator, X: Any, X_held_out: Sized) -> None:
     Raises
     ------
     ValueError, TypeError
-        If X does not have the form of the training data.
+        If the held-out sequences do not have the form of the training data.
     """
     reader = estimator._kind.reader(estimator)
     first = read_training_sequences(reader, X[:1])

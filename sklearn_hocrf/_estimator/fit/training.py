@@ -159,7 +159,7 @@ class TrainingStructure:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData(TrainingStructure):
-    """Validated training data, without sequences of weight 0 and sequences without tokens."""
+    """Validated training data, without empty sequences and sequences of weight 0."""
 
     batch: SequenceBatch
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
@@ -187,7 +187,7 @@ class TrainingData(TrainingStructure):
 
     @property
     def n_labelled(self) -> int:
-        """The number of tokens with a known label, or a set that counts."""
+        """The number of tokens with a known label, or with a set of labels that does not count as missing."""
         known = self.targets.known
         if known is None:
             return self.batch.n_tokens

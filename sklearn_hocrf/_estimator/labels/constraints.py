@@ -52,7 +52,7 @@ class Constraints(BaseEstimator):
 
     Examples
     --------
-    No noun follows another one, and no sentence ends with a noun:
+    No noun follows another noun, and no sentence ends with a noun:
 
     >>> from sklearn_hocrf import Constraints, HighOrderCRF
     >>> X = [[["dogs"], ["bark"]], [["cats"], ["see"], ["dogs"], ["bark"]]]
@@ -100,7 +100,7 @@ class Constraints(BaseEstimator):
         Raises
         ------
         ValueError
-            For the first invalid setting.
+            If a setting is invalid; the message names the first one.
         """
         for name in ("forbid", "allow", "start", "end"):
             setting = getattr(self, name)
@@ -151,7 +151,7 @@ def check_constraints(constraints: str | Constraints | None, history: str = TOKE
 
 
 def compile_rules(history: str, constraints: str | Constraints | None, labels: np.ndarray) -> Rules:
-    """Return the constraints on labels, shape (L,), as rules over label codes.
+    """Return the constraints as rules over label codes.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ def compile_label_parts(label_parts: Callable | None, labels: np.ndarray) -> Nam
     Raises
     ------
     ValueError, TypeError
-        For parts that are missing, not hashable, or not mutually comparable.
+        If a part is missing or not hashable, or if parts are not mutually comparable.
     """
     of_label = [{} if label_parts is None else _parts_of(label_parts, label) for label in labels.tolist()]
     n_labels_with = Counter(part for parts in of_label for part in parts)

@@ -55,7 +55,7 @@ class SegmentKind(Kind):
     """Models of segments."""
 
     model, targets, labels_segments = SegmentModel, SegmentTargets, True
-    intercepts: ClassVar[bool | str] = True  # of segments and of their tokens, or of "segment" or "token" alone
+    intercepts: ClassVar[bool | str] = True  # for segments and their tokens; "segment" or "token": only for these
 
     def reader(self, estimator: BaseEstimator) -> Reader:
         return Reader(type(estimator).__name__, estimator.scheme, estimator.segment_length)
