@@ -13,16 +13,16 @@ neighbouring labels. Gradients and probabilities are exact.
 :mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, significance tests
 :mod:`sklearn_hocrf.inspection`          weights, explanations, tables of errors, segments in coloured text
-:mod:`sklearn_hocrf.text`                converts texts to tokens, spans to tags, and back
-:mod:`sklearn_hocrf.datasets`            functions that read files, generated data
+:mod:`sklearn_hocrf.text`                conversion of texts to tokens, spans to tags, and back
+:mod:`sklearn_hocrf.datasets`            functions that read files, and generated data
 :mod:`sklearn_hocrf.tagger`              models as small files that need only numpy
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 
 :func:`make_pipeline` chains transformers and an estimator into a pipeline that offers all methods of the estimator.
-:class:`Constraints` restricts which labels may follow each other. Pass ``TRUSTED_TYPES`` to ``skops.io.load``: see
+:class:`Constraints` restricts which labels may follow each other. Pass ``TRUSTED_TYPES`` to ``skops.io.load``; see
 https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html. ``python -m sklearn_hocrf warm-up`` compiles
-all kernels: see :mod:`sklearn_hocrf.__main__`.
+all kernels; see :mod:`sklearn_hocrf.__main__`.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> X, y = (

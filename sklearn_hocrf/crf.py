@@ -12,7 +12,7 @@ power of the order. A fitted model offers these methods:
 ``pattern_marginals(X, patterns)``              the probability that a label pattern ends at a token, for all tokens
 ``predict_nbest(X, n)``                         the n best labellings, with their scores and log-probabilities
 ``sample(X, n_samples)``                        labellings drawn from their distribution
-``entropy(X)``                                  how uncertain a sequence or a token is, in nats
+``entropy(X)``                                  the uncertainty of each sequence or token, in nats
 ``predict_segments(X, threshold=)``             segments that tags describe, and their probabilities
 ==============================================  =====================================================================
 

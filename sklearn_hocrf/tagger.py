@@ -2,7 +2,7 @@
 
 :func:`export_tagger` writes a fitted :class:`~sklearn_hocrf.HighOrderCRF`, alone or in a pipeline with an extractor, to
 one file. :class:`Tagger` reads the file and predicts the same labels, probabilities and segments as the estimator, one
-sequence at a time. This module imports only numpy and the standard library; you may copy the module that reads the
+sequence at a time. This module imports only numpy and the standard library. You may copy the module that reads the
 files, `_data/tagger.py`, into a product (BSD-3-Clause).
 
 >>> import os, tempfile
@@ -30,7 +30,7 @@ True
 3 4 LOC True
 5 8 ORG True
 
-A file contains no code; loading a damaged or malicious file raises a ValueError.
+Files contain no code, and loading a damaged or malicious file raises a ValueError.
 
 User guide, including a service in a few lines:
 https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html. Description of the files:
@@ -93,8 +93,8 @@ def export_tagger(
     Raises
     ------
     ValueError, TypeError
-        If a tagger cannot represent the model: features of segments, ``pruning``, hashed features, arrays of numbers as
-        fields, or several other transformers.
+        If the model has a property that a tagger cannot represent: features of segments, ``pruning``, hashed features,
+        arrays of numbers as fields, or several other transformers.
 
     Examples
     --------
@@ -140,10 +140,10 @@ def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = N
     Raises
     ------
     ValueError
-        If the format cannot represent the model: whole segments, a history of segments, patterns of three or more
-        labels, ``feature_order``, ``label_parts``, ``constraints``, ``pruning``, intercepts without `bias`, attributes
-        without names (arrays, hashed features), or names with null characters or halves of surrogate pairs; or if the
-        file would be larger than 4 GiB.
+        If the model has a property that the format cannot represent: whole segments, a history of segments, patterns of
+        three or more labels, ``feature_order``, ``label_parts``, ``constraints``, ``pruning``, intercepts without
+        `bias`, attributes without names (arrays, hashed features), or names with null characters or halves of surrogate
+        pairs; or if the file would be larger than 4 GiB.
     TypeError
         If a label or name is not a string, or if the model is calibrated, conformal or stacked.
 

@@ -91,8 +91,8 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             (``optimality_gap_``).
         UserWarning
             If the label patterns contain more than a million labels in total and may take much time or memory. The
-            warning precedes training and gives estimates of both. Also if fewer than a tenth of the tokens have a label
-            in y, or if the rows of a plain 2-D X seem to be one sequence.
+            warning precedes training and gives estimates of both. There is also a warning if fewer than a tenth of the
+            tokens have a label in y, or if the rows of a plain 2-D X seem to be one sequence.
 
         Notes
         -----

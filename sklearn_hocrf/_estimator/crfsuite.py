@@ -48,7 +48,7 @@ from .labels.constraints import Rules, compile_label_parts
 
 
 def crfsuite_estimator(kind: Any, model: str | PathLike[str], encoding: str) -> Any:
-    """Return a CRFsuite model as a fitted estimator of a kind; parameters as for ``HighOrderCRF.from_crfsuite``."""
+    """Return a CRFsuite model as a fitted ``kind``; parameters as for ``HighOrderCRF.from_crfsuite``."""
     if not isinstance(model, (str, PathLike)):
         raise TypeError(
             f"model must be the path of a model file, not a {type(model).__name__}; of a sklearn_crfsuite.CRF it is "

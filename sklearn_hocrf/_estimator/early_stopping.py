@@ -16,7 +16,7 @@ from .fit.progress import FIT, ITERATION, STARTING, check_held_out
 
 
 class EarlyStopping:
-    """Stop training when predictions of held-out sequences no longer improve.
+    """A callback that stops training when predictions of held-out sequences no longer improve.
 
     Pass it to the ``set_callbacks`` method of an estimator. It follows scikit-learn's callback protocol (1.9 or later)
     and works with any solver. After each iteration, the current model predicts held-out sequences. Training stops after
@@ -28,7 +28,7 @@ class EarlyStopping:
         The held-out sequences, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`; for an estimator in a pipeline,
         transformed by the steps before it.
     y : list of label sequences, or array-like
-        Their labels, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+        The labels of X, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
     scoring : str, callable or None, default=None
         A single score, as in :class:`~sklearn.model_selection.GridSearchCV`; :mod:`sklearn_hocrf.metrics` contains
         scorers. None means ``score`` of the estimator, the token accuracy. A string is the name of a scikit-learn

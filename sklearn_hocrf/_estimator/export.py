@@ -15,7 +15,7 @@ packed
     By name, the type and shape of each array that the file contains as a gzip stream of its bytes; with
     ``export_tagger(model, path, compress=False)``, there are none.
 features
-    The description of attributes, see below.
+    The description of the attributes; see below.
 
 Arrays, for S states, A arcs and V attributes:
 
@@ -108,7 +108,7 @@ def export(model: BaseEstimator, path: str | os.PathLike, dtype: str = "float32"
 
 
 def _content(fitted, transformers, dtype, compress) -> bytes:
-    """Return the bytes of a file."""
+    """Return the content of a tagger file, in bytes."""
     _refuse_kinds(fitted)
     columns, weights = _columns(fitted)
     labels = fitted.labels.tolist()
@@ -172,7 +172,7 @@ def _type_and_shape(array) -> tuple[str, tuple]:
 
 
 def _smallest(array) -> np.ndarray:
-    """Return an array of integers in the smallest unsigned type, unless its type is already unsigned."""
+    """Return an array of integers with the smallest unsigned type; arrays of unsigned types keep their type."""
     if array.dtype.kind != "u":
         array = array.astype(np.min_scalar_type(int(array.max(initial=0))))
     return array.astype(array.dtype.newbyteorder("<"))

@@ -32,7 +32,7 @@ class SequencePipeline(_Pipeline):
     """The pipelines of :func:`make_pipeline`; parameters as in :class:`~sklearn.pipeline.Pipeline`.
 
     The methods that take X are created below: each transforms X with the other steps and calls the last step, or its
-    best estimator if the last step is a search. A method exists only if the last step has it.
+    best estimator if the last step is a search. A method exists only if the last step provides it.
     """
 
     _doc_link_module = "sklearn_hocrf"  # for the links in scikit-learn's diagrams

@@ -156,7 +156,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         How labels encode segments: ``scheme``, or the result of "auto".
     segment_length_ : dict
         For each label, the minimum length of a segment (an int) and the maximum length (an int or inf). The first and
-        the last segment of a sequence may be shorter.
+        the last segment of a sequence may be shorter than the minimum.
     patterns_ : list of tuples of labels
         The patterns of segment labels, by order. The single labels come first, in the order of ``segment_labels_``.
     token_intercept_ : ndarray of shape (n_labels,)
@@ -196,7 +196,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     Notes
     -----
     With ``segment_length=None``, a segment that is longer than any training segment of its label is never predicted,
-    and its log-likelihood is -inf. To raise this limit, set ``segment_length`` to a number or ``inf``.
+    and its log-likelihood is -inf. To allow longer segments, set ``segment_length`` to a number or ``inf``.
 
     A pipeline from :func:`sklearn_hocrf.make_pipeline` offers all methods, including :meth:`predict_segments`; a
     scikit-learn pipeline offers only the methods that scikit-learn defines.
@@ -402,15 +402,16 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             As in :meth:`predict`.
         threshold : float or None, default=None
             If None, the method returns the segments of the most probable segmentation. If a number in [0, 1], it
-            returns all segments that are at least as probable, with their probabilities. They may overlap if the
-            threshold is at most 0.5. A low threshold finds more of the true segments than the best segmentation
-            contains. With 0, it returns every possible segment; those with probabilities below 1e-250 may be missing.
+            returns all segments that are at least as probable, with their probabilities. These segments may overlap if
+            the threshold is at most 0.5. A low threshold finds more of the true segments than the best segmentation
+            contains. A threshold of 0 returns all possible segments, except that some with probabilities below 1e-250
+            may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             The probabilities are conditional on the known part.
         with_probability : bool, default=False
-            Whether to include the probabilities of the segments of the best segmentation. With a threshold, they are
-            always included.
+            Whether to include the probabilities of the segments of the best segmentation. With a threshold,
+            probabilities are always included.
 
         Returns
         -------

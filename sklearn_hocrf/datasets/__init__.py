@@ -2,8 +2,8 @@
 
 The generators (``make_*``) require only a random state; ``make_name_sentences`` and ``make_references`` generate text.
 X is a list of sequences: lists of strings for text, and arrays of shape (T, n_features) for numbers. y is a list of
-lists of strings, or of integer arrays of shape (T,). ``load_conll`` and ``dump_conll`` read and write your own files,
-plain or gzipped. The recipes of the user guide show how to read data frames and doccano files.
+lists of strings, or of integer arrays of shape (T,). ``load_conll`` reads your own files, plain or gzipped, and
+``dump_conll`` writes plain files. The recipes of the user guide show how to read data frames and doccano files.
 
 Examples
 --------

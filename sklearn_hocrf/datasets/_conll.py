@@ -1,4 +1,4 @@
-"""Read and write files with one token per line, plain or gzipped. Errors name the file and the line."""
+"""Read and write files with one token per line. Input files may be gzipped; errors about them name the line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def load_conll(
         Names of the columns; None skips a column. By default, the columns are numbered "0", "1", ... The last column
         that is not skipped contains the labels.
     separator : str, default=None
-        String between two columns, such as a tab. By default, it is any run of spaces and tabs.
+        String between two columns, such as a tab. The default is any run of spaces and tabs.
     comment : str, default=None
         Lines that start with this string are skipped. By default, no lines are skipped, because the hash sign is a
         token in some corpora.
@@ -189,7 +189,7 @@ def _words_of_rows(tokens: list[list[str]]) -> list[list[str]]:
 
 
 def _split_fields(line: str, separator: str | None) -> list[str]:
-    """Return the columns of a line; without a separator, they are separated by runs of spaces and tabs."""
+    """Return the columns of a line; without a separator, runs of spaces and tabs separate the columns."""
     return BLANKS.split(line.strip(" \t")) if separator is None else line.split(separator)
 
 

@@ -216,7 +216,7 @@ RandomState = int | np.random.RandomState | None
 
 
 class ContextTable(NamedTuple):
-    """Possible successors of the contexts of one length j.   L labels, C = L**j contexts, r successors.
+    """The possible successors of all contexts of length j.   L labels, C = L**j contexts, r successors.
 
     The index of a context is the number whose digits to base L are the labels of the context, with the latest label
     last.

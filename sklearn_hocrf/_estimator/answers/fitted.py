@@ -41,7 +41,7 @@ MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
 
 class CachedTables:
-    """Tables that the first query to a model creates, kept as long as its state; copies and files do not contain them.
+    """Tables that the first query to a model creates. They are kept as long as the state; copies and files omit them.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class FittedState(NamedTuple):
 
 
 def _borders(borders: Any, n_labels: int) -> np.ndarray | None:
-    """Return a read-only table of the labels at the start and the end of sequences, or raise an error."""
+    """Return a read-only table of the labels that may begin and end sequences, or raise an error."""
     if borders is None:
         return None
     borders = np.asarray(borders)
@@ -321,8 +321,7 @@ class FittedModel:
         return self.model().posterior(batch, mask, self.n_jobs, evidence)
 
     def divided_by(self, temperature: float) -> BaseEstimator:
-        """Return a copy of the fitted estimator with weights divided by ``temperature``; it shares all other
-        attributes."""
+        """Return a copy of the fitted estimator with weights divided by a temperature and the same other attributes."""
         state, divided = self.state, copy.copy(self.estimator)
         total = float(state.temperature * temperature)
         # the state of partial_fit belongs to the old weights

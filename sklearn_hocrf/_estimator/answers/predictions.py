@@ -214,10 +214,11 @@ class PredictionsMixin:
     def score(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> float:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
-        The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its
-        tag ("bio", "bioes") must be correct, or its label and whether a segment starts at the token ("segments"). For
-        other scores, pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to
-        searches; scikit-learn's own scorers, such as "f1_macro", cannot score sequences.
+        The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, the
+        tag must be correct ("bio", "bioes"), or both the label and whether a segment starts at the token ("segments").
+        For other scores, pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or
+        ``sequence_accuracy_scorer`` to searches; scikit-learn's own scorers, such as "f1_macro", cannot score
+        sequences.
 
         scikit-learn's ``scoring="accuracy"`` does not compute this score. It returns nan, unless all sequences have the
         same length and the only labels are two numbers (such as 0 and 1); it then returns, without a warning, the share
@@ -540,7 +541,7 @@ class TagSegmentsMixin:
         """Return the segments of the best labelling, or all segments whose probability reaches a threshold.
 
         The probability of a segment is the total probability of the labellings in which it occurs with exactly this
-        start, stop and label; it is computed exactly for any order. Tags are read as
+        start, stop and label; the probability is exact for any order. Tags are read as
         :func:`~sklearn_hocrf.text.extract_segments` reads them: an I-PER after an O also begins a segment.
 
         Parameters
@@ -549,8 +550,9 @@ class TagSegmentsMixin:
             As in :meth:`predict`.
         threshold : float or None, default=None
             If None, the method returns the segments that the labels of :meth:`predict` encode. If a number in [0, 1],
-            it returns all segments that are at least as probable, with their probabilities. They may overlap if the
-            threshold is at most 0.5. A low threshold finds more of the true segments than the best labelling contains.
+            it returns all segments that are at least as probable, with their probabilities. These segments may overlap
+            if the threshold is at most 0.5. A low threshold finds more of the true segments than the best labelling
+            contains.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels of any kind. "auto" selects the scheme
             that ``constraints`` names, otherwise the scheme of ``classes_`` if all of them look like tags, otherwise
@@ -559,8 +561,8 @@ class TagSegmentsMixin:
             As in :meth:`predict`.
             The probabilities are conditional on the known labels.
         with_probability : bool, default=False
-            Whether to include the probabilities of the segments of the best labelling. With a threshold, they are
-            always included.
+            Whether to include the probabilities of the segments of the best labelling. With a threshold, probabilities
+            are always included.
 
         Returns
         -------

@@ -43,7 +43,7 @@ class Query(NamedTuple):
         return np.divide(table, np.add.reduce(table, axis=1, keepdims=True), out=table)
 
     def reshape(self, rows: np.ndarray) -> Any:
-        """Reshape one row per token to the form of X."""
+        """Reshape a table with one row per token to the form of X."""
         if self.form == "table":
             return rows
         batch = self.posterior.batch
@@ -123,7 +123,7 @@ class Query(NamedTuple):
 
     @staticmethod
     def check_samples(n_samples: int, random_state: int | np.random.RandomState | None) -> int:
-        """Return the seed of samples, or raise a ValueError for invalid arguments of ``sample``."""
+        """Return the seed for sampling, or raise a ValueError for invalid arguments of ``sample``."""
         check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
         return int(check_random_state(random_state).randint(2**31))
 
@@ -153,7 +153,7 @@ class Query(NamedTuple):
     def segments(
         self, threshold: float | None, with_probability: bool, tags: SegmentTags | None = None
     ) -> list[list] | list[np.ndarray]:
-        """Return the result of ``predict_segments``; ``tags`` are the labels as tags, for models of tokens."""
+        """Return the result of ``predict_segments``; for models of tokens, ``tags`` contains the labels as tags."""
         posterior, offsets = self.posterior, self.posterior.batch.offsets
         names, of_tags = (self.targets.labels, ()) if tags is None else (tags.names, (tags.tags,))
         outside = self.targets.outside if tags is None else -1

@@ -110,7 +110,7 @@ class FitSteps:
         refuse(self.parameters, circumstance)
 
     def choose_training(self) -> Training:
-        """Check the parameters beyond ``PARAMETER_CONSTRAINTS``, and return the training that they specify."""
+        """Check the values and combinations of parameters, and return the training that they specify."""
         check_parameters(self.parameters, self.name)
         return choose_training(self.parameters, self.name)
 
@@ -165,7 +165,7 @@ class FitSteps:
         return data
 
     def check_missing_labels(self, data: TrainingData) -> None:
-        """Raise a ValueError if labels are missing and this training requires all; warn if few labels are known."""
+        """Raise a ValueError if labels are missing but this training requires all labels; warn if few are known."""
         if not data.has_missing_labels:
             return
         self.refuse("missing labels")

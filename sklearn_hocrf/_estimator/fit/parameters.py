@@ -162,7 +162,7 @@ _LIMITS = "an integer >= 1, inf or a pair (least, most)"
 
 
 def _are_limits(limits: Any) -> bool:
-    """Return whether ``limits`` is a maximum segment length, None, or a pair of a minimum and such a maximum."""
+    """Return whether ``limits`` is a maximum segment length or None, or a pair of a minimum and a maximum (or None)."""
     least, most = limits if isinstance(limits, tuple) and len(limits) == 2 else (1, limits)
     if not is_order(least) or least < 1:
         return False
@@ -181,7 +181,7 @@ def has_l1(l1_reg: Any) -> bool:
 
 
 def _values(value: Any) -> list:
-    """Return the values of a parameter that may be a mapping."""
+    """Return the value of a parameter, or the values of a mapping, in a list."""
     return list(value.values()) if isinstance(value, Mapping) else [value]
 
 
@@ -215,7 +215,7 @@ CIRCUMSTANCES = {  # and how messages name them
 
 
 class Refusal(NamedTuple):
-    """Two features, or a feature and a circumstance, that cannot be combined, and the message."""
+    """Two features, or a feature and a circumstance, that cannot be combined, and the error message."""
 
     feature: str
     other: str
@@ -231,7 +231,7 @@ _NO_PRUNING = "{other_name} needs pruning=None, not {name}"
 
 
 def _of_criteria() -> Iterator[Refusal]:
-    """Yield the features and circumstances that each training criterion excludes."""
+    """Yield the refusals of features and circumstances that training criteria exclude."""
     for name, kind in OBJECTIVES.items():
         for other in kind.excludes:
             pair, message = (name.replace("_", " "), other), _OF_LIKELIHOOD

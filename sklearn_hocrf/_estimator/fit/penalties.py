@@ -28,7 +28,7 @@ def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[s
     ----------
     layout : WeightLayout
     names : iterable of str, or None
-        Names of the features; they are read only if a key has a prefix.
+        Names of the features; they are read only if a key contains a prefix.
     keys : sequence of keys
         Distinct keys, in any order. Keys of orders that the layout lacks cover no weights.
 
@@ -137,7 +137,8 @@ class Prior(NamedTuple):
         Raises
         ------
         ValueError
-            If no key of a mapping covers a weight, or if a mapping contains prefixes although features have no names.
+            If a weight is covered by no key of a mapping, or if a mapping contains prefixes although features have no
+            names.
         """
 
         def of_weights(name: str) -> np.ndarray:

@@ -65,8 +65,8 @@ class Constraints(BaseEstimator):
     ... )
     [['NOUN', 'VERB', 'VERB']]
 
-    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and the order of steps is
-    fixed:
+    A list comprehension gives the pairs that a rule allows. Here, each label is a step of a recipe, and the order of
+    the steps is fixed:
 
     >>> X = [[["wash"], ["cut"], ["chop"], ["fry"]], [["cut"], ["fry"]]]
     >>> y = [["1 wash", "2 cut", "2 cut", "3 fry"], ["2 cut", "3 fry"]]

@@ -71,8 +71,8 @@ def select_patterns(
     Warns
     -----
     UserWarning
-        If the patterns are so numerous and long that they take much time or memory. The warning precedes all work on
-        them.
+        If the patterns are so numerous and long that they take much time or memory. The warning is issued before the
+        patterns are processed.
     """
     if isinstance(patterns, str) and patterns == "observed":
         warn = partial(warn_of_size, n_positions=observed.n_positions)
