@@ -116,7 +116,7 @@ class Query(NamedTuple):
         return [rows[first::n_sequences][:n] for first, n in enumerate(n_found)]
 
     def _labellings(self, codes: np.ndarray, lengths: np.ndarray) -> list:
-        """Return labellings in codes, of shape (n, N), one after the other, in the form of :meth:`predict`."""
+        """Convert the codes of labellings, shape (n, N), to a list of labellings in the form of :meth:`predict`."""
         posterior, offsets = self.posterior, self.posterior.batch.offsets
         every = np.append((offsets[:-1] + offsets[-1] * np.arange(len(codes))[:, None]).ravel(), codes.size)
         return self.targets.as_predicted(posterior.model.labelling(every, codes.ravel(), lengths.ravel()), every)

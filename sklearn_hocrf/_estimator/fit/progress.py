@@ -197,7 +197,7 @@ class FitTasks:
 def check_held_out(estimator: BaseEstimator, X: Any, X_held_out: Sized) -> None:
     """Check that held-out sequences match valid training data, before the training data are used.
 
-    The function reads only the first sequence of the training data, which determines the required form of X.
+    The function reads only the first training sequence, which determines the required form of held-out sequences.
 
     Raises
     ------
