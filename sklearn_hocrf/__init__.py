@@ -1,8 +1,8 @@
 """High-order conditional random fields for scikit-learn users.
 
 :class:`HighOrderCRF` labels each token of a sequence, and :class:`HighOrderSemiCRF` divides sequences into labelled
-segments. Both learn weights not only for pairs of neighbouring labels, but for label patterns of any length. Gradients
-and probabilities are exact. Both are scikit-learn estimators.
+segments. Both are scikit-learn estimators and learn weights for label patterns of any length, not only for pairs of
+neighbouring labels. Gradients and probabilities are exact.
 
 =======================================  ===============================================================================
 :mod:`sklearn_hocrf.crf`                 labels of tokens
@@ -13,16 +13,16 @@ and probabilities are exact. Both are scikit-learn estimators.
 :mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
 :mod:`sklearn_hocrf.metrics`             scores, scorers, reports, significance tests
 :mod:`sklearn_hocrf.inspection`          weights, explanations, tables of errors, segments in coloured text
-:mod:`sklearn_hocrf.text`                converts texts to tokens, spans to tags, and back
-:mod:`sklearn_hocrf.datasets`            functions that read files, generated data
+:mod:`sklearn_hocrf.text`                conversion of texts to tokens, spans to tags, and back
+:mod:`sklearn_hocrf.datasets`            functions that read files, and generated data
 :mod:`sklearn_hocrf.tagger`              models as small files that need only numpy
 :mod:`sklearn_hocrf.dask`                training and prediction on a cluster: ``pip install 'sklearn_hocrf[dask]'``
 =======================================  ===============================================================================
 
-:func:`make_pipeline` chains transformers and an estimator, with all methods of the estimator, and :class:`Constraints`
-restricts which labels may follow each other. ``TRUSTED_TYPES`` is for ``skops.io.load``: see
+:func:`make_pipeline` chains transformers and an estimator into a pipeline that offers all methods of the estimator.
+:class:`Constraints` restricts which labels may follow each other. Pass ``TRUSTED_TYPES`` to ``skops.io.load``; see
 https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html. ``python -m sklearn_hocrf warm-up`` compiles
-all kernels: see :mod:`sklearn_hocrf.__main__`.
+all kernels; see :mod:`sklearn_hocrf.__main__`.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> X, y = (
@@ -61,7 +61,7 @@ __all__ = [
     "text",
     "training",
 ]
-if TYPE_CHECKING or (find_spec("dask") and find_spec("distributed")):  # of an extra
+if TYPE_CHECKING or (find_spec("dask") and find_spec("distributed")):  # installed with an extra
     __all__ += ["dask"]
 
 if TYPE_CHECKING:
@@ -96,13 +96,13 @@ else:
     }
 
     def __getattr__(name):
-        """Import a public name at its first use: a tagger needs only numpy, and subpackages take time to import."""
+        """Import a public name at its first use: a tagger requires only numpy, and subpackages take time to import."""
         if name not in {*__all__, "crf", "dask", "semicrf"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
             module = import_module(f".{_MODULES.get(name, name)}", __name__)
         except ImportError as error:
-            if name == "dask":  # help() and hasattr() take no other error for an answer
+            if name == "dask":  # help() and hasattr() accept no other error
                 raise AttributeError(str(error)) from error
             raise
         if name in _MODULES:

@@ -1,8 +1,8 @@
-"""High-order conditional random fields: one label per token, weights on label patterns of any length.
+"""High-order conditional random fields: one label per token, with weights for label patterns of any length.
 
-A model learns weights for the label patterns of up to ``max_order + 1`` labels that occur in the training data. Time
-grows with the number of patterns and of states (prefixes of patterns), not with the number of labels to the power of
-the order. A fitted model offers these methods:
+A model learns weights for those label patterns of up to ``max_order + 1`` labels that occur in the training data. Time
+grows with the number of patterns and the number of states (prefixes of patterns), not with the number of labels to the
+power of the order. A fitted model offers these methods:
 
 ==============================================  =====================================================================
 ``predict(X)``                                  the most probable label sequences, in the form that y had in ``fit``
@@ -12,7 +12,7 @@ the order. A fitted model offers these methods:
 ``pattern_marginals(X, patterns)``              the probability that a label pattern ends at a token, for all tokens
 ``predict_nbest(X, n)``                         the n best labellings, with their scores and log-probabilities
 ``sample(X, n_samples)``                        labellings drawn from their distribution
-``entropy(X)``                                  how uncertain a sequence or a token is, in nats
+``entropy(X)``                                  the uncertainty of each sequence or token, in nats
 ``predict_segments(X, threshold=)``             segments that tags describe, and their probabilities
 ==============================================  =====================================================================
 

@@ -1,9 +1,9 @@
-"""Tagging with only numpy installed: functions that write a model to a small file, and a class that reads it.
+"""Tagging with only numpy installed: functions that write a model to a small file, and a class that reads the file.
 
-:func:`export_tagger` writes a fitted :class:`~sklearn_hocrf.HighOrderCRF`, alone or behind an extractor, into one file.
-:class:`Tagger` reads the file and predicts the same labels, probabilities and segments as the estimator, one sequence
-at a time. This module imports only numpy and the standard library; you may copy the module that reads the files,
-`_data/tagger.py`, into a product (BSD-3-Clause).
+:func:`export_tagger` writes a fitted :class:`~sklearn_hocrf.HighOrderCRF`, alone or in a pipeline with an extractor, to
+one file. :class:`Tagger` reads the file and predicts the same labels, probabilities and segments as the estimator, one
+sequence at a time. This module imports only numpy and the standard library. You may copy the module that reads the
+files, `_data/tagger.py`, into a product (BSD-3-Clause).
 
 >>> import os, tempfile
 >>> from sklearn_hocrf import HighOrderCRF, datasets, make_pipeline
@@ -30,10 +30,11 @@ True
 3 4 LOC True
 5 8 ORG True
 
-A file contains no code; loading a damaged or malicious file raises a ValueError.
+Files contain no code, and loading a damaged or malicious file raises a ValueError.
 
-User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html, also for a service in a few
-lines; https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html describes the files.
+User guide, including a service in a few lines:
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html. Description of the files:
+https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ from ._data.tagger import Labelling, Tagger
 __all__ = ["Tagger", "export_crfsuite", "export_tagger"]
 
 for _public in (Labelling, Tagger):
-    _public.__module__ = __name__  # unless the reader is copied
+    _public.__module__ = __name__  # but not in a copy of _data/tagger.py
 
 
 def _compiled(n_labels, structure, score, borders, pairs):
-    """Return the compiled model of a tagger; None without numba, and where a batch is needed."""
+    """Return the compiled model of a tagger, or None if numba is absent or the model requires a batch."""
     try:
         from ._engine.inference.chain import OneSequence
     except ImportError:
@@ -69,20 +70,20 @@ def export_tagger(
     dtype: Literal["float32", "float64"] = "float32",
     compress: bool | None = None,
 ) -> int:
-    """Write a fitted model into a file for :class:`Tagger`.
+    """Write a fitted model to a file for :class:`Tagger`.
 
     Parameters
     ----------
     model : HighOrderCRF, or pipeline, search or calibrated model with one
         A pipeline may contain one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor` before the model.
-        A model alone must take feature dicts or names.
+        A model without a pipeline must have been fitted on feature dicts or lists of names.
     path : str or path
-        A file of that name is replaced atomically.
+        An existing file of that name is replaced atomically.
     dtype : {"float32", "float64"}, default="float32"
-        Type of the weights. With float64, all results are those of the estimator, up to rounding (1e-12).
+        Type of the weights. With float64, all results equal those of the estimator up to rounding (1e-12).
     compress : bool or None, default=None
-        Whether to compress everything except the weights, to about a quarter. None compresses files below 16 MiB;
-        processes that map a larger file share its memory.
+        Whether to compress everything except the weights, to about a quarter of its size. None compresses files below
+        16 MiB; larger files stay uncompressed, so that processes that map the same file share memory.
 
     Returns
     -------
@@ -92,8 +93,8 @@ def export_tagger(
     Raises
     ------
     ValueError, TypeError
-        If a tagger cannot represent the model: features of segments, ``pruning``, hashed features, arrays of numbers as
-        fields, or several other transformers.
+        If the model has a property that a tagger cannot represent: features of segments, ``pruning``, hashed features,
+        arrays of numbers as fields, or several other transformers.
 
     Examples
     --------
@@ -112,48 +113,49 @@ def export_tagger(
     >>> tagger.predict([["the"], ["old"], ["house"]])
     ['DET', 'ADJ', 'NOUN']
     """
-    from ._estimator.export import export  # it needs all that reading does not
+    from ._estimator.export import export  # imports packages that reading a file does not need
 
     return export(model, path, dtype, compress)
 
 
 def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = None) -> None:
-    """Write a fitted model of order 1 as a model file of CRFsuite.
+    """Write a fitted model of order 1 as a CRFsuite model file.
 
-    python-crfsuite and all other programs that read such files can tag with it, so a product keeps its dependencies and
-    code, and only training changes. The file gives the same labels and probabilities as the model.
+    python-crfsuite and all other programs that read such files can tag with the file, so only the training code of an
+    application has to change. The labels and probabilities are the same as those of the model.
 
     Parameters
     ----------
     model : HighOrderCRF, or pipeline or search with one
         A model with ``max_order=1`` and named features. The file does not contain the transformers of a pipeline: the
-        program that tags must pass the attributes that they make, by their names in ``feature_names_in_`` of the model.
-        For feature dicts and lists of names, these are the attributes of python-crfsuite.
+        tagging program must pass the attributes that the transformers would produce, with their names in
+        ``feature_names_in_`` of the model. For feature dicts and lists of names, these attributes are the same as in
+        python-crfsuite.
     path : str or path
-        A file of that name is replaced atomically.
+        An existing file of that name is replaced atomically.
     bias : str or None, default=None
         Name of an attribute that you will add to each token, with the value 1. Its weights are the model's intercepts,
-        plus the weights that an attribute of this name already has. Needed only with ``fit_intercept=True``.
+        plus the weights that an attribute of this name already has. Required only if ``fit_intercept=True``.
 
     Raises
     ------
     ValueError
-        If the format cannot represent the model: whole segments, a history of segments, patterns of three or more
-        labels, ``feature_order``, ``label_parts``, ``constraints``, ``pruning``, intercepts without `bias`, attributes
-        without names (arrays, hashed features), or names with null characters or halves of surrogate pairs; or if the
-        file would be larger than 4 GiB.
+        If the model has a property that the format cannot represent: whole segments, a history of segments, patterns of
+        three or more labels, ``feature_order``, ``label_parts``, ``constraints``, ``pruning``, intercepts without
+        `bias`, attributes without names (arrays, hashed features), or names with null characters or halves of surrogate
+        pairs; or if the file would be larger than 4 GiB.
     TypeError
-        If some labels or names are not str, or for calibrated, conformal and stacked models.
+        If a label or name is not a string, or if the model is calibrated, conformal or stacked.
 
     See Also
     --------
-    sklearn_hocrf.HighOrderCRF.from_crfsuite : Reads these files.
-    export_tagger : Files for all orders, read with numpy alone.
+    sklearn_hocrf.HighOrderCRF.from_crfsuite : Read CRFsuite model files.
+    export_tagger : Write models of any order to files that can be read with numpy alone.
 
     Notes
     -----
-    Labels have the order of ``classes_``. As in files of CRFsuite, weights that are 0 and attributes without any other
-    weight are left out.
+    Labels are in the order of ``classes_``. As in files that CRFsuite writes, zero weights, and attributes that have
+    only zero weights, are left out.
 
     Examples
     --------

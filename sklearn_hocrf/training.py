@@ -20,7 +20,7 @@ Both estimators minimise an ``objective`` plus a penalty with a ``solver``.
 >>> model.predict(X)[1]
 ['DET', 'NOUN']
 
-User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html, also for other callbacks.
+User guide, including other callbacks: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html.
 """
 
 from __future__ import annotations

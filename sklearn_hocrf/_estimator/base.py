@@ -1,6 +1,6 @@
-"""Base class of the sequence labellers: ``fit``, fitted attributes, and the state in files.
+"""The base class of the sequence labellers: ``fit``, fitted attributes, and the state that files contain.
 
-Subclasses define the kind of models.
+Subclasses define the kind of model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .labels.kinds import Kind
 
 
 def _can_stream(estimator: BaseEstimator) -> bool:
-    """Return True, or raise an AttributeError with a remedy."""
+    """Return True if the solver is stochastic; otherwise raise an AttributeError that names the remedy."""
     if is_stochastic(estimator.solver):
         return True
     raise AttributeError(
@@ -33,9 +33,9 @@ def _can_stream(estimator: BaseEstimator) -> bool:
 
 
 class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, CallbacksMixin, BaseEstimator):
-    """Fit, predict and score of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
+    """The methods of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
-    The estimators document its parameters and attributes in the same words (tests/documentation/test_docstrings.py).
+    Both estimators document its parameters and attributes in the same words (tests/documentation/test_docstrings.py).
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
@@ -49,10 +49,10 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         """Fit the model to labelled sequences.
 
         A plain 2-D X, such as a data frame of a time series, with a 1-D y is read as n sequences of one token, not as
-        one sequence. The model is then multinomial logistic regression; a warning says so if the index of X consists of
-        times, or if neighbouring rows have the same label far more often than by chance, as in a recording. To fit one
-        sequence, use ``fit([X], [y])``; to fit several, one for each value of a column, use ``fit([rows for _, rows in
-        frame.groupby("series")], ...)``.
+        one sequence. The model is then multinomial logistic regression; `fit` warns of this if the index of X consists
+        of times, or if neighbouring rows have the same label far more often than by chance, as in a recording. To fit
+        one sequence, use ``fit([X], [y])``; to fit several, one for each value of a column, use ``fit([rows for _, rows
+        in frame.groupby("series")], ...)``.
 
         Parameters
         ----------
@@ -60,14 +60,14 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
             shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
             frame or sparse matrix is n sequences of length 1. Empty sequences have no effect. The model keeps an array
-            dense if at least half of it is nonzero, and keeps float32: results are the same except for rounding, in
-            less memory and time.
+            dense if at least half of its values are nonzero, and keeps float32. This saves memory and time, and changes
+            results only by rounding.
         y : list of label sequences, or array-like
-            One label per token: hashable values that are mutually comparable. 1-D for a plain 2-D X. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`: labels, tags or segments, according to its ``scheme``. Labels may
-            be missing, as in ``known`` of :meth:`predict`: None for an unknown label, or for a whole sequence. For
-            :class:`~sklearn_hocrf.HighOrderCRF`, also sets of possible labels; see Notes. Sets of more than 8 labels,
-            or of more than half of all labels, create no weights.
+            One label per token: hashable values that are mutually comparable. For a plain 2-D X, y is 1-D. For
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`, y contains labels, tags or segments, according to ``scheme``.
+            Labels may be missing, as in ``known`` of :meth:`predict`: None stands for an unknown label, or for a whole
+            unlabelled sequence. :class:`~sklearn_hocrf.HighOrderCRF` also accepts sets of possible labels; see Notes.
+            Sets of more than 8 labels, or of more than half of all labels, create no weights.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, which also weights the counts of patterns and features. Weight 0 excludes the
             sequence.
@@ -80,36 +80,37 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         Raises
         ------
         ValueError, TypeError
-            For invalid parameters and data, before any work. The estimator is left unchanged.
+            If parameters or data are invalid. The error is raised before training, and the estimator is left unchanged.
 
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If a solver stopped before the gradient was small enough, or could not decrease the function; also if there
+            If a solver stopped before the gradient was small enough, or could not decrease the objective; also if there
             is no optimum, for example because a model without a penalty separates the data. There is no warning if a
             callback stopped the solver, or if ``max_iter`` did and the objective is at most 1 % above the optimum
             (``optimality_gap_``).
         UserWarning
-            If the label patterns have more than a million labels in total and may take much time or memory. The warning
-            precedes training and estimates time and memory. Also if fewer than a tenth of the tokens have a label in y,
-            or if the rows of a plain 2-D X seem to be one sequence.
+            If the label patterns contain more than a million labels in total and may take much time or memory. The
+            warning precedes training and gives estimates of both. There is also a warning if fewer than a tenth of the
+            tokens have a label in y, or if the rows of a plain 2-D X seem to be one sequence.
 
         Notes
         -----
-        If labels are missing, training maximises the probability of the known ones, the sum over all labellings that
-        agree with them [1]_. This is not convex: training starts from the fit on the longest runs of known labels, if
-        there are any, and ends in an optimum near it; ``optimality_gap_`` is inf. The labels are all labels in y,
-        including those in sets. Local feature matching, ``pruning`` and
-        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` need all labels.
+        If labels are missing, training maximises the probability of the known labels, which is a sum over all
+        labellings that agree with them [1]_. This problem is not convex: training starts from the fit to the longest
+        runs of known labels, if there are any, and ends in a local optimum near this fit; ``optimality_gap_`` is inf.
+        The labels of the model are all labels in y, including those in sets. Local feature matching, ``pruning`` and
+        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` require a y without missing labels.
 
-        Only patterns, and pairs of patterns and features, that occur in y have weights. A set counts as each of its
-        labels, and a pattern occurs wherever the labels and sets of neighbouring tokens contain it and the constraints
-        allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of more than half of all labels,
-        except two of three, count as missing labels.
+        Only patterns and (pattern, feature) pairs that occur in the training data have weights. A set counts as an
+        occurrence of each of its labels, and a pattern occurs wherever the labels and sets of neighbouring tokens
+        contain it and the constraints allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of
+        more than half of all labels, count as missing labels, except sets of two of three labels.
 
-        Which labels are missing may depend on the words and the known labels, but not on the missing labels. If only
-        entities are labelled and nothing is known about the other tokens, a model that finds entities everywhere has
-        the highest likelihood: label the tokens that are "O". Completely unlabelled sequences have no effect.
+        Which labels are missing may depend on X and the known labels, but must not depend on the missing labels
+        themselves. If only entities are labelled, and the labels of all other tokens are missing, a model that finds
+        entities everywhere has the highest likelihood; therefore also label tokens with "O". Completely unlabelled
+        sequences have no effect.
 
         References
         ----------
@@ -124,7 +125,7 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         >>> HighOrderCRF().fit(X, y).classes_
         array(['ADJ', 'DET', 'NOUN'], dtype='<U4')
 
-        Not all labels are known:
+        Some labels are missing:
 
         >>> y = [["DET", None, "NOUN"], [{"DET", "ADJ"}, "NOUN"]]
         >>> HighOrderCRF().fit(X, y).predict(X)
@@ -152,15 +153,15 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            The next sequences, as in :meth:`fit`. New attribute names get the next free column indices. In any other
-            form, X must have the features of the first call. For raw tokens, a hashing extractor needs no vocabulary:
-            ``SequenceFeatureExtractor(n_features=...)``.
+            The next sequences, as in :meth:`fit`. New attribute names get the next free column indices. If X has any
+            other form, it must have the same features as in the first call. For raw tokens, a hashing extractor needs
+            no vocabulary: ``SequenceFeatureExtractor(n_features=...)``.
         y : list of label sequences, or array-like
             As in :meth:`fit`.
         classes : array-like of labels, default=None
-            All labels of the stream; tags for "bio" and "bioes". None means the labels of the first call. Later calls
-            need no classes. The first call also fixes the constraints, which apply to these labels, and the label
-            patterns: ``patterns="observed"`` selects those of the first call.
+            All labels of the stream; tags for "bio" and "bioes". If None, these are the labels in y of the first call.
+            Later calls do not need ``classes``. The first call also fixes the constraints, which apply to these labels,
+            and the label patterns: ``patterns="observed"`` selects those that occur in y of the first call.
         sample_weight : array-like of shape (n_sequences,), default=None
             As in :meth:`fit`.
 
@@ -168,14 +169,14 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         -------
         self : object
             ``objective_history_`` contains two values, from before and after the pass, for the sequences of this call
-            with their share of the penalty. ``optimality_gap_`` is inf.
+            and their share of the penalty. ``optimality_gap_`` is inf.
 
         Raises
         ------
         AttributeError
             If the solver is not stochastic.
         ValueError, TypeError
-            For invalid data, and for labels that are not among the classes. The estimator is left unchanged.
+            If data are invalid, or if a label is not among the classes. The estimator is left unchanged.
 
         Warns
         -----
@@ -184,14 +185,14 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
 
         Notes
         -----
-        The penalty applies to the stream as a whole; for each sequence, it is multiplied by 1 / N. N is ``n_sequences``
-        of the solver (:class:`~sklearn_hocrf.training.SGD`), by default the number of sequences seen so far. Set
+        The penalty applies to the stream as a whole; each sequence receives a share of 1 / N. N is the setting
+        ``n_sequences`` of :class:`~sklearn_hocrf.training.SGD`, by default the number of sequences seen so far. Set
         ``n_sequences`` if you read a file several times.
 
         A call takes about as long as a pass over its sequences and over all weights, so it is best to pass thousands of
         sequences in each call. The first call determines the step size from its sequences, unless you set ``step_size``
-        of the solver; it should therefore contain more than a few sequences. ``min_count`` above 1 raises an error,
-        because it depends on the entire stream.
+        of the solver; it should therefore contain more than a few sequences. A ``min_count`` above 1 raises an error,
+        because the counts would depend on the entire stream.
 
         Examples
         --------
@@ -220,7 +221,7 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the parameters and the state, without the attributes that can be derived from it."""
+        """Return the parameters and the state, without the attributes that can be derived from the state."""
         attributes = _without_derived(without_tasks(super().__getstate__()))
         if "_state" in attributes:
             state = attributes["_state"]
@@ -238,7 +239,7 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
 
     @property
     def feature_names_in_(self) -> np.ndarray:
-        """Names of the features, of shape (n_features_in_,); defined only if the training X had names."""
+        """Names of the features, of shape (n_features_in_,); defined only if the training X had feature names."""
         state = getattr(self, "_state", None)
         if state is None or state.features.names is None:
             raise AttributeError(f"{type(self).__name__} has no feature_names_in_: X had no feature names in fit")

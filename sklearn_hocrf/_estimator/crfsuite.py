@@ -1,13 +1,13 @@
-"""CRFsuite models as fitted estimators and back: :meth:`HighOrderCRF.from_crfsuite`, :func:`tagger.export_crfsuite`.
+"""Conversion of CRFsuite models: :meth:`HighOrderCRF.from_crfsuite` and :func:`tagger.export_crfsuite`.
 
-Model files are read byte by byte. python-crfsuite writes the weights only as text with 6 decimals, which is ambiguous
-if names contain line ends, and its library ends the process (SIGSEGV) on some damaged files. The format has not changed
-since 2011:
+The package reads the binary files itself, because python-crfsuite writes the weights only as text with 6 decimals,
+which is ambiguous if names contain line ends, and its library crashes the process (SIGSEGV) on some damaged files. The
+format has not changed since 2011:
 
     header | features | names of labels | names of attributes | tables of the features of each of these
 
 All numbers are little-endian. A database of names (CQDB) contains 256 hash tables of its records, which give an id for
-each name, and then a list of the positions of the records, by id.
+each name, followed by a list of the positions of the records, by id.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .labels.constraints import Rules, compile_label_parts
 
 
 def crfsuite_estimator(kind: Any, model: str | PathLike[str], encoding: str) -> Any:
-    """Return a CRFsuite model as a fitted estimator of a kind; parameters as for ``HighOrderCRF.from_crfsuite``."""
+    """Return a CRFsuite model as a fitted ``kind``; parameters as for ``HighOrderCRF.from_crfsuite``."""
     if not isinstance(model, (str, PathLike)):
         raise TypeError(
             f"model must be the path of a model file, not a {type(model).__name__}; of a sklearn_crfsuite.CRF it is "
@@ -58,7 +58,7 @@ def crfsuite_estimator(kind: Any, model: str | PathLike[str], encoding: str) -> 
 
 
 def _fitted(crf: BaseEstimator, weights: CRFsuiteWeights, origin: str) -> BaseEstimator:
-    """Set the fitted attributes of an estimator from weights, and return it."""
+    """Set the fitted attributes of an estimator from CRFsuite weights, and return the estimator."""
     labels, attributes = sorted(weights.labels), sorted(weights.attributes)
     for what, texts in ("label", labels), ("attribute", attributes):
         if len(set(texts)) < len(texts):
@@ -78,9 +78,9 @@ def _fitted(crf: BaseEstimator, weights: CRFsuiteWeights, origin: str) -> BaseEs
 
 
 def _lay_out(weights: CRFsuiteWeights, labels: list[str], attributes: list[str]) -> tuple[WeightLayout, np.ndarray]:
-    """Return the layout of pairs (attribute, label) and (label, next label), by sorted names, and the weights.
+    """Return the layout of pairs (attribute, label) and (label, next label), in the order of names, and the weights.
 
-    Repeated pairs count repeatedly, as in CRFsuite.
+    The weights of repeated pairs are added up, as in CRFsuite.
     """
     label_id, attribute_id = _ranks(weights.labels, labels), _ranks(weights.attributes, attributes)
     attribute, label = attribute_id[weights.state.source], label_id[weights.state.target]

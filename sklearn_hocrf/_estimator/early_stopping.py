@@ -16,7 +16,7 @@ from .fit.progress import FIT, ITERATION, STARTING, check_held_out
 
 
 class EarlyStopping:
-    """Stop training when predictions of held-out sequences no longer improve.
+    """A callback that stops training when predictions of held-out sequences no longer improve.
 
     Pass it to the ``set_callbacks`` method of an estimator. It follows scikit-learn's callback protocol (1.9 or later)
     and works with any solver. After each iteration, the current model predicts held-out sequences. Training stops after
@@ -25,14 +25,14 @@ class EarlyStopping:
     Parameters
     ----------
     X : list of sequences, SequenceBatch, array-like or sparse matrix
-        The held-out sequences, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`: in a pipeline, transformed by the steps
-        before the estimator.
+        The held-out sequences, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`; for an estimator in a pipeline,
+        transformed by the steps before it.
     y : list of label sequences, or array-like
-        Their labels, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
+        The labels of X, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
     scoring : str, callable or None, default=None
-        As in :class:`~sklearn.model_selection.GridSearchCV`, for one score; :mod:`sklearn_hocrf.metrics` contains
-        scorers. None means ``score`` of the estimator, the token accuracy. A str is the name of a scikit-learn scorer;
-        for segment F1 and other sequence metrics, pass the scorer itself, such as
+        A single score, as in :class:`~sklearn.model_selection.GridSearchCV`; :mod:`sklearn_hocrf.metrics` contains
+        scorers. None means ``score`` of the estimator, the token accuracy. A string is the name of a scikit-learn
+        scorer; for segment F1 and other sequence metrics, pass the scorer itself, such as
         :func:`~sklearn_hocrf.metrics.segment_f1_scorer`.
     patience : int, default=5
         Number of iterations without a new highest score after which training stops.
@@ -53,12 +53,12 @@ class EarlyStopping:
     ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are the same as if training had ended there, while
     ``n_passes_`` counts all passes.
 
-    Iterations that train initial weights do not count. After each other iteration, the model predicts the held-out
-    sequences, which takes time.
+    Iterations that train the starting weights do not count. After each of the other iterations, the model predicts the
+    held-out sequences, which takes time.
 
-    Early stopping acts like a penalty [1]_, and costs less than a search for one. However, its result depends on the
-    solver, while the effect of ``sigma_reg`` does not (:class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns
-    it).
+    Early stopping acts like a penalty [1]_, and takes less time than a search for the best penalty. However, its result
+    depends on the solver, whereas the effect of ``sigma_reg``, which
+    :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` learns, does not.
 
     References
     ----------
@@ -116,9 +116,9 @@ class EarlyStopping:
         Raises
         ------
         TypeError
-            For another estimator, such as a pipeline or a search.
+            If the estimator is of another class, such as a pipeline or a search.
         ValueError
-            If scikit-learn has no scorer of the name ``scoring``.
+            If scikit-learn has no scorer with the name ``scoring``.
         """
         if not isinstance(estimator, BaseSequenceLabeler):
             raise TypeError(
@@ -137,7 +137,7 @@ class EarlyStopping:
         self._runs[estimator] = _Scores(scorer, [], [])
 
     def on_fit_task_begin(self, estimator: BaseEstimator, context: Any, *, X: Any = None) -> None:
-        """Check that the held-out data match the training data, before training."""
+        """Before training, check that the held-out data match the training data."""
         if context.task_name == FIT:
             with _about_held_out():
                 check_held_out(estimator, X, self.X)
@@ -166,7 +166,7 @@ class EarlyStopping:
         return best[0] if best else None
 
     def teardown(self, estimator: BaseEstimator, context: Any) -> None:
-        """Discard the data of the fit of an estimator, except its scores."""
+        """Discard the data about an estimator's fit, except the scores."""
         run = self._runs.pop(estimator, None)
         if run is not None:
             self.scores_ = run.scores
@@ -174,7 +174,7 @@ class EarlyStopping:
 
 @contextmanager
 def _about_held_out() -> Iterator[None]:
-    """Return a context that adds to the message of an error that it refers to the held-out data."""
+    """Return a context that marks errors as errors in the held-out data."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -185,7 +185,7 @@ def _about_held_out() -> Iterator[None]:
 
 
 class _Scores(NamedTuple):
-    """The data that :class:`EarlyStopping` stores for a fit."""
+    """The data that :class:`EarlyStopping` stores during a fit."""
 
     scorer: Callable
     scores: list[float]

@@ -12,63 +12,65 @@ scheme
 n_columns
     C, the number of scores of a token; those of the L labels come first.
 packed
-    The type and the shape of those arrays that the file contains as a gzip stream of their bytes, by name;
-    ``export_tagger(model, path, compress=False)`` packs none.
+    By name, the type and shape of each array that the file contains as a gzip stream of its bytes; with
+    ``export_tagger(model, path, compress=False)``, there are none.
 features
-    The description of attributes, see below.
+    The description of the attributes; see below.
 
-Arrays, with the numbers of states S, arcs A and attributes V:
+Arrays, for S states, A arcs and V attributes:
 
 fail, length
     (S,) the longest proper suffix that is a state; the number of labels of the state. State 0 is empty, states 1 to L
-    are the labels, and lengths ascend.
+    are the single labels, and states are sorted by length.
 source, label, target
-    (A,) the state that an arc leaves, the label that it reads, the state that it enters. A state without an arc for a
-    label uses the arc of its longest suffix that has one; state 0 has all.
+    (A,) the state that an arc leaves, the label that it reads, and the state that it enters. A state without an arc for
+    a label uses the arc of its longest suffix with such an arc; state 0 has arcs for all labels.
 score, closed
     (A,) the score of an arc; whether it is impossible (0 or 1). No weight exceeds 1e100.
 n_moved, moved
-    The number of scores of a token that are added to the score of each arc; the columns of these scores.
+    For each arc, the number of token scores that are added to the score of the arc; the columns of these scores.
 borders
     (2, L) whether a label may begin and end a sequence (0 or 1).
 always
-    (3, C) scores that are added at each token, at the first and at the last one.
+    (3, C) scores that are added at every token, at the first token, and at the last token.
 n_weights, column, weight
-    (V,) the number of weights of each attribute; the column and the value of all weights, attribute by attribute.
+    (V,) the number of weights of each attribute; the column and the value of each weight, attribute by attribute.
 text, n_text
-    All texts in UTF-8, one after the other; the number of characters of each.
+    All strings in UTF-8, one after the other; the number of characters of each string.
 code
-    The codes of the attributes of templates, each as its difference from the one before, modulo the range of the type.
+    The codes of template attributes, each as the difference from the previous code, modulo the range of the type.
 
-``features`` is ``{"kind": "names"}`` if the V texts are the names of attributes, as in feature dicts or lists of names.
-Templates of CRF++ or Wapiti have the kind "strings", and
+``features`` is ``{"kind": "names"}`` if the V strings are the names of attributes, as in feature dicts or lists of
+names. Templates of CRF++ or Wapiti have the kind "strings" and these entries:
 
 templates
-    Lists that begin and end with a text. Between texts, ``[offset, column, lower]`` stands for the value of the token
-    at that offset in a column, counted from 0, in lower case or not.
+    Lists that begin and end with a string. Between strings, ``[offset, column, lower]`` represents the value of the
+    token at this offset in a column, counted from 0, converted to lower case if ``lower`` is true.
 outside
-    The texts for position p < 0 and for the n-th position after the end: "crf++" for ``_Bp`` and ``_B+n``, "wapiti" for
-    ``_xp`` and ``_x+n``, where distances above 4 are ``#``; never in lower case.
+    The strings for position p < 0 and for the n-th position after the end: "crf++" for ``_Bp`` and ``_B+n``, "wapiti"
+    for ``_xp`` and ``_x+n``, where distances above 4 are ``#``. These strings are never converted to lower case.
 fields
-    Only if columns have names: the names of the columns that are read, which are the keys of tokens that are dicts.
+    Only if columns have names: the names of the columns that are read. In tokens that are dicts, they are the keys.
 
-Field templates have the kind "templates", and
+Field templates have the kind "templates" and these entries:
 
 fields
-    ``name``, ``numeric`` and ``complete`` (all training tokens had it) of each. ``by_position``: tokens may be tuples.
+    ``name``, ``numeric`` and ``complete`` (whether all training tokens contained the field) of each field, and
+    ``by_position`` (whether tokens may be tuples).
 columns
-    Each is made from a ``field`` by a ``function``: a named function, a function of the user (``own``) or null.
-    ``values`` is the number of its texts, which have the codes 0, 1 and so on; a ``numeric`` column has none, and the
-    code 0 for numbers other than 0. With ``marks``, the next two codes are for positions before and after the sequence.
+    Each column is the result of a ``function`` of a ``field``: a named function, a user-defined function (``own``) or
+    null. ``values`` is the number of the column's strings, which have the codes 0, 1 and so on; a ``numeric`` column
+    contains no strings, and nonzero numbers have the code 0. With ``marks``, the next two codes represent positions
+    before and after the sequence.
 templates
-    ``places``, pairs of a column and an offset, and the number of its ``attributes``, one for each combination of
-    values. The array ``code`` has, for one template after the other, the codes of all of its attributes at the first
-    place, then at the second, and so on. There is no attribute where a value is missing or has no code. With numbers,
-    the value of an attribute is their product, else 1.
+    For each template, ``places`` (pairs of a column and an offset) and the number of ``attributes``, one for each
+    combination of values. For one template after the other, the array ``code`` contains the codes of all attributes at
+    the first place, then at the second place, and so on. There is no attribute where a value is missing or has no code.
+    The value of an attribute is the product of the numbers at its places, or 1 if there are none.
 phrases
-    Only with lists of phrases: each compares the texts of a ``field`` with ``size`` phrases, whose texts follow those
-    of the columns, with the character 0 between words. The last fields are those of the lists: "B", "I", "E" and "S"
-    mark the first, inner, last and only token of a phrase. ``normalize`` is "casefold" or null.
+    Only with lists of phrases: each list compares the strings of a ``field`` with ``size`` phrases. The strings of the
+    phrases follow those of the columns, with the character 0 between words. The last fields are those of the lists:
+    "B", "I", "E" and "S" mark the first, inner, last and only token of a phrase. ``normalize`` is "casefold" or null.
 """
 
 from __future__ import annotations
@@ -94,7 +96,7 @@ from .answers.fitted import FittedModel
 
 
 def export(model: BaseEstimator, path: str | os.PathLike, dtype: str = "float32", compress: bool | None = None) -> int:
-    """Write a fitted model into a file; see :func:`sklearn_hocrf.tagger.export_tagger`."""
+    """Write a fitted model to a file; see :func:`sklearn_hocrf.tagger.export_tagger`."""
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype must be 'float32' or 'float64', got {dtype!r:.60}")
     fitted = FittedModel.inside(model)
@@ -106,7 +108,7 @@ def export(model: BaseEstimator, path: str | os.PathLike, dtype: str = "float32"
 
 
 def _content(fitted, transformers, dtype, compress) -> bytes:
-    """Return the bytes of a file."""
+    """Return the content of a tagger file, in bytes."""
     _refuse_kinds(fitted)
     columns, weights = _columns(fitted)
     labels = fitted.labels.tolist()
@@ -130,7 +132,7 @@ def _content(fitted, transformers, dtype, compress) -> bytes:
 
 
 def _pack(header, arrays, dtype, compress) -> bytes:
-    """Return the bytes of a safetensors file: arrays by size of their items, and the header as text of its metadata."""
+    """Return the bytes of a safetensors file, with arrays sorted by item size and the header in the metadata."""
     contents: dict[str, np.ndarray] = {}
     for name, (kind, _) in ARRAYS.items():
         array = np.asarray(arrays[name])
@@ -140,10 +142,10 @@ def _pack(header, arrays, dtype, compress) -> bytes:
             if not float(np.abs(array).max(initial=0.0)) <= _tagger.MAX_WEIGHT:
                 raise ValueError(f"some weights are larger than {dtype}, or a tagger, can have")
         contents[name] = array if kind == "f" else _smallest(array)
-    contents["code"] = np.diff(contents["code"], prepend=contents["code"].dtype.type(0))  # which is packed smaller
+    contents["code"] = np.diff(contents["code"], prepend=contents["code"].dtype.type(0))  # compresses better
     packed = {}
     if compress or (compress is None and sum(array.nbytes for array in contents.values()) <= _tagger.SMALL_FILE):
-        for name in (name for name, (kind, _) in ARRAYS.items() if kind == "u"):  # weights have no pattern
+        for name in (name for name, (kind, _) in ARRAYS.items() if kind == "u"):  # weights hardly compress
             array, stream = contents[name], gzip.compress(contents[name].tobytes(), mtime=0)
             if len(stream) < 0.9 * array.nbytes <= _tagger.MAX_RATIO * len(stream):
                 packed[name], contents[name] = _type_and_shape(array), np.frombuffer(stream, np.uint8)
@@ -170,7 +172,7 @@ def _type_and_shape(array) -> tuple[str, tuple]:
 
 
 def _smallest(array) -> np.ndarray:
-    """Return an array of integers in the smallest type, unless its type is already unsigned."""
+    """Return an array of integers with the smallest unsigned type; arrays of unsigned types keep their type."""
     if array.dtype.kind != "u":
         array = array.astype(np.min_scalar_type(int(array.max(initial=0))))
     return array.astype(array.dtype.newbyteorder("<"))
@@ -194,9 +196,9 @@ def _scheme(fitted) -> str | None:
 
 
 def _columns(fitted) -> tuple[dict, sparse.csr_array]:
-    """Return the column of each longer pattern that has weights with features, and the weights, a row per attribute.
+    """Return the column of each longer pattern with feature weights, and the weights, one row per attribute.
 
-    The first columns are those of the labels. Weights of their parts are added to them.
+    The first columns are those of the labels; they include the weights of the labels' parts.
     """
     layout, n_labels = fitted.state.layout, len(fitted.labels)
     rows = layout.row_coef(fitted.state.weights)
@@ -218,7 +220,7 @@ def _columns(fitted) -> tuple[dict, sparse.csr_array]:
 
 
 def _automaton(fitted, column_of_pattern) -> dict:
-    """Return the arrays of states and arcs; states shortest first."""
+    """Return the arrays of states and arcs, with the states sorted by length."""
     layout = fitted.state.layout
     automaton, scores = layout.automaton, weighted_arcs(layout, fitted.state.weights)._asdict()["arc_score"]
     if automaton.n_states * automaton.n_labels > _tagger.MAX_CELLS:
@@ -254,7 +256,7 @@ def _automaton(fitted, column_of_pattern) -> dict:
 
 
 def _features(fitted, transformers, kept) -> TaggerFeatures:
-    """Return the description of the attributes by the transformer or the model; ``kept``: whether they have weights."""
+    """Return the transformer's or the model's description of the attributes; ``kept`` marks those with weights."""
     space = fitted.state.features
     if not transformers and space.vocabulary is not None:
         return TaggerFeatures.of_names(list(space.vocabulary), kept)

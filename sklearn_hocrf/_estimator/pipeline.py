@@ -1,4 +1,4 @@
-"""Pipelines that expose all methods of the estimators."""
+"""Pipelines that offer all methods of the estimators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .answers.predictions import AnswersMixin, PredictionsMixin, TagSegmentsMixi
 from .segment_labeler import HighOrderSemiCRF
 from .token_labeler import HighOrderCRF
 
-if TYPE_CHECKING:  # for type checkers; the methods at run time are created below
+if TYPE_CHECKING:  # for type checkers; at run time, the methods are created below
 
     class _Pipeline(AnswersMixin, PredictionsMixin, TagSegmentsMixin, Pipeline):
         def fit(self, X: Sized, y: Sized | None = None, **params: Any) -> Self: ...
@@ -31,26 +31,26 @@ else:
 class SequencePipeline(_Pipeline):
     """The pipelines of :func:`make_pipeline`; parameters as in :class:`~sklearn.pipeline.Pipeline`.
 
-    The methods that take X are created below: each transforms X by the other steps and calls the last step, or its best
-    estimator if the last step is a search. A method exists only if the last step has it.
+    The methods that take X are created below: each transforms X with the other steps and calls the last step, or its
+    best estimator if the last step is a search. A method exists only if the last step provides it.
     """
 
-    _doc_link_module = "sklearn_hocrf"  # of scikit-learn's diagram
+    _doc_link_module = "sklearn_hocrf"  # for the links in scikit-learn's diagrams
     _doc_link_template = f"{SITE}/api/generated/sklearn_hocrf.make_pipeline.html"
 
-    if not TYPE_CHECKING:  # type checkers know the names that exist
+    if not TYPE_CHECKING:  # type checkers use the class above
 
         @functools.wraps(Pipeline.fit)
         def fit(self, X, y=None, **params):
             check_fit(self, X, y, **params)
             return super().fit(X, y, **params)
 
-        # asked in each call: the long way, which has the message, only where the last step has no such method
+        # evaluated in each call; the slower check, which raises the error, is for last steps without this method
         @available_if(
             lambda self: self.steps and hasattr(self.steps[-1][1], "predict") or through_steps(self, "predict")
         )
         def predict(self, X: Sized, **params: Any) -> Any:
-            # Pipeline's collects the tags of all steps in each call, to see whether it is fitted: the steps know that
+            # Pipeline.predict collects the tags of all steps to check that it is fitted; the steps check this, too
             if get_config()["enable_metadata_routing"]:
                 return super().predict(X, **params)
             steps = [step for _, step in self.steps]
@@ -61,7 +61,7 @@ class SequencePipeline(_Pipeline):
 
 
 def _questions(estimator):
-    """Return the names of an estimator's methods that take X and that Pipeline lacks."""
+    """Return the names of an estimator's methods that take X and that scikit-learn's Pipeline lacks."""
     names = [name for name in dir(estimator) if not name.startswith("_") and not hasattr(Pipeline, name)]
     methods = {name: getattr(estimator, name) for name in names if inspect.isroutine(getattr(estimator, name))}
     about_X = [name for name, method in methods.items() if list(inspect.signature(method).parameters)[1:2] == ["X"]]
@@ -76,7 +76,7 @@ def _passed_on(name, estimator):
     def method(self, X, *args, **options):
         return method_of_model(self, name)(X, *args, **options)
 
-    first_line = (inspect.getdoc(question) or f"Return {name} of X.").split("\n")[0]  # python -OO has no docstrings
+    first_line = (inspect.getdoc(question) or f"Return {name} of X.").split("\n")[0]  # python -OO removes docstrings
     method.__doc__ = (
         f"{first_line}\n\nX is first transformed by the other steps. Parameters and result are as for the last step's\n"
         f":meth:`~sklearn_hocrf.{estimator.__name__}.{name}`."
@@ -97,15 +97,15 @@ def make_pipeline(
 
     scikit-learn's pipelines offer only the methods that scikit-learn defines; this pipeline also offers
     ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``, ``predict_nbest``,
-    ``sample``, ``entropy`` and all other methods that take X, if its last step has them. The pipeline transforms X by
-    the other steps, passes all other arguments unchanged to the last step, and returns its result. If the last step is
-    a search, the pipeline calls the method of its best estimator.
+    ``sample``, ``entropy`` and all other methods that take X, if its last step provides them. The pipeline transforms X
+    with the other steps, passes all other arguments unchanged to the last step, and returns its result. If the last
+    step is a search, the pipeline calls the method of its best estimator.
 
     Parameters
     ----------
     *steps : estimators
-        Transformers, followed by the model; "passthrough" instead of a transformer skips a step. Each step has the name
-        of its class, in lower case.
+        Transformers, followed by the model; "passthrough" instead of a transformer skips a step. The name of each step
+        is the name of its class in lower case.
     memory : str, joblib.Memory or None, default=None
         Cache for fitted transformers.
     transform_input : list of str or None, default=None
@@ -116,14 +116,15 @@ def make_pipeline(
     Returns
     -------
     pipeline : sklearn.pipeline.Pipeline
-        An instance of a subclass. Slices such as ``pipe[:-1]``, clones, and the ``best_estimator_`` of a search over
-        the pipeline are instances of the same subclass.
+        An instance of a subclass of scikit-learn's pipeline. Slices such as ``pipe[:-1]``, clones, and the
+        ``best_estimator_`` of a search over the pipeline are instances of the same subclass.
 
     Notes
     -----
-    scikit-learn's searches offer only scikit-learn's methods, such as ``search.predict(X)``. For other methods, call
-    ``search.best_estimator_.predict_marginals(X)``. :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` offers all
-    methods. Metadata routing does not apply to the additional methods.
+    scikit-learn's searches offer only scikit-learn's methods, such as ``search.predict(X)``. For other methods, use the
+    best estimator, as in ``search.best_estimator_.predict_marginals(X)``.
+    :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` offers all methods. Metadata routing does not apply to the
+    additional methods.
 
     Examples
     --------

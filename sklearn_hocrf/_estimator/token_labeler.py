@@ -1,4 +1,4 @@
-"""The estimator of one label per token."""
+"""The estimator that predicts one label per token."""
 
 from __future__ import annotations
 
@@ -26,102 +26,105 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     * the weight of (label y_t, feature i) times the value of the feature, for each feature i of token t,
     * the weight of z, for each label pattern z that ends at t (the labels up to y_t end with z),
-    * and, with ``feature_order``, the weights of pairs (pattern z, feature i) in the same way.
+    * and, with ``feature_order``, the weight of each pair (z, feature i) times the value of the feature.
 
     A pattern of k + 1 labels has order k [1]_ [2]_. ``max_order=1`` gives the usual linear-chain CRF, and
     ``max_order=0`` a logistic regression for each token. Training maximises the log-likelihood of the training labels
-    minus a Gaussian penalty. The problem is convex, and ``optimality_gap_`` bounds how far above the optimum the fit
-    ended.
+    minus a Gaussian penalty. The problem is convex, and ``optimality_gap_`` bounds the difference between the final
+    value of the objective and the optimum.
 
     **Start with** ``max_order`` (the length of label patterns), ``sigma_reg`` and ``l1_reg`` (the penalty),
-    ``constraints`` (for BIO tags) and ``n_jobs`` (threads). Read more in
+    ``constraints`` (for BIO tags) and ``n_jobs`` (threads). Read more in the user guide:
     https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/order.html.
 
     Parameters
     ----------
     max_order : int, default=2
-        Highest order of the label patterns: a pattern has at most ``max_order + 1`` labels. Try 1 and 3, too, and
-        choose by held-out accuracy.
+        Highest order of the label patterns: a pattern contains at most ``max_order + 1`` labels. Also try 1 and 3, and
+        choose by the accuracy on held-out data.
     history : {"tokens", "segments"}, default="tokens"
-        Whether patterns run over the labels of neighbouring tokens, or of neighbouring segments, which are the runs of
-        equal labels. "segments" does not work with tagging schemes, ``pruning`` and "local_feature_matching". See
+        Whether patterns contain the labels of neighbouring tokens, or of neighbouring segments, which are runs of equal
+        labels. "segments" cannot be combined with tagging schemes, ``pruning`` or "local_feature_matching". See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/order.html.
     sigma_reg : float or mapping, default=1.0
-        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values are
-        stronger, and ``inf`` means none. A mapping has a value for each group of weights;
+        Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values give a
+        stronger penalty, and ``inf`` gives none. A mapping contains a value for each group of weights;
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html lists its keys.
     l1_reg : float or mapping, default=0.0
-        Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. It
-        makes many weights exactly 0; patterns and pairs without weights are removed from the fitted model.
+        Strength of the L1 penalty (CRFsuite's c1), the sum of l1_reg * abs(w); or a mapping, as for ``sigma_reg``. The
+        penalty makes many weights exactly 0; patterns and pairs without nonzero weights are removed from the fitted
+        model.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A label sequence that violates a constraint has probability 0, and raises an
-        error in training. The name of a tagging scheme allows only its valid tag sequences.
+        error in training. With the name of a tagging scheme, only the valid tag sequences of the scheme are possible.
         :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed pairs and the labels that a
         sequence may begin and end with.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
-        "observed" selects the patterns that occur in the training labels; "all" selects every possible pattern (an
-        error above a million). An iterable selects its patterns and all single labels. ``l1_reg`` removes
+        "observed" selects the patterns that occur in the training labels; "all" selects every possible pattern (more
+        than a million raise an error). An iterable selects its patterns and all single labels. ``l1_reg`` removes
         patterns whose weights become 0.
     min_count : float, default=1
-        Patterns of two or more labels, and (pattern, feature) pairs, that occur less often in the training data get no
-        weight. Counts are weighted by ``sample_weight``. ``min_count`` does not apply to patterns that you pass, or to
-        pairs if ``all_pairs=True``.
+        Minimum number of occurrences in the training data: patterns of two or more labels and (pattern, feature) pairs
+        that occur less often get no weight. Counts are weighted by ``sample_weight``. ``min_count`` does not apply to
+        patterns that you pass, or to pairs if ``all_pairs=True``.
     feature_order : int or dict, default=0
         Orders of the patterns that are paired with features. An int k means orders 0 to k. A dict maps prefixes of
-        feature names to an int k or to a tuple of exact orders. The longest matching prefix decides; features without a
+        feature names to an int k or to a tuple of exact orders. The longest matching prefix applies; features without a
         matching prefix get order 0.
     all_pairs : bool, default=False
         Whether (pattern, feature) pairs that do not occur in the training data get a weight. A pair occurs where
         the feature is nonzero at the position at which the pattern ends.
     fit_intercept : bool, default=True
-        Whether to fit an intercept for each label. It is penalised like the other weights.
+        Whether to fit an intercept for each label. Intercepts are penalised like the other weights.
     label_parts : callable or None, default=None
-        A function that returns the parts of a label: NOUN, Gen and Sg for ``"NOUN|Gen|Sg"``, for instance. Features
-        have weights for parts in addition to those for labels, so that rare labels share weights with frequent ones.
-        Parts must be hashable and mutually comparable. Not for "local_feature_matching". See
+        A function that returns the parts of a label, for example NOUN, Gen and Sg for ``"NOUN|Gen|Sg"``. Features have
+        weights for parts in addition to those for labels, so that rare labels share weights with frequent ones. Parts
+        must be hashable and mutually comparable. ``label_parts`` cannot be combined with "local_feature_matching". See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     pruning : int or None, default=None
-        Number of labels that a model of order 0 selects for each token before training, if labels are many. All other
-        labels have probability 0 at the token. Pruning requires the likelihood, ``feature_order=0`` and a y without
-        missing labels, and does not work with "sgd" and ``partial_fit``. See
+        Number of labels that a model of order 0 selects for each token before training; useful if there are many
+        labels. All other labels have probability 0 at the token. Pruning requires the objective "likelihood",
+        ``feature_order=0`` and a y without missing labels, and cannot be combined with "sgd" or ``partial_fit``. See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
-        The function to minimise, without the penalty, summed over sequences:
+        The function that training minimises together with the penalty, summed over sequences:
 
-        * "likelihood": the negative log-likelihood; if labels are missing, that of the known ones.
-        * "local_feature_matching": the squared distance between observed and expected features, position by position or
-          candidate segment by candidate segment. It is not convex: training starts from the weights of maximum
-          likelihood, unless ``warm_start`` provides others, and reports the iterations of the second stage only.
+        * "likelihood": the negative log-likelihood; if labels are missing, only of the known labels.
+        * "local_feature_matching": the squared distance between observed and expected features, at each position or in
+          each candidate segment. This objective is not convex: training starts from the weights that maximise the
+          likelihood, unless ``warm_start`` provides others; ``n_iter_`` does not count the iterations that find these
+          weights.
 
     solver : {"auto", "lbfgs", "sgd"}, LBFGS or SGD, default="auto"
-        The optimisation algorithm. "auto" and "lbfgs" are L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" first
-        takes steps on a few sequences each; it requires "likelihood". Instances of
-        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` have more settings.
+        The optimisation algorithm. "auto" and "lbfgs" use L-BFGS, or OWL-QN if any ``l1_reg`` > 0. "sgd" first takes
+        stochastic gradient steps, each on a few sequences; it requires the objective "likelihood". Instances of
+        :class:`~sklearn_hocrf.training.LBFGS` and :class:`~sklearn_hocrf.training.SGD` provide more settings.
     max_iter : int, default=500
-        Maximum number of iterations; for "sgd", also of epochs (passes over the training sequences).
+        Maximum number of iterations; for "sgd", epochs (passes over the training sequences) count as iterations.
     tol : float, default=3e-3
         Tolerance of the solver. Training stops when the objective is guaranteed to be at most a fraction ``tol**2``
-        above the optimum; 0.03 is enough for searches.
+        above the optimum; ``tol=0.03`` is sufficient for hyperparameter searches.
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/training.html gives the rules for other cases.
     warm_start : bool, default=False
-        Whether fit starts from the weights of the previous fit, matched by pattern and feature; new weights start at 0.
+        Whether :meth:`fit` starts from the weights of the previous fit, matched by pattern and feature; new weights
+        start at 0.
     n_jobs : int or None, default=None
         Number of threads. None means 1 unless in a :obj:`joblib.parallel_config` context; -1 means all processors.
-        Results do not depend on it.
+        Results do not depend on the number of threads.
     verbose : int or bool, default=0
         Whether to report the progress of training on stderr, with an estimate of the time left.
     random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences in "sgd", and the choice of labels by ``pruning``, where None means the
-        same order in each fit.
+        Determines the order of the sequences in "sgd" and the choice of labels by ``pruning``. With None, the order
+        differs between fits, but the choice does not.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     scheme_ : str
-        How labels encode segments: the scheme that ``constraints`` name, or else the one that all labels fit, or else
-        "runs".
+        How labels encode segments: the scheme that ``constraints`` names, otherwise the scheme that all labels fit,
+        otherwise "runs".
     patterns_ : list of tuples of labels
         The label patterns, by order. The single labels come first, in the order of ``classes_``. With
         ``history="segments"``, a pair of equal labels means that a segment continues.
@@ -132,7 +135,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
-        Weight of each (part, feature) pair, which counts for all labels with the part, in addition to ``coef_``.
+        Weight of each (part, feature) pair. It is added to the weights in ``coef_`` of all labels with this part.
     automaton_ : PatternAutomaton
         The compiled patterns.
     n_features_in_ : int
@@ -140,9 +143,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if X has any.
     n_iter_ : int
-        Number of iterations, up to the one that produced the weights.
+        Number of iterations up to the one that produced the weights.
     intercept_ : ndarray of shape (n_labels,)
-        Weight of each label itself: the first elements of ``pattern_coef_``.
+        Weight of each single label: the first elements of ``pattern_coef_``.
     n_parameters_ : int
         Number of weights, without those that an L1 penalty has made 0.
     n_passes_ : int or float
@@ -150,24 +153,24 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     objective_history_ : ndarray of shape (n_iter_ + 1,)
         Values of the objective plus the penalty, in nats for the likelihood, from the start to the fitted weights.
     optimality_gap_ : float
-        Upper bound on the difference between the last value and the optimum: max(sigma)^2 * norm(gradient)^2 / 2, with
-        the shortest subgradient if there is an L1 penalty; inf if some sigma is inf, for "local_feature_matching", and
-        if labels were missing.
+        Upper bound on the difference between the last value of ``objective_history_`` and the optimum: max(sigma)^2 *
+        norm(gradient)^2 / 2, with the shortest subgradient if there is an L1 penalty; inf if any sigma is inf, for
+        "local_feature_matching", and if labels were missing.
     pruning_recall_ : float
-        The fraction of tokens that keep their true label, in sequences on which level 0 was not trained; nan if there
-        is only one sequence. Exists only if ``pruning`` leaves labels out.
+        The fraction of tokens whose true label pruning keeps, in sequences on which the model of order 0 was not
+        trained; nan if there is only one sequence. Defined only if ``pruning`` removed labels.
 
     See Also
     --------
     HighOrderSemiCRF : Label segments of several tokens, with features of whole segments.
-    sklearn_hocrf.training : Settings of solvers, early stopping.
+    sklearn_hocrf.training : Settings of solvers, and early stopping.
 
     Notes
     -----
     The estimator is not a :class:`~sklearn.base.ClassifierMixin`, because its targets are sequences.
 
-    With ``l1_reg``, L-BFGS becomes OWL-QN [3]_, and the fitted model keeps only nonzero weights, single labels and the
-    names of all features. With ``sigma_reg=inf`` as well, the optimum need not be unique.
+    With ``l1_reg``, L-BFGS becomes OWL-QN [3]_, and the fitted model contains only nonzero weights, single labels and
+    the names of all features. With both ``l1_reg`` and ``sigma_reg=inf``, the optimum need not be unique.
 
     References
     ----------
@@ -250,7 +253,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
     @property
     def pruning_recall_(self) -> float:
-        """The fraction of held-out tokens that keep their label; defined only if ``pruning`` left labels out."""
+        """The fraction of held-out tokens whose label pruning keeps; defined only if ``pruning`` removed labels."""
         state = getattr(self, "_state", None)
         if state is None or state.level_zero is None:
             raise AttributeError(f"{type(self).__name__} has no pruning_recall_: its tokens keep all labels")
@@ -262,33 +265,33 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
         The estimator predicts the same labels and marginals, and accepts the same X: sequences of feature dicts, or of
         lists of attribute names. All methods of a fitted estimator are available, such as ``predict_nbest`` and
-        ``predict_segments``. If several labellings have the same score, CRFsuite may return a different one.
+        ``predict_segments``. If several labellings have the same score, the two programs may predict different ones.
 
-        The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels; it has no
-        weights of single labels, so the estimator has ``fit_intercept=False``. The algorithms "ap", "pa" and "arow" of
-        CRFsuite do not train probabilities; CRFsuite nevertheless computes marginals, and so does the estimator.
+        The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels. There are no
+        weights of single labels, so the estimator has ``fit_intercept=False``. The CRFsuite algorithms "ap", "pa" and
+        "arow" do not train a probabilistic model; the estimator nevertheless computes marginals, like CRFsuite.
 
         Parameters
         ----------
         model : str or path-like
-            The path of a model file, written by any program, which is read without any other package. A fitted
-            ``sklearn_crfsuite.CRF`` has its path in ``modelfile.name``.
+            The path of a model file written by any program; reading it requires no other package. For a fitted
+            ``sklearn_crfsuite.CRF``, the path is ``modelfile.name``.
         encoding : str, default="utf-8"
-            Encoding of labels and attributes in the file. Python packages write UTF-8; the command line of CRFsuite
-            writes the bytes that it has read.
+            Encoding of labels and attributes in the file. Python packages write UTF-8; the CRFsuite command-line
+            program writes the bytes that it has read.
 
         Returns
         -------
         crf : HighOrderCRF
             A model with ``max_order=1``. ``n_iter_`` is 0, and ``objective_history_`` is nan. ``classes_`` and
-            ``feature_names_in_`` are sorted. Other parameters have their defaults. With ``warm_start=True``, training
-            starts from these weights.
+            ``feature_names_in_`` are sorted. Other parameters have their defaults. If you set ``warm_start=True``,
+            :meth:`fit` starts from these weights.
 
         Raises
         ------
         ValueError
-            If the file is not a CRFsuite model, is damaged, or contains names that are not text in this encoding; if
-            there are fewer than two labels. Damaged files are safe to read, whereas CRFsuite may end the process.
+            If the file is not a CRFsuite model, is damaged, contains names that are invalid in this encoding, or
+            contains fewer than two labels. Reading damaged files is safe here, whereas CRFsuite may crash the process.
         LookupError
             If the encoding does not exist.
         OSError

@@ -1,10 +1,9 @@
-"""Data for examples and tests, and files with one token per line.
+"""Synthetic data for examples and tests, and functions for files with one token per line.
 
-Generators (``make_*``) need only a random state; ``make_name_sentences`` and ``make_references`` generate text. Their
-observations are lists of sequences: lists of strings if tokens are text, arrays of shape (T, n_features) if they are
-numbers; labels are lists of lists of strings, or lists of integer arrays of shape (T,). ``load_conll`` and
-``dump_conll`` read and write your own files, plain or gzipped. For data frames and for doccano's files, see the recipes
-of the user guide.
+The generators (``make_*``) require only a random state; ``make_name_sentences`` and ``make_references`` generate text.
+X is a list of sequences: lists of strings for text, and arrays of shape (T, n_features) for numbers. y is a list of
+lists of strings, or of integer arrays of shape (T,). ``load_conll`` reads your own files, plain or gzipped, and
+``dump_conll`` writes plain files. The recipes of the user guide show how to read data frames and doccano files.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""Read and write files with one token per line, plain or gzipped. Errors name the file and the line."""
+"""Read and write files with one token per line. Input files may be gzipped; errors about them name the line."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 from .._data.checks import short
 
 MAX_BYTES = 2**30  # ten times 100 MB, the limit for a file on GitHub
-MAX_RATIO = 128  # of text to gzip: over ten times the ratio of any public data set (11); zlib reaches 1000
+MAX_RATIO = 128  # text bytes per gzip byte: over ten times the ratio of any public data set (11); zlib reaches 1000
 CHUNK = 2**20  # bytes
-SMALL = 2**20  # bytes of text that a gzip file may hold at any ratio
+SMALL = 2**20  # bytes of text that a gzip file may contain at any ratio
 LINE = re.compile("(.*)\n")
 LINE_END = re.compile("\r{0,2}\n|\r")  # "\r\r\n" is the result of a repeated conversion
 N_CONLLU = 10  # columns of CoNLL-U
@@ -35,20 +35,20 @@ def load_conll(
     encoding: str = "utf-8-sig",
     max_bytes: int | None = None,
 ) -> tuple[list[list[dict[str, str]]], list[list[str]]]:
-    """Load a file in the format of the CoNLL shared tasks: a token per line, an empty line between sequences.
+    """Load a file in the format of the CoNLL shared tasks: one token per line, and an empty line between sequences.
 
-    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. Such files have ten columns, and the first one
-    contains the numbers 1, 2, 3 ... of the words; the lines of ranges (1-2) and of empty nodes (3.1) are left out.
+    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. These files have ten columns, and the first column
+    numbers the words 1, 2, 3 ...; the lines of ranges (1-2) and of empty nodes (3.1) are skipped.
 
     Parameters
     ----------
     path : str, path-like or binary file
-        The file, plain or gzipped, such as ``sys.stdin.buffer``.
+        The file, plain or gzipped: its path, or a file object such as ``sys.stdin.buffer``.
     columns : sequence of (str or None), default=None
-        Names of the columns; None skips a column. By default the columns are numbered "0", "1", ... The last column
+        Names of the columns; None skips a column. By default, the columns are numbered "0", "1", ... The last column
         that is not skipped contains the labels.
     separator : str, default=None
-        String between two columns, such as a tab. By default, it is any run of spaces and tabs.
+        String between two columns, such as a tab. The default is any run of spaces and tabs.
     comment : str, default=None
         Lines that start with this string are skipped. By default, no lines are skipped, because the hash sign is a
         token in some corpora.
@@ -56,9 +56,9 @@ def load_conll(
         Text encoding of the file, such as "utf-16" or "latin-1". The default is UTF-8, with or without a byte order
         mark.
     max_bytes : int, default=None
-        Maximum size of the text in bytes, after decompression. By default, it is 2**30, and for a gzip file at most 128
-        times the size of the file (at least 2**20): a small file beyond this ratio contains no real data, but could
-        fill the memory.
+        Maximum size of the text in bytes, after decompression. The default is 2**30, but for a gzip file at most 128
+        times the size of the file (or 2**20, if this is more): a small file that decompresses to more text contains no
+        real data, but could fill the memory.
 
     Returns
     -------
@@ -70,9 +70,8 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has a different number of columns or an empty label, or is not text in this encoding; if the file is
-        too large or damaged, or contains no sequences; if fewer than two columns have names; if the encoding does not
-        exist.
+        If a line has a different number of columns or an empty label, or cannot be decoded; if the file is too large or
+        damaged, or contains no sequences; if fewer than two columns have names; if the encoding does not exist.
 
     Examples
     --------
@@ -118,16 +117,16 @@ def load_conll(
         raise ValueError(f"{name} contains no sequences")
     if len(columns) == N_CONLLU:
         sequences = list(map(_words_of_rows, sequences))
-    sequences = [tokens for tokens in sequences if tokens]  # the last one may have none
+    sequences = [tokens for tokens in sequences if tokens]  # the last one may be empty
     kept = [(i, column) for i, column in enumerate(columns) if column is not None and i != label]
     X = [[{column: token[i] for i, column in kept} for token in tokens] for tokens in sequences]
     return X, [[token[label] for token in tokens] for tokens in sequences]
 
 
 def _read_text(path: str | PathLike | BinaryIO, encoding: str, max_bytes: int | None) -> tuple[str, str]:
-    """Return the name of a file, plain or gzipped, and its text, in which each line ends with LF.
+    """Return the name of a file, plain or gzipped, and its text with LF as the only line end.
 
-    Lines end with LF, CR LF or CR.
+    Lines of the file may end with LF, CR LF or CR.
     """
     check_encoding(encoding)
     with nullcontext(path) if hasattr(path, "read") else open(path, "rb") as file:
@@ -147,23 +146,23 @@ def _read_text(path: str | PathLike | BinaryIO, encoding: str, max_bytes: int | 
         text, fault = content.decode(encoding), ""
     except UnicodeError as error:
         text, fault = "", f"not {encoding.removesuffix('-sig')} text ({getattr(error, 'reason', error)})"
-        with suppress(AttributeError, UnicodeError):  # some codecs do not say where
+        with suppress(AttributeError, UnicodeError):  # some codecs do not give the position
             text = error.object[: error.start].decode(encoding)  # type: ignore[attr-defined]
     if "\0" in text:
         text, fault = text.partition("\0")[0], "the character U+0000 is not text: is the encoding UTF-16?"
     if fault:
         raise ValueError(f"{name}, line {len(LINE_END.findall(text)) + 1}: {fault}")
-    text = LINE_END.sub("\n", text) if "\r" in text else text  # the test is ten times as fast
+    text = LINE_END.sub("\n", text) if "\r" in text else text  # the test is ten times as fast as sub
     return name, text.removeprefix("\ufeff") + "\n"
 
 
 def _read_chunks(file: Any, limit: int) -> bytes:
-    """Return the content of a file, at most a chunk beyond the limit: ``read(limit)`` would allocate the limit."""
+    """Return the content of a file, up to a chunk beyond the limit; ``read(limit)`` would allocate ``limit`` bytes."""
     return b"".join(islice(iter(lambda: file.read(CHUNK), b""), limit // CHUNK + 1))
 
 
 def check_encoding(encoding: str) -> None:
-    """Raise a ValueError unless Python knows the text encoding."""
+    """Raise a ValueError unless Python supports the text encoding."""
     try:
         "a".encode(encoding)
     except (LookupError, TypeError, ValueError) as error:
@@ -171,7 +170,7 @@ def check_encoding(encoding: str) -> None:
 
 
 def _label_index(columns: Sequence[str | None]) -> int:
-    """Return the index of the labels' column, the last named one, or raise an error for invalid names."""
+    """Return the index of the label column, which is the last named column; raise an error for invalid names."""
     if isinstance(columns, (str, bytes)):
         raise ValueError(f"columns must be a sequence of names, one for each column of the file, not {short(columns)}")
     names = [name for name in columns if name is not None]
@@ -183,14 +182,14 @@ def _label_index(columns: Sequence[str | None]) -> int:
 
 
 def _words_of_rows(tokens: list[list[str]]) -> list[list[str]]:
-    """Return the words of a sentence in CoNLL-U; all tokens if the first column does not contain word numbers."""
+    """Return the lines of words in a CoNLL-U sentence; all lines if the first column does not number words."""
     words = [fields for fields in tokens if not NO_WORD.fullmatch(fields[0])]
     are_numbered = [fields[0] for fields in words] == [str(i + 1) for i in range(len(words))]
     return words if words and are_numbered else tokens
 
 
 def _split_fields(line: str, separator: str | None) -> list[str]:
-    """Return the columns of a line; None means that runs of spaces and tabs separate them."""
+    """Return the columns of a line; without a separator, runs of spaces and tabs separate the columns."""
     return BLANKS.split(line.strip(" \t")) if separator is None else line.split(separator)
 
 
@@ -200,18 +199,18 @@ def _split_fields(line: str, separator: str | None) -> list[str]:
 def dump_conll(X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str | PathLike[str]) -> None:
     r"""Write tokens and labels in columns, one token per line, with an empty line after each sequence.
 
-    The file is in UTF-8, with a space between two columns, and the label in the last one. :func:`load_conll` reads the
-    same tokens and labels from it, and conlleval and other programs also read such files.
+    The file is encoded in UTF-8. Columns are separated by a space, and the last column contains the label.
+    :func:`load_conll` reads the same tokens and labels from the file; conlleval and other programs can read it, too.
 
     Parameters
     ----------
     X : list of sequences of tokens
-        A token is a str, a tuple or list of str, or a dict {column name: str}, whose columns are written in the order
-        of the first token. Sequences must not be empty.
+        A token is a string, a tuple or list of strings, or a dict {column name: str}. The columns of all dicts are
+        written in the order of the first token. Sequences must not be empty.
     y : list of sequences of str
         The labels.
     path : str or path-like
-        The file, which is replaced after all input has been checked.
+        Path of the file. An existing file is replaced after all input has been checked.
 
     Raises
     ------
@@ -219,8 +218,8 @@ def dump_conll(X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str
         If a token, one of its columns or a label is not a string.
     ValueError
         If X and y do not match, if a token lacks a column, if a sequence or a label is empty, or if the columns could
-        not be read back from a line: if one of them contains a line end, a space or a tab, or is empty. The message
-        names sequence and position.
+        not be read back from a line, because one of them is empty or contains a line end, a space or a tab. The message
+        names the sequence and the position.
 
     Examples
     --------
@@ -262,7 +261,7 @@ def dump_conll(X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str
 
 
 def _fields(token: Any, label: Any, first: Any) -> list[str]:
-    """Return the columns of the line of a token; ``first`` is the first token of all."""
+    """Return the columns of a token's line; ``first`` is the first token of the file."""
     if isinstance(token, dict) and isinstance(first, dict):
         if lacking := [name for name in first if name not in token]:
             raise ValueError(f"the token {short(token)} has no column {short(lacking[0])}")
@@ -283,7 +282,7 @@ def _fields(token: Any, label: Any, first: Any) -> list[str]:
 
 
 def _conll_line(fields: list[str], *, is_first: bool) -> str:
-    """Return the line of a token, or raise a ValueError if it would not be read as these columns."""
+    """Return the line of a token, or raise a ValueError if :func:`load_conll` would not read these columns from it."""
     line = " ".join(fields)
     line.encode()  # raises for surrogates
     is_one_line = not LINE_END.search(line) and "\0" not in line and bool(line.strip(" \t"))

@@ -1,6 +1,6 @@
 """Generated data: sentences with names, bibliographic references, and sequences from Markov chains.
 
-Sequences drawn from Markov chains of any order.
+The sequences from Markov chains of any order are made in three steps:
 
 chain      random successors and probabilities for each context, that is, each tuple of the last ``order`` labels
 labels     sampled from the chain, all sequences at once, position by position
@@ -70,7 +70,7 @@ def make_name_sentences(
     n_sentences : int, default=500
         Number of sentences.
     random_state : int, RandomState instance or None, default=None
-        Determines the sentences. Pass an int for the same output at every call.
+        Determines the sentences. Pass an int to get the same output in every call.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def make_references(
     """Generate bibliographic references whose words are labelled with fields.
 
     The authors come first, then the title, a journal or a book with its editors, pages and the date. Titles and
-    journals share words, and editors and authors share names: the order of the fields distinguishes them. The
+    journals share words, and editors and authors share names, so only the order of the fields distinguishes them. The
     punctuation between fields is often missing.
 
     Parameters
@@ -124,7 +124,7 @@ def make_references(
     n_references : int, default=200
         Number of references.
     random_state : int, RandomState instance or None, default=None
-        Determines the references. Pass an int for the same output at every call.
+        Determines the references. Pass an int to get the same output in every call.
 
     Returns
     -------
@@ -216,9 +216,10 @@ RandomState = int | np.random.RandomState | None
 
 
 class ContextTable(NamedTuple):
-    """Possible successors of the contexts of one length j.   L labels, C = L**j contexts, r successors.
+    """The possible successors of all contexts of length j.   L labels, C = L**j contexts, r successors.
 
-    The index of a context is its labels read as digits to base L, the latest label last.
+    The index of a context is the number whose digits to base L are the labels of the context, with the latest label
+    last.
     """
 
     successors: np.ndarray  # (C, r) int64   distinct labels
@@ -226,11 +227,12 @@ class ContextTable(NamedTuple):
 
 
 def random_chain(n_labels: int, n_successors: Sequence[int], rng: np.random.RandomState) -> list[ContextTable]:
-    """Return a random Markov chain of order k, as one table for each length 0..k of context.
+    """Return a random Markov chain of order k, as one table for each context length from 0 to k.
 
-    ``n_successors`` has k + 1 numbers, which do not increase. The successors of a context are a random subset of the
-    successors of the context without its first label. They are equally likely, except in the last table, where their
-    probabilities are uniform on [0, 1] and normalised. The other tables are used at the start of a sequence.
+    ``n_successors`` contains k + 1 numbers in non-increasing order. The successors of a context are a random subset of
+    the successors of the context without its first label. The successors are equally likely, except in the last table,
+    where their probabilities are drawn uniformly from [0, 1] and normalised. The other tables are used at the start of
+    a sequence.
     """
     order = len(n_successors) - 1
     if n_labels**order > MAX_CONTEXTS:
@@ -253,7 +255,7 @@ def random_chain(n_labels: int, n_successors: Sequence[int], rng: np.random.Rand
 
 
 def sample_chain(chain: list[ContextTable], n_sequences: int, length: int, rng: np.random.RandomState) -> np.ndarray:
-    """Return labels of shape (n_sequences, length)."""
+    """Return labels drawn from a chain, of shape (n_sequences, length)."""
     n_labels = chain[0].successors.shape[1]
     labels = np.empty((n_sequences, length), dtype=np.int64)
     context = np.zeros(n_sequences, dtype=np.int64)
@@ -281,10 +283,11 @@ def make_markov_sequences(
 
     These are the synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is, each tuple of
     the last ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are
-    uniform on [0, 1] and normalised. The first ``order`` labels of a sequence are uniform. Each label emits
-    ``n_features`` Gaussian values with its own means, uniform on [0, 1], and standard deviation ``noise``.
+    drawn uniformly from [0, 1] and normalised. The first ``order`` labels of a sequence are drawn uniformly. Each label
+    emits ``n_features`` Gaussian values. Their means, different for each label, are drawn uniformly from [0, 1], and
+    their standard deviation is ``noise``.
 
-    All sequences of one call follow the same chain: split them for training and testing.
+    All sequences from one call follow the same chain, so split them into training and test data.
 
     Parameters
     ----------
@@ -299,11 +302,11 @@ def make_markov_sequences(
     n_successors : int, default=2
         Number of labels that may follow a context, at most ``n_labels``.
     n_features : int, default=3
-        Number of observed values at each token.
+        Number of observed values per token.
     noise : float, default=0.05
         Standard deviation of the observed values.
     random_state : int, RandomState instance or None, default=None
-        Determines the chain, the means, the labels and the noise. Pass an int for the same output at every call.
+        Determines the chain, the means, the labels and the noise. Pass an int to get the same output in every call.
 
     Returns
     -------
@@ -344,13 +347,13 @@ def make_digit_words(
     """Generate words of noisy handwritten digits; the digits follow a Markov chain of order 3.
 
     A word is a sequence of 5 to 12 images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only five digits
-    may follow each digit; the previous digit restricts the choice to three, and the one before it to two. With each
-    higher order, up to 3, label patterns therefore correct more errors that noise causes. At the beginning of a word,
-    where the context is shorter, all successors are equally likely; afterwards their probabilities are uniform on
-    [0, 1] and normalised.
+    may follow a given digit; the digit before it restricts the choice to three, and the digit before that to two. Label
+    patterns of each higher order, up to 3, therefore correct more of the errors that noise causes. At the beginning of
+    a word, where the context is shorter, all successors are equally likely; afterwards, their probabilities are drawn
+    uniformly from [0, 1] and normalised.
 
-    The chain is always the same: generate words for training with one seed, and words for testing with another one. An
-    image may occur in several words, each time with fresh noise.
+    The chain is always the same, so generate training words with one seed, and test words with another. An image may
+    occur in several words, each time with fresh noise.
 
     Parameters
     ----------
@@ -359,7 +362,7 @@ def make_digit_words(
     noise : float, default=0.5
         Standard deviation of the Gaussian noise on pixels that range from 0 (paper) to 1 (ink).
     random_state : int, RandomState instance or None, default=None
-        Determines the words, the images and the noise. Pass an int for the same output at every call.
+        Determines the words, the images and the noise. Pass an int to get the same output in every call.
 
     Returns
     -------

@@ -1,6 +1,6 @@
-"""The state of a fitted model: all that is saved, and all that predictions depend on.
+"""The state of a fitted model, which is saved in files and determines all predictions.
 
-Estimators and the rest of the package query a fitted estimator through :class:`FittedModel`; :class:`OneCall` computes
+Estimators and other components query a fitted estimator through :class:`FittedModel`; :class:`OneCall` computes
 predictions for one sequence without a batch.
 """
 
@@ -41,17 +41,17 @@ MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
 
 class CachedTables:
-    """Tables that the first query to a model makes, kept as long as its state; copies and files contain none.
+    """Tables that the first query to a model creates. They are kept as long as the state; copies and files omit them.
 
     Attributes
     ----------
     model : Model or None
-        The model with the tables that its kernels read. Any thread may set it, because all threads make the same
+        The model with the tables that its kernels read. Any thread may set it, because all threads create the same
         tables.
     tags : dict
         The labels as tags of segments, by scheme. Any thread may add to it.
     one : OneCall or None
-        The tables for calls with one sequence. Any thread may set it.
+        The tables for calls with one sequence. Any thread may set them.
     """
 
     __slots__ = ("model", "one", "tags")
@@ -85,7 +85,7 @@ class FittedState(NamedTuple):
     tables: CachedTables | None = None  # set by ``checked``
 
     def model(self, model_class: type[Model]) -> Model:
-        """Return the model with the weights, which is kept unless its tables are large."""
+        """Return the model with the weights; it is cached unless its tables are large."""
         kept = self.tables and self.tables.model
         if kept and kept.weights is self.weights:  # states may be copied with other weights
             return kept
@@ -122,7 +122,7 @@ class FittedState(NamedTuple):
         }
 
     def set_on(self, estimator: BaseEstimator) -> None:
-        """Set all fitted attributes at once, so that no interrupt or other thread sees a mixture of models."""
+        """Set all fitted attributes at once, so that no interrupt or other thread finds a mixture of models."""
         attributes = self.attributes()
         before = estimator.__dict__.copy()
         estimator.__dict__.update(attributes)
@@ -134,7 +134,8 @@ class FittedState(NamedTuple):
         Parameters
         ----------
         kind : Kind
-            Required classes of the targets and the layout, which checks its own parts when it is created.
+            The kind of model, which determines the classes of the targets and the layout. A layout checks its own parts
+            when it is created.
         """
         layout, targets, layout_class = self.layout, self.targets, kind.model.layout_class
         if type(layout) is not layout_class or not hasattr(layout, "n_weights"):
@@ -180,7 +181,7 @@ class FittedState(NamedTuple):
 
 
 def _borders(borders: Any, n_labels: int) -> np.ndarray | None:
-    """Return a read-only table of the labels at the start and the end of sequences, or raise an error."""
+    """Return a read-only table of the labels that may begin and end sequences, or raise an error."""
     if borders is None:
         return None
     borders = np.asarray(borders)
@@ -190,7 +191,7 @@ def _borders(borders: Any, n_labels: int) -> np.ndarray | None:
 
 
 def _part_names(names: Any, n_parts: int) -> np.ndarray:
-    """Return the names of parts of labels, or raise an error unless there are ``n_parts`` of them."""
+    """Return the names of label parts, or raise an error unless there are ``n_parts`` names."""
     names = np.empty(0, object) if names is None else np.asarray(names)
     if names.shape != (n_parts,):
         raise ValueError(f"names of parts of labels are of shape {names.shape}, not ({n_parts},)")
@@ -206,19 +207,19 @@ def _numbers(array: Any, what: str, length: int | None = None) -> np.ndarray:
 
 
 class FittedModel:
-    """A fitted estimator in its current state, which a later fit does not change.
+    """A snapshot of a fitted estimator, which later fits do not change.
 
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        Fitted.
+        A fitted estimator.
 
     Attributes
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
         A shallow copy of the estimator, for its parameters and fitted attributes.
     state : FittedState
-        The result of fit: layout, weights, features and the rest.
+        The result of fit, which includes layout, weights and features.
     kind : Kind
     targets : TokenTargets or SegmentTargets
         The targets of the state.
@@ -232,7 +233,7 @@ class FittedModel:
     """
 
     def __init__(self, estimator: BaseEstimator) -> None:
-        self.estimator = snapshot = estimator.__copy__()  # before the test: another thread may fit the estimator
+        self.estimator = snapshot = estimator.__copy__()  # first, because another thread may fit the estimator
         if not hasattr(snapshot, "_state"):
             check_is_fitted(snapshot)  # raises the error
         self.state: FittedState = snapshot._state
@@ -244,7 +245,7 @@ class FittedModel:
 
     @classmethod
     def inside(cls, estimator: BaseEstimator) -> Self:
-        """Return the model at the end of a fitted pipeline, search or other meta-estimator."""
+        """Return the model inside a fitted pipeline, search or other meta-estimator."""
         from ..._sklearn.layers import model_inside  # imports scikit-learn's pipelines
 
         check_is_fitted(estimator)
@@ -252,7 +253,7 @@ class FittedModel:
 
     @classmethod
     def and_input(cls, estimator: BaseEstimator, X: Sized) -> tuple[Self, Sized]:
-        """Return the model, and its input for X."""
+        """Return the model inside a fitted estimator, and the input that the model receives for X."""
         from ..._sklearn.layers import model_and_input
 
         check_is_fitted(estimator)
@@ -277,12 +278,12 @@ class FittedModel:
         return read_sequences(self.reader, X, self.state.features)
 
     def query(self, X: Sized, known: Sized | None = None) -> Query:
-        """Return the posterior of X under the constraints and known labels, and the form of the results."""
+        """Return the query for X under the constraints and known labels."""
         batch, form = self.read(X)
         return Query(self.posterior(batch, form, known), self.targets, form)
 
     def read_truth(self, y: Sized, batch: SequenceBatch, form: str, unknown: str = "raise") -> Labelling:
-        """Return labels of a batch as a labelling; unknown labels are an error, or with "ignore" coded as -1."""
+        """Return y as a labelling of a batch; unknown labels raise an error or, with "ignore", are coded as -1."""
         return read_truth(self.targets, y, batch, form, self.name, unknown)
 
     def read_labelled(self, X: Sized, y: Sized, unknown: str) -> LabelledBatch:
@@ -291,7 +292,7 @@ class FittedModel:
         return query.labelled(self.targets.read_known(y, query.posterior.batch, query.form, self.name, "y", unknown))
 
     def count_right(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> tuple[float, float]:
-        """Return the weighted number of correctly predicted tokens, and of all tokens."""
+        """Return the weighted numbers of correctly predicted tokens and of all tokens."""
         batch, form = self.read(X)
         truth = self.read_truth(y, batch, form, unknown="ignore")
         weight = check_sequence_weight(sample_weight, len(batch))
@@ -302,10 +303,10 @@ class FittedModel:
         return float(token_weight @ self.targets.are_right(decoded, truth)), float(token_weight.sum())
 
     def mask_of(self, known: Sized, batch: SequenceBatch, what: str, form: str = "sequences") -> Mask:
-        """Return the mask of the labellings that agree with ``known``, called ``what`` in messages."""
+        """Return the mask of the labellings that agree with ``known``, which messages call ``what``."""
         return self.targets.read_known(known, batch, form, self.name, what).mask
 
-    # --- questions ----------------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
 
     def model(self) -> Model:
         """Return the model that computes probabilities and best labellings."""
@@ -320,7 +321,7 @@ class FittedModel:
         return self.model().posterior(batch, mask, self.n_jobs, evidence)
 
     def divided_by(self, temperature: float) -> BaseEstimator:
-        """Return a copy of the fitted estimator with divided weights, which shares all other attributes."""
+        """Return a copy of the fitted estimator with weights divided by a temperature and the same other attributes."""
         state, divided = self.state, copy.copy(self.estimator)
         total = float(state.temperature * temperature)
         # the state of partial_fit belongs to the old weights
@@ -330,7 +331,7 @@ class FittedModel:
 
 
 class OneCall:
-    """The tables of a fitted state for one sequence, made at the first such call; copies and files lack them.
+    """The tables of a fitted state for calls with one sequence, created at the first such call; never copied or saved.
 
     Parameters
     ----------
@@ -348,7 +349,7 @@ class OneCall:
         self.search = OneSequence.for_model(model, state.borders) if is_kept else None
 
     def answer(self, question: Callable, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
-        """Return the result of a method of :class:`OneSequence` for the only sequence of X; None: a batch is needed."""
+        """Return the result of a :class:`OneSequence` method for the only sequence of X; None if a batch is needed."""
         attributes = None if self.search is None else self._attributes(X, steps)
         return None if attributes is None else question(self.search, attributes, *arguments)
 
@@ -365,7 +366,7 @@ class OneCall:
         return None if sums is None else [sums[1]]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray | None:
-        """Return the log-likelihood of the only sequence of X, with strings as labels; None if a batch is needed."""
+        """Return the log-likelihood of the only sequence of X, if labels are strings; None if a batch is needed."""
         if type(y) is not list or len(y) != 1 or type(y[0]) is not list or set(map(type, y[0])) != {str}:
             return None
         codes = [*map(self.code_of.get, y[0], repeat(-1))]
@@ -373,7 +374,7 @@ class OneCall:
         return None if log_likelihood is None else np.array([log_likelihood])
 
     def _attributes(self, X: Any, steps: Sequence = ()) -> tuple | None:
-        """Return the attributes of the sequence, as for ``token_entries``; None if X must be read as a batch."""
+        """Return the attributes of the sequence as ``token_entries`` reads them; None if X must be read as a batch."""
         if steps:
             read = getattr(steps[0], "__token_ids__", None) if len(steps) == 1 and type(X) is list else None
             names, n_features, _, *attributes = (read and read(X[0])) or (None,) * 3
@@ -392,7 +393,7 @@ class OneCall:
 
 
 def _numbers_of(rows: Any, n_features: int) -> tuple | None:
-    """Return rows of numbers as attributes of all tokens; None if their type is uncommon."""
+    """Return rows of numbers as attributes of all tokens; None if X must be read as a batch."""
     if type(rows) is list and set(map(type, rows)) == {list}:
         kinds = set(map(type, chain.from_iterable(rows)))
         rows = np.array(rows, np.float64) if kinds <= {float} and set(map(len, rows)) == {n_features} else None
@@ -408,7 +409,7 @@ def one_call(estimator: Any, X: Any) -> OneCall | None:
     """Return the :class:`OneCall` for X, a list or a batch of one sequence; None if a batch is needed."""
     if not (type(X) is list or type(X) is SequenceBatch) or len(X) != 1:
         return None
-    state = getattr(estimator, "__dict__", {}).get("_state")  # once: another thread may fit
+    state = getattr(estimator, "__dict__", {}).get("_state")  # read once, because another thread may fit
     if state is None or state.tables is None:
         return None
     one = state.tables.one

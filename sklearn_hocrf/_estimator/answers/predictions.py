@@ -1,4 +1,4 @@
-"""Methods of fitted models, with results in the shape of X: labels, probabilities, samples, segments."""
+"""Methods of fitted models, with results in the shape of X: labels, probabilities, samples and segments."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..labels.patterns import SegmentTags, pattern_codes, scheme_of, segment_tab
 from .fitted import FittedModel, one_call, predict_one
 from .query import Query, segments_of_codes
 
-_Rows: TypeAlias = np.ndarray | list[np.ndarray]  # one for each token
+_Rows: TypeAlias = np.ndarray | list[np.ndarray]  # one row per token
 
 
 class PredictionsMixin:
-    """Predictions of both estimators."""
+    """The prediction methods of both estimators."""
 
     # --- predictions --------------------------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ class PredictionsMixin:
     @overload
     def predict(self, X: Sized, *, known: Sized | None = None) -> Any: ...
     def predict(self, X: Sized, *, known: Sized | None = None) -> list | np.ndarray:
-        """Return the most probable label sequence of each sequence.
+        """Return the most probable label sequence for each sequence.
 
         Parameters
         ----------
@@ -39,14 +39,14 @@ class PredictionsMixin:
         known : list of label sequences, or array-like, default=None
             The known labels, in the form of y in :meth:`fit`: None means any label, and a set means one of its members;
             None instead of a whole sequence means that nothing is known about it.
-            The prediction is the best labelling that agrees with them.
+            The prediction is the best labelling that agrees with the known labels.
 
         Returns
         -------
         labels : list of lists, list of arrays, or array
-            In the shape of X, and of the type of y in fit: lists of labels if y consisted of lists, else arrays of
-            shape (n_tokens,). For a 3-D X, an array of shape (n_sequences, n_tokens); for a plain 2-D X, one of shape
-            (n_samples,).
+            In the shape of X, and with the type of y in fit: lists of labels if y consisted of lists, otherwise arrays
+            of shape (n_tokens,). For a 3-D X, an array of shape (n_sequences, n_tokens); for a plain 2-D X, one of
+            shape (n_samples,).
 
         Raises
         ------
@@ -86,15 +86,15 @@ class PredictionsMixin:
             As in :meth:`predict`.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
-            The probabilities are conditional on agreement of the labelling with the known labels.
+            The probabilities are conditional on the known labels.
 
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_classes), or array
-            Columns as in ``classes_``; rows sum to 1. For a 3-D X, an array of shape (n_sequences, n_tokens,
-            n_classes); for a plain 2-D X, one of shape (n_samples, n_classes). For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`, the probability that the token lies in a segment with this label
-            ("runs", "segments"), or that it has this tag ("bio", "bioes").
+            The columns are those of ``classes_``, and rows sum to 1. For a 3-D X, an array of shape (n_sequences,
+            n_tokens, n_classes); for a plain 2-D X, one of shape (n_samples, n_classes). For
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`, each value is the probability that the token is in a segment with
+            this label ("runs", "segments"), or that it has this tag ("bio", "bioes").
 
         Examples
         --------
@@ -166,16 +166,17 @@ class PredictionsMixin:
             As in :meth:`predict`.
         patterns : iterable of tuples of labels
             Patterns of any length, with or without a weight in the model. For
-            :class:`~sklearn_hocrf.HighOrderSemiCRF`, patterns of segment labels, of consecutive segments. With
-            ``history="segments"``, a pattern occurs at the first token of its last segment; a single label at all of
-            its tokens, and a pair of equal labels, or of tags of one segment, at each token that continues a segment.
+            :class:`~sklearn_hocrf.HighOrderSemiCRF`, a pattern consists of the labels of consecutive segments. With
+            ``history="segments"``, a pattern occurs at the first token of its last segment, but a single label occurs
+            at all of its tokens, and a pair of equal labels, or of tags of one segment, at each token that continues a
+            segment.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict_marginals`.
 
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_patterns), or array
-            In the shape of X, as in :meth:`predict_marginals`; columns as in ``patterns``.
+            In the shape of X, as in :meth:`predict_marginals`; the columns are the patterns.
 
         Raises
         ------
@@ -213,14 +214,15 @@ class PredictionsMixin:
     def score(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> float:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
-        The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, its
-        tag ("bio", "bioes") must be correct, or its label and whether a segment starts at the token ("segments"). For
-        other scores, pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to
-        searches: scikit-learn's own scorers, such as "f1_macro", cannot score sequences.
+        The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, the
+        tag must be correct ("bio", "bioes"), or both the label and whether a segment starts at the token ("segments").
+        For other scores, pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or
+        ``sequence_accuracy_scorer`` to searches; scikit-learn's own scorers, such as "f1_macro", cannot score
+        sequences.
 
-        scikit-learn's ``scoring="accuracy"`` does not compute this score. It returns nan or, if all sequences have one
-        length and the only labels are two numbers (such as 0 and 1), the share of sequences without an error, without a
-        warning. In searches, pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
+        scikit-learn's ``scoring="accuracy"`` does not compute this score. It returns nan, unless all sequences have the
+        same length and the only labels are two numbers (such as 0 and 1); it then returns, without a warning, the share
+        of sequences without errors. In searches, pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
 
         Parameters
         ----------
@@ -228,8 +230,8 @@ class PredictionsMixin:
             As in :meth:`predict`.
         y : list of label sequences, or array-like
             As in :meth:`fit`.
-            A label that did not occur in fit counts as an error of the model. Tags that violate the scheme are
-            interpreted as in fit.
+            A label that did not occur in fit counts as a prediction error. Tags that violate the scheme are interpreted
+            as in fit.
         sample_weight : array-like of shape (n_sequences,), default=None
             One weight per sequence, which applies to all of its tokens.
 
@@ -240,7 +242,7 @@ class PredictionsMixin:
         Raises
         ------
         ValueError
-            If X has no tokens of positive weight, or if y does not match X.
+            If X contains no tokens of positive weight, or if y does not match X.
 
         Examples
         --------
@@ -276,19 +278,19 @@ class PredictionsMixin:
             As in :meth:`fit`. Labels may be missing, as for ``known`` in :meth:`predict`. The result is then the
             log-probability that the labelling agrees with the labels in ``y``.
         unknown : {"raise", "impossible"}, default="raise"
-            How to treat labels not seen in fit: raise an error, or assign probability 0.
+            How to treat labels that did not occur in fit: raise an error, or assign probability 0.
 
         Returns
         -------
         log_likelihood : ndarray of shape (n_sequences,)
-            In nats; 0 for empty sequences; -inf if y is impossible, for example because it violates a constraint or
-            contains segments longer than ``segment_length_`` allows, and for unknown labels with
-            ``unknown="impossible"``.
+            In nats: 0 for empty sequences, and -inf if y is impossible, for example because it violates a constraint,
+            contains segments longer than ``segment_length_`` allows, or, with ``unknown="impossible"``, contains
+            unknown labels.
 
         Raises
         ------
         ValueError
-            If a label did not occur in fit, and ``unknown="raise"``.
+            If ``unknown="raise"`` and a label did not occur in fit.
 
         Examples
         --------
@@ -361,12 +363,12 @@ class AnswersMixin:
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         n : int, default=10
-            Number of labellings; a sequence with fewer possible labellings gets all of them.
+            Number of labellings. If a sequence has fewer possible labellings, the result contains all of them.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
         accept : callable or None, default=None
-            A function that gets ``labels``, as :meth:`predict` returns them, and returns whether to accept them, such
-            as ``lambda labels: labels.count("B-TITLE") <= 1``. The result contains the n best accepted labellings.
+            A function that receives ``labels``, as :meth:`predict` returns them, and returns whether to accept them,
+            such as ``lambda labels: labels.count("B-TITLE") <= 1``. The result contains the n best accepted labellings.
         max_candidates : int, default=1000
             Maximum number of labellings of a sequence for which ``accept`` is called.
 
@@ -374,7 +376,7 @@ class AnswersMixin:
         -------
         candidates : list of lists of Labelling
             Named tuples ``(labels, score, log_probability)``. ``score`` is the sum of the weights that apply to the
-            labelling, and ``log_probability`` the logarithm of its probability, given ``known``.
+            labelling, and ``log_probability`` is the logarithm of its probability, given ``known``.
 
         Raises
         ------
@@ -450,10 +452,10 @@ class AnswersMixin:
     @overload
     def entropy(self, X: Sized, *, level: str, known: Sized | None = None) -> Any: ...
     def entropy(self, X: Sized, *, level: str = "sequence", known: Sized | None = None) -> _Rows:
-        """Return the entropy of the labels: how uncertain the model is, in nats.
+        """Return the entropy of the labels, a measure of the model's uncertainty, in nats.
 
-        The computation subtracts no large numbers from each other. The entropy is never negative, and 0 if one
-        labelling is certain.
+        The computation avoids differences of large numbers. The entropy is never negative, and it is 0 if one labelling
+        is certain.
 
         Parameters
         ----------
@@ -467,7 +469,7 @@ class AnswersMixin:
         Returns
         -------
         entropy : ndarray of shape (n_sequences,), or as :meth:`predict_marginals` without the last axis
-            For tokens, the entropy of ``classes_``.
+            For tokens, the entropy of the distribution over ``classes_``.
 
         Examples
         --------
@@ -485,7 +487,7 @@ class AnswersMixin:
 
 
 class TagSegmentsMixin:
-    """Segments of :class:`~sklearn_hocrf.HighOrderCRF`."""
+    """The methods of :class:`~sklearn_hocrf.HighOrderCRF` for segments."""
 
     @overload
     def predict_segments(
@@ -539,7 +541,7 @@ class TagSegmentsMixin:
         """Return the segments of the best labelling, or all segments whose probability reaches a threshold.
 
         The probability of a segment is the total probability of the labellings in which it occurs with exactly this
-        start, stop and label; it is exact at any order. Tags are read as
+        start, stop and label; the probability is exact for any order. Tags are read as
         :func:`~sklearn_hocrf.text.extract_segments` reads them: an I-PER after an O also begins a segment.
 
         Parameters
@@ -548,24 +550,26 @@ class TagSegmentsMixin:
             As in :meth:`predict`.
         threshold : float or None, default=None
             If None, the method returns the segments that the labels of :meth:`predict` encode. If a number in [0, 1],
-            it returns all segments that are at least as probable, with their probabilities. They may overlap if the
-            threshold is at most 0.5. A low threshold finds more of the true segments than the best labelling contains.
+            it returns all segments that are at least as probable, with their probabilities. These segments may overlap
+            if the threshold is at most 0.5. A low threshold finds more of the true segments than the best labelling
+            contains.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
-            How ``classes_`` encode segments; "runs" means runs of equal labels, of any kind. "auto" is the scheme that
-            ``constraints`` name, otherwise the scheme of ``classes_`` if all look like tags, and else "runs".
+            How ``classes_`` encode segments; "runs" means runs of equal labels of any kind. "auto" selects the scheme
+            that ``constraints`` names, otherwise the scheme of ``classes_`` if all of them look like tags, otherwise
+            "runs".
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
-            The probabilities are conditional on agreement of the labelling with the known labels.
+            The probabilities are conditional on the known labels.
         with_probability : bool, default=False
-            Whether to include the probabilities of the segments of the best labelling. With a threshold, they are
-            always included.
+            Whether to include the probabilities of the segments of the best labelling. With a threshold, probabilities
+            are always included.
 
         Returns
         -------
         segments : list of lists of (int, int, label), or list of structured arrays of shape (n_segments,)
-            (start, stop, label) of each segment in order, with ``stop`` excluded. With probabilities, arrays with the
-            fields ``start`` and ``stop`` (int64), ``label`` and ``probability`` (float64), sorted by start, stop and
-            label; pass their ``tolist()`` to json, which does not support numpy numbers.
+            (start, stop, label) of each segment, in order, with ``stop`` excluded. With probabilities, the result
+            consists of arrays with the fields ``start`` and ``stop`` (int64), ``label`` and ``probability`` (float64),
+            sorted by start, stop and label; pass their ``tolist()`` to json, which does not support numpy numbers.
 
         Raises
         ------
@@ -574,9 +578,9 @@ class TagSegmentsMixin:
 
         Notes
         -----
-        For other probabilities of segments, use :meth:`log_likelihood`, which accepts partial labels: the
-        probability that tokens 3 and 4 are in some segment of a label, for instance, is the probability of the labels
-        ``[None, None, None, {"B-PER", "I-PER"}, "I-PER", None]``.
+        For other probabilities of segments, use :meth:`log_likelihood`, which accepts partial labels. For example, the
+        probability that tokens 3 and 4 are in the same PER segment is the probability of the labels ``[None, None,
+        None, {"B-PER", "I-PER"}, "I-PER", None]``.
 
         Examples
         --------
@@ -615,7 +619,7 @@ class TagSegmentsMixin:
 
     @property
     def scheme_(self) -> str:
-        """How labels encode segments: the scheme that the constraints name, or one guessed from the labels."""
+        """How labels encode segments: the scheme that the constraints name, or the one that the labels suggest."""
         fitted: Any = self
         return scheme_of(fitted._state.trained_with.get("constraints"), fitted.classes_)
 

@@ -1,4 +1,4 @@
-"""Queries about labellings, with results in the user's labels and the form of X."""
+"""Queries about labellings, with results in terms of the user's labels and in the form of X."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Query(NamedTuple):
     form: str = "sequences"  # of X
 
     def with_evidence(self, mask: Mask) -> Self:
-        """Return the query that is conditional on known labels, as a mask of the labellings that agree with them."""
+        """Return the query conditional on known labels; ``mask`` contains the labellings that agree with them."""
         free = self.posterior
         evidence = Evidence(mask)
         return self._replace(posterior=free.model.posterior(free.batch, free.support, free.n_jobs, evidence))
@@ -43,7 +43,7 @@ class Query(NamedTuple):
         return np.divide(table, np.add.reduce(table, axis=1, keepdims=True), out=table)
 
     def reshape(self, rows: np.ndarray) -> Any:
-        """Reshape one row per token to the form of X."""
+        """Reshape a table with one row per token to the form of X."""
         if self.form == "table":
             return rows
         batch = self.posterior.batch
@@ -53,7 +53,7 @@ class Query(NamedTuple):
         return [rows[start:stop] for start, stop in zip(batch.offsets[:-1], batch.offsets[1:], strict=True)]
 
     def labelled(self, known: Known) -> LabelledBatch:
-        """Return the sequences with labels, which are a :class:`Known`."""
+        """Return the sequences with the labels in ``known``."""
         posterior, plan, support = self.posterior, self.posterior.plan, self.posterior.support
         if not known.is_complete:
             event = plan.masked(both(support, known.mask), may_be_impossible=True)
@@ -106,24 +106,24 @@ class Query(NamedTuple):
         return labellings
 
     def _candidates(self, n_best: int, log_z: np.ndarray) -> list[list[Labelling]]:
-        """Return the best labellings of each sequence for users."""
+        """Return the best labellings of each sequence, with the user's labels."""
         best = self.posterior.best_labellings(n_best)
         n_sequences, score = len(log_z), best.score - best.regret + self.posterior.reduction
-        log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded alike for all
+        log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded in the same way for all
         labellings = self._labellings(best.codes, best.lengths)
         rows = list(map(Labelling, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
         n_found = (best.regret < np.inf).sum(axis=0).tolist()
         return [rows[first::n_sequences][:n] for first, n in enumerate(n_found)]
 
     def _labellings(self, codes: np.ndarray, lengths: np.ndarray) -> list:
-        """Return labellings of all sequences, shape (n, N), one after the other, as :meth:`predict` returns them."""
+        """Convert the codes of labellings, shape (n, N), to a list of labellings in the form of :meth:`predict`."""
         posterior, offsets = self.posterior, self.posterior.batch.offsets
         every = np.append((offsets[:-1] + offsets[-1] * np.arange(len(codes))[:, None]).ravel(), codes.size)
         return self.targets.as_predicted(posterior.model.labelling(every, codes.ravel(), lengths.ravel()), every)
 
     @staticmethod
     def check_samples(n_samples: int, random_state: int | np.random.RandomState | None) -> int:
-        """Return the seed of samples, or raise a ValueError for invalid arguments of ``sample``."""
+        """Return the seed for sampling, or raise a ValueError for invalid arguments of ``sample``."""
         check(is_integer(n_samples) and n_samples >= 1, "n_samples", "an integer of at least 1", n_samples)
         return int(check_random_state(random_state).randint(2**31))
 
@@ -153,7 +153,7 @@ class Query(NamedTuple):
     def segments(
         self, threshold: float | None, with_probability: bool, tags: SegmentTags | None = None
     ) -> list[list] | list[np.ndarray]:
-        """Return the result of ``predict_segments``; ``tags`` are the labels as tags, if they are labels of tokens."""
+        """Return the result of ``predict_segments``; for models of tokens, ``tags`` contains the labels as tags."""
         posterior, offsets = self.posterior, self.posterior.batch.offsets
         names, of_tags = (self.targets.labels, ()) if tags is None else (tags.names, (tags.tags,))
         outside = self.targets.outside if tags is None else -1
@@ -168,18 +168,18 @@ class Query(NamedTuple):
         return segment_tables(offsets, segments, posterior.segment_probabilities(segments, *of_tags), names)
 
 
-_MOST_LABELS = 1 << 24  # of candidates computed at a time: 128 MiB of their codes and lengths
+_MOST_LABELS = 1 << 24  # of the candidates computed at a time; their codes and lengths take 128 MiB
 
 
 def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[np.ndarray]:
-    """Yield the sequences in portions for which the labels of all candidates take little memory."""
+    """Return the sequences in portions, so that the labels of the candidates of a portion take little memory."""
     before = np.cumsum(lengths[sequences]) - lengths[sequences]
     _, firsts = np.unique(before * n_best // _MOST_LABELS, return_index=True)
     return np.split(sequences, firsts[1:])
 
 
 def _warn_of_short(short: list[int], n: int, nbest: list[list[Labelling]], asked: int) -> None:
-    """Warn of sequences with fewer than n accepted labellings."""
+    """Warn about sequences with fewer than n accepted labellings."""
     if short:
         others = f" (likewise for {len(short) - 1} other sequences)" if len(short) > 1 else ""
         warn_user(
@@ -189,7 +189,7 @@ def _warn_of_short(short: list[int], n: int, nbest: list[list[Labelling]], asked
 
 
 def _entropy_of_rows(probabilities: ArrayLike) -> np.ndarray:
-    """Return the entropies of the rows of a table, without differences of numbers near 1."""
+    """Return the entropies of the rows of a table, without subtracting numbers near 1 from each other."""
     table = np.array(probabilities, dtype=np.float64)
     rows = np.arange(len(table))
     table[rows, table.argmax(axis=1)] = 0.0

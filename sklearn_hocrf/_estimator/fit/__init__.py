@@ -1,1 +1,1 @@
-"""Parameters, penalties, and the steps of training with their progress."""
+"""Parameters, penalties, and the steps and progress of training."""

@@ -56,7 +56,7 @@ from .training import (
 )
 
 _Fixed: TypeAlias = Targets | np.ndarray | None  # targets of earlier data, or all possible labels
-_FEW_KNOWN = 0.1  # share of the tokens below which there is a warning
+_FEW_KNOWN = 0.1  # share of labelled tokens below which `fit` warns
 
 
 class FitSteps:
@@ -65,7 +65,7 @@ class FitSteps:
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        Its parameters are read; fitted attributes only for a warm start.
+        The estimator to fit. Its fitted attributes are read only for a warm start and for a stream.
     """
 
     def __init__(self, estimator: BaseEstimator) -> None:
@@ -76,12 +76,12 @@ class FitSteps:
         self.parameters: dict[str, Any] = estimator.get_params(deep=False)
 
     def fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None) -> None:
-        """Take all steps, in order, and set the fitted attributes."""
+        """Run all steps in order, and set the fitted attributes."""
         estimator, training = self.estimator, self.choose_training()
         data = self.read(X, y, sample_weight)
         self.check_missing_labels(data)
         is_warm = estimator.warm_start and hasattr(estimator, "coef_")
-        runs = None if is_warm else data.runs  # of known labels, if some are missing: they train the starting weights
+        runs = None if is_warm else data.runs  # of known labels, if some are missing; they train the starting weights
         n_stages = len(training.objectives(is_warm)) * (1 if runs is None else 2)
         tasks = FitTasks(estimator, training.solver, n_stages, X, y, sample_weight)
         layout = self.layout(data)
@@ -106,17 +106,17 @@ class FitSteps:
         check_parameters(self.parameters, self.name)
 
     def refuse(self, circumstance: str) -> None:
-        """Raise a ValueError for parameters that cannot be combined with a circumstance, as in ``parameters``."""
+        """Raise a ValueError for parameters that cannot be combined with a circumstance; see ``parameters.py``."""
         refuse(self.parameters, circumstance)
 
     def choose_training(self) -> Training:
-        """Check what ``PARAMETER_CONSTRAINTS`` cannot express, and return the training that the parameters specify."""
+        """Check the values and combinations of parameters, and return the training that they specify."""
         check_parameters(self.parameters, self.name)
         return choose_training(self.parameters, self.name)
 
     def check_fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None) -> None:
         """Raise the errors of ``fit`` before training; if X is None, only those that depend on the other arguments."""
-        with unwarned():  # fit itself gives these warnings
+        with unwarned():  # fit itself issues these warnings
             self.check()
             training = self.choose_training()
             data = self.read_without_features(y, sample_weight) if X is None else self.read(X, y, sample_weight)
@@ -142,9 +142,9 @@ class FitSteps:
         return None if sequences is None else self.read_targets(y, sequences)
 
     def read_targets(self, y: Sized, sequences: TrainingSequences, fixed: _Fixed = None) -> TrainingData:
-        """Return training sequences with their targets, which violate no constraint.
+        """Return training sequences with their targets, or raise an error if the targets violate a constraint.
 
-        ``fixed`` are targets of earlier data, or all possible labels.
+        ``fixed`` contains the targets of earlier data, or all possible labels.
         """
         refuse_no_tokens(sequences.is_used)
         targets = self.kind.targets.read(self.reader, y, sequences, fixed)
@@ -153,7 +153,7 @@ class FitSteps:
         parts = self.parts(targets.labels)
         data = with_targets(sequences, targets, rules, parts).with_labelled_runs()
         if data.has_missing_labels and self.kind.labels_segments:
-            return data  # constraints concern neighbours, which segments with gaps between them are not
+            return data  # constraints apply only to neighbours, and gaps separate these segments
         units = targets.units(data.batch)
         if not data.has_missing_labels:
             sequences.warn_of_one_recording(units.codes)
@@ -165,7 +165,7 @@ class FitSteps:
         return data
 
     def check_missing_labels(self, data: TrainingData) -> None:
-        """Raise a ValueError if y has missing labels and this training needs all; warn if few are known."""
+        """Raise a ValueError if labels are missing but this training requires all labels; warn if few are known."""
         if not data.has_missing_labels:
             return
         self.refuse("missing labels")
@@ -185,8 +185,8 @@ class FitSteps:
     # --- streams ------------------------------------------------------------------------------------------------------
 
     def partial_fit(self, X: Sized, y: Sized, classes: ArrayLike | None, sample_weight: ArrayLike | None) -> None:
-        """Take the steps of a pass over the next sequences of a stream, and set the fitted attributes."""
-        self.check()  # scikit-learn checks parameters at the first call alone, and set_params may have changed them
+        """Run the steps of one pass over the next sequences of a stream, and set the fitted attributes."""
+        self.check()  # scikit-learn checks parameters only at the first call, and set_params may have changed them
         self.refuse("stream")
         training = self.choose_training()
         before = FittedModel(self.estimator) if hasattr(self.estimator, "_state") else None
@@ -213,7 +213,7 @@ class FitSteps:
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None,
     ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
-        """Return the training data of a later call, their layout, and the indices of the old weights in it, or None."""
+        """Return the data of a later call, their layout, and the indices of the old weights in this layout, or None."""
         estimator, last, labels = self.estimator, before.state, before.labels.tolist()
         if classes is not None and self.kind.targets.check_classes(self.reader, classes).tolist() != labels:
             raise ValueError(f"classes differ from those of the first call, {labels!r}: they are fixed from then on")
@@ -235,7 +235,7 @@ class FitSteps:
 
     @property
     def history(self) -> str:
-        """Whether patterns consist of labels of tokens or of runs; semi-CRFs label segments already."""
+        """Whether patterns consist of labels of tokens or of runs; for semi-CRFs, always "tokens"."""
         return self.parameters.get("history", TOKENS)
 
     def rules(self, labels: np.ndarray) -> Rules:
@@ -243,7 +243,7 @@ class FitSteps:
         return compile_rules(self.history, self.estimator.constraints, labels)
 
     def parts(self, labels: np.ndarray) -> NamedParts:
-        """Return the parts of labels; labels of segments have none."""
+        """Return the parts of labels; segment labels have none."""
         return compile_label_parts(self.parameters.get("label_parts"), labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
@@ -276,7 +276,7 @@ class FitSteps:
         return self.kind.layout_builder(data.targets, frame, rule, estimator.fit_intercept)
 
     def layout(self, data: TrainingData, like: WeightLayout | None = None) -> WeightLayout:
-        """Return the layout of the weights; ``like`` is a layout whose patterns are used."""
+        """Return the layout of the weights, with the patterns of the layout ``like`` if there is one."""
         data = data.labelled
         table = like.patterns if like is not None else self.select_patterns(data, self.observed(data))
         builder = self.layout_builder(data, table, like)
@@ -287,7 +287,7 @@ class FitSteps:
     # --- training -----------------------------------------------------------------------------------------------------
 
     def problem(self, data: TrainingData, layout: WeightLayout | None = None) -> Problem:
-        """Return the data under the layout of their weights, over the labels that ``pruning`` keeps."""
+        """Return the data with a layout of the weights, restricted to the labels that ``pruning`` keeps."""
         layout = self.layout(data) if layout is None else layout
         matching = ["objective='local_feature_matching'"] if self.matches_features else []
         self.kind.warn_of_unlimited_lengths(layout, data.batch, *matching)
@@ -296,8 +296,8 @@ class FitSteps:
         return prune(problem, self.parameters.get("pruning"), self.estimator.random_state)
 
     def pose(self, data: TrainingData, layout: WeightLayout) -> Problem:
-        """Return the data under a layout."""
-        # runs of known labels may begin and end in the middle of sequences
+        """Return the data with a layout of the weights, without pruning."""
+        # no borders for runs of known labels, which may begin and end in the middle of sequences
         support = data.rules.mask(data.batch.offsets) if data.source is None else None
         return Problem(
             self.kind.model if self.matches_features else self.kind.model.for_layout(layout),
@@ -311,7 +311,7 @@ class FitSteps:
         )
 
     def check_possible(self, problem: Problem, sequence_ids: np.ndarray | None) -> None:
-        """Raise a ValueError for the first sequence without a labelling that agrees with y, named by its id in X."""
+        """Raise a ValueError that names the first sequence without a labelling that agrees with y, if there is one."""
         if problem.known is None:
             return
         mask = both(problem.support, problem.known)
@@ -324,7 +324,7 @@ class FitSteps:
         model.posterior(problem.batch, problem.support, evidence=evidence).with_plan(problem.plan.masked(mask)).log_z()
 
     def penalty(self, prior: Prior, layout: WeightLayout, data: TrainingStructure) -> Penalty:
-        """Return the penalty on the weights of a layout; warn of prefixes that match no feature name."""
+        """Return the penalty on the weights of a layout; warn about prefixes that match no feature name."""
         names = data.features.names
         penalty = prior.penalty(layout, names, data.targets.labels)
         prior.warn_of_unused_prefixes(names)
@@ -342,7 +342,7 @@ class FitSteps:
     def state_of(
         self, data: TrainingStructure, layout: WeightLayout, weights: np.ndarray, report: SolverReport, **more: Any
     ) -> FittedState:
-        """Return the state of a fitted model; ``more`` are other fields of it."""
+        """Return the state of a fitted model; ``more`` contains further fields of the state."""
         state = FittedState(
             layout,
             weights,
@@ -368,7 +368,7 @@ class FitSteps:
 def _last_point(
     last: FittedState, layout: WeightLayout, new_ids: np.ndarray | None
 ) -> tuple[np.ndarray, TrainingState | None]:
-    """Return the starting weights under a layout, and the state of the solver for it, or None."""
+    """Return the starting weights for a layout, and the matching state of the solver, or None."""
     state = last.stream
     if new_ids is None:
         return last.weights.copy(), state

@@ -1,10 +1,10 @@
 """The parameters of the estimators: types, ranges, and settings that cannot be combined.
 
-The table of refusals lists settings that cannot be combined.
+The table :data:`REFUSALS` lists settings that cannot be combined.
 
-A *feature* is an option that parameters request; a *circumstance* is a use beyond a plain fit: partial labels, a
-stream, a cluster, learned penalties. Each row of :data:`REFUSALS` names two of them and the message. The types of the
-parameters already refuse tag schemes as constraints of segments.
+A *feature* is an option that parameters request; a *circumstance* is a use beyond a plain fit: missing labels, a
+stream, a cluster, or learned penalties. Each row contains two of these and the error message. :func:`check_parameters`
+already rejects tag schemes as constraints of segments.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MAPPINGS = ("sigma_reg", "l1_reg")  # parameters that may be mappings whose keys
 
 
 def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
-    """Check what ``PARAMETER_CONSTRAINTS`` cannot express.
+    """Check the conditions that ``PARAMETER_CONSTRAINTS`` cannot express.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
     Raises
     ------
     ValueError
-        For the first invalid parameter.
+        If a parameter is invalid; the message names the first one.
     """
     for name, least in (("max_order", 0), ("pruning", 1)):
         if isinstance(parameters.get(name), bool):
@@ -83,7 +83,7 @@ def check_parameters(parameters: Mapping[str, Any], estimator: str) -> None:
 
 
 def _check_reg(name: str, reg: Any, check: Callable[[Any], None]) -> None:
-    """Check ``sigma_reg`` or ``l1_reg``; ``check`` checks a number."""
+    """Check ``sigma_reg`` or ``l1_reg``; ``check`` checks a single number."""
     if not isinstance(reg, Mapping):
         check(reg)
         return
@@ -101,7 +101,7 @@ def _check_reg(name: str, reg: Any, check: Callable[[Any], None]) -> None:
 
 
 def is_group_key(key: Any) -> bool:
-    """Return whether a key is valid for :mod:`sklearn_hocrf._estimator.fit.penalties`."""
+    """Return whether a key specifies a group of weights; see :mod:`sklearn_hocrf._estimator.fit.penalties`."""
     is_pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and is_order(key[1])
     return key is None or isinstance(key, str) or is_pair
 
@@ -118,7 +118,7 @@ def _check_sigma_reg(sigma_reg: float) -> None:
 
 
 def _is_number(value: float) -> bool:
-    """Return whether a number is neither a bool nor too large an integer for a float."""
+    """Return whether a number is neither a bool nor an integer that is too large for a float."""
     return np.asarray(value).dtype.kind in "iuf"
 
 
@@ -149,7 +149,7 @@ def is_order(value: Any) -> bool:
 
 
 def _check_segment_length(segment_length: Any) -> None:
-    """Check the limits of the lengths of segments, for all labels or by label."""
+    """Check the limits of segment lengths, for all labels or by label."""
     if isinstance(segment_length, dict):
         for label, limits in segment_length.items():
             if not _are_limits(limits):
@@ -162,7 +162,7 @@ _LIMITS = "an integer >= 1, inf or a pair (least, most)"
 
 
 def _are_limits(limits: Any) -> bool:
-    """Return whether this is a maximum length of segments, or None, or a pair of a minimum and such a maximum."""
+    """Return whether ``limits`` is a maximum segment length or None, or a pair of a minimum and a maximum (or None)."""
     least, most = limits if isinstance(limits, tuple) and len(limits) == 2 else (1, limits)
     if not is_order(least) or least < 1:
         return False
@@ -171,17 +171,17 @@ def _are_limits(limits: Any) -> bool:
 
 
 def is_stochastic(solver: Any) -> bool:
-    """Return whether a value of the parameter ``solver`` uses a few sequences at a time."""
+    """Return whether a value of the parameter ``solver`` selects steps on a few sequences at a time."""
     return solver == "sgd" or isinstance(solver, SGD)
 
 
 def has_l1(l1_reg: Any) -> bool:
-    """Return whether any strength of a parameter ``l1_reg`` is not 0."""
+    """Return whether any value of the parameter ``l1_reg`` is nonzero."""
     return bool(np.any(_values(l1_reg)))
 
 
 def _values(value: Any) -> list:
-    """Return the values of a parameter that may be a mapping."""
+    """Return the value of a parameter, or the values of a mapping, in a list."""
     return list(value.values()) if isinstance(value, Mapping) else [value]
 
 
@@ -215,11 +215,11 @@ CIRCUMSTANCES = {  # and how messages name them
 
 
 class Refusal(NamedTuple):
-    """Two features, or a feature and a circumstance, that cannot be combined, and the message."""
+    """Two features, or a feature and a circumstance, that cannot be combined, and the error message."""
 
     feature: str
     other: str
-    message: str  # a format string, filled with the parameters, and ``name`` and ``other_name`` of both
+    message: str  # a format string with the parameters, ``name`` and ``other_name``
 
 
 _LIKELIHOOD = "{name} needs objective='likelihood', not {other_name}"
@@ -231,7 +231,7 @@ _NO_PRUNING = "{other_name} needs pruning=None, not {name}"
 
 
 def _of_criteria() -> Iterator[Refusal]:
-    """Yield the features and circumstances that each training criterion excludes."""
+    """Yield the refusals of features and circumstances that training criteria exclude."""
     for name, kind in OBJECTIVES.items():
         for other in kind.excludes:
             pair, message = (name.replace("_", " "), other), _OF_LIKELIHOOD
@@ -240,7 +240,7 @@ def _of_criteria() -> Iterator[Refusal]:
             yield Refusal(*pair, message)
 
 
-# for a fit, or a circumstance, the first row that applies is raised
+# the first row that applies to a fit, or to a circumstance, gives the error
 REFUSALS = (
     *_of_criteria(),
     Refusal(
@@ -269,7 +269,7 @@ REFUSALS = (
 def refuse(parameters: Mapping[str, Any], circumstance: str = "") -> None:
     """Raise a ValueError for the first row of :data:`REFUSALS` that applies to the parameters of an estimator.
 
-    With a circumstance, a use beyond a plain fit, only its rows count.
+    With a circumstance, that is, a use beyond a plain fit, only the rows of this circumstance apply.
     """
     names = CIRCUMSTANCES | {feature: text for feature, (_, text) in FEATURES.items()}
     shown = {**parameters, "feature_order": short(parameters["feature_order"])}

@@ -20,22 +20,22 @@ Names: TypeAlias = Sequence[str] | None  # of features
 def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[str | tuple | None]) -> np.ndarray:
     """Return the key that covers each weight.
 
-    A weight of a pair belongs to the longest prefix of the feature's name with a key for the pattern's order, where a
-    key for exactly this order precedes a key for all orders; else to ("features", k). A pattern's bias belongs to
-    ("patterns", k). All other weights belong to None.
+    The weight of a pair belongs to the longest prefix of the feature's name that has a key for the pattern's order,
+    otherwise to ("features", k). A key for exactly this order takes precedence over a key for all orders. The bias of a
+    pattern belongs to ("patterns", k). All other weights belong to None.
 
     Parameters
     ----------
     layout : WeightLayout
     names : iterable of str, or None
-        Names of the features; they are read only if a key has a prefix.
+        Names of the features; they are read only if a key contains a prefix.
     keys : sequence of keys
-        Distinct keys, in any order. Keys of orders that the layout lacks cover nothing.
+        Distinct keys, in any order. Keys of orders that the layout lacks cover no weights.
 
     Returns
     -------
     groups : ndarray of shape (n_weights,), int64
-        Index into ``keys``, -1 for weights without a key.
+        Indices into ``keys``; -1 for weights without a key.
 
     Examples
     --------
@@ -57,8 +57,8 @@ def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[s
     for order in np.unique(pair_order).tolist():
         of_feature = np.full(layout.n_features, index_of.get(("features", order), rest), dtype=np.int64)
         by_prefix = [with_prefix.get((prefix, order), with_prefix.get(prefix, -1)) for prefix in prefixes]
-        of_prefix = np.array([*by_prefix, -1])  # the last one: names without a prefix of some length
-        for matched in by_length:  # longer prefixes come later and win
+        of_prefix = np.array([*by_prefix, -1])  # the last element is for names without a matching prefix
+        for matched in by_length:  # longer prefixes come later and take precedence
             index = of_prefix[matched]
             of_feature[index >= 0] = index[index >= 0]
         pairs = np.flatnonzero(pair_order == order)
@@ -82,7 +82,7 @@ def prefix_of_key(key: str | tuple | None) -> str | None:
 
 
 def match_prefixes(names: Iterable, prefixes: Sequence[str]) -> list[np.ndarray]:
-    """Return, for each length of prefixes, shortest first, the prefix with which each name begins.
+    """For each length of prefixes, in ascending order, return the prefix with which each name begins.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def unmatched(by_length: list[np.ndarray], n_prefixes: int) -> list[int]:
 
 
 class Prior(NamedTuple):
-    """The prior of ``sigma_reg`` and ``l1_reg``; only this class turns them into a penalty."""
+    """The prior that ``sigma_reg`` and ``l1_reg`` specify; only this class converts them to a penalty."""
 
     sigma_reg: Any
     l1_reg: Any
@@ -130,14 +130,15 @@ class Prior(NamedTuple):
         ----------
         layout : WeightLayout
         names : sequence of str, or None
-            Names of the layout's features, if they have any: mappings may have prefixes of them.
+            Names of the layout's features, if they have names; keys of mappings may be prefixes of these names.
         labels : ndarray of shape (L,), or None
-            The user's labels, for errors.
+            The user's labels, for error messages.
 
         Raises
         ------
         ValueError
-            If no key of a mapping covers a weight, or if a mapping has prefixes although features have no names.
+            If a weight is covered by no key of a mapping, or if a mapping contains prefixes although features have no
+            names.
         """
 
         def of_weights(name: str) -> np.ndarray:
@@ -150,7 +151,7 @@ class Prior(NamedTuple):
         return Penalty(precision, of_weights("l1_reg") if has_l1(self.l1_reg) else 0.0)
 
     def warn_of_unused_prefixes(self, names: Any) -> None:
-        """Warn of prefixes in mappings with which no feature name begins."""
+        """Warn about prefixes in mappings with which no feature name begins."""
         for parameter, value in zip(self._fields, self, strict=True):
             prefixes = _prefixes(value) if isinstance(value, Mapping) else []
             for index in unmatched(match_prefixes(names, prefixes), len(prefixes)) if prefixes else ():
@@ -160,7 +161,7 @@ class Prior(NamedTuple):
 def values_by_group(
     parameter: str, value_of: Mapping, layout: WeightLayout, names: Names, labels: np.ndarray | None
 ) -> np.ndarray:
-    """Return, for each weight, the value of the mapping's key that covers the weight."""
+    """For each weight, return the value of the mapping's key that covers the weight."""
     if names is None and _prefixes(value_of):
         raise ValueError(f"{parameter}={short(value_of)} selects features by name, but X has no feature names")
     keys = list(value_of)
@@ -177,7 +178,7 @@ def _prefixes(keys: Iterable) -> list[str]:
 
 
 def _not_covered(parameter: str, weight: int, layout: WeightLayout, names: Names, labels: np.ndarray | None) -> str:
-    """Return the message about a weight that no key covers."""
+    """Return the error message about a weight that no key covers."""
     is_pair, order = weight < layout.n_pairs, int(layout.order_of_weight[weight])
     row = layout.row_of_weight[weight]
     what = "a part of labels"
@@ -212,12 +213,12 @@ def resolve_feature_orders(feature_order: Any, max_order: int, names: Names) -> 
     Raises
     ------
     ValueError
-        For a dict if features have no names.
+        If ``feature_order`` is a dict and features have no names.
 
     Warns
     -----
     UserWarning
-        For a prefix without a matching name.
+        If no feature name begins with a prefix.
     """
     if not isinstance(feature_order, dict):
         return _orders_up_to(feature_order, max_order)
@@ -225,7 +226,7 @@ def resolve_feature_orders(feature_order: Any, max_order: int, names: Names) -> 
         raise ValueError(f"feature_order={feature_order!r} selects features by name, but X has no feature names")
     prefixes = list(feature_order)
     choice, by_length = np.full(len(names), -1), match_prefixes(names, prefixes)
-    for matched in by_length:  # longer prefixes come later and win
+    for matched in by_length:  # longer prefixes come later and take precedence
         choice[matched >= 0] = matched[matched >= 0]
     for index in unmatched(by_length, len(prefixes)):
         warn_user(f"feature_order: no feature name begins with {prefixes[index]!r}")

@@ -2,8 +2,9 @@
 
 A fit has tasks for scikit-learn's callbacks: one for the whole fit, and one for each iteration.
 
-If the solver is called more than once, each of these stages has its own task, and the iterations are its subtasks. The
-tasks of iterations have no subtasks. Solvers report an iteration when it has ended, so its task begins and ends then.
+If the solver is called more than once, each call is a stage with its own task, and iterations are subtasks of their
+stage. The tasks of iterations have no subtasks. Solvers report an iteration when it ends, so the task of an iteration
+begins and ends at the time of this report.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from ..._engine.training.solvers import STOPPED, Minimizer, Progress, SolverRepo
 from ..._reading.inputs import read_sequences, read_training_sequences
 from ..answers.fitted import FittedState
 
-STARTING = "training of the weights to start from"  # name of a part
-SECONDS_BETWEEN_LINES = 1.0  # of the whole process, at the least
-_next = -math.inf  # time of the next line
+STARTING = "training of the weights to start from"  # name of the stages before the last one
+SECONDS_BETWEEN_LINES = 1.0  # minimum, for the whole process
+_next = -math.inf  # earliest time of the next line
 
 
 def tell(text: str) -> None:
-    """Write a line to stderr; if stderr is absent, closed or a broken pipe, the fit continues."""
+    """Write a line to stderr; do nothing if stderr is absent, closed or a broken pipe."""
     with suppress(AttributeError, OSError, ValueError):
         sys.stderr.write(f"{text}\n")
 
 
 def write_line(text: str, is_last: bool = False) -> bool:
-    """Write a line to stderr, unless the previous one is too recent, and return whether it was written.
+    """Write a line to stderr unless the previous line is too recent; return whether the line was written.
 
-    The last line of a task may come early; the line after it is then delayed.
+    The last line of a task may be written early; the next line is then delayed.
     """
     global _next
     now = time.monotonic()
@@ -49,7 +50,7 @@ def write_line(text: str, is_last: bool = False) -> bool:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as text with a readable unit."""
+    """Return a duration as a string with a readable unit."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     for size, unit in ((1, "s"), (60, "min"), (3600, "h")):
@@ -59,18 +60,18 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLines:
-    """Solver callback that writes lines about iterations.
+    """Solver callback that writes a line about each iteration.
 
     Parameters
     ----------
     name : str or None
-        Name of the estimator; None writes nothing.
+        Name of the estimator; if None, nothing is written.
     callback : callable or None
         Called after each line; its result is returned.
     """
 
     def __init__(self, name: str | None, callback: Callable[[Progress], Any] | None = None) -> None:
-        self.part = ""  # name of the part of training that is running
+        self.part = ""  # name of the current stage; empty for the last one
         self._callback = callback
         self._name, self._start = name, time.monotonic()
 
@@ -79,11 +80,11 @@ class ProgressLines:
         return self._callback is not None and self._callback(progress)
 
     def write(self, text: str, is_last: bool = False) -> bool:
-        """Write a line that begins with the name of the estimator, as :func:`write_line`."""
+        """Write a line that begins with the name of the estimator; return the result of :func:`write_line`."""
         return self._name is not None and write_line(": ".join(filter(None, [self._name, self.part, text])), is_last)
 
     def end(self, report: SolverReport) -> None:
-        """Write how training ended."""
+        """Write a line about the end of training."""
         last = Progress(report.n_iter, float(report.history[-1]), report.gradient_norm, report.gap)
         parts = [f"{report.n_iter} iterations", *self._numbers(last), report.message]
         self.write(", ".join(parts), is_last=True)
@@ -106,14 +107,14 @@ ITERATION = "iteration"
 
 
 class FitTasks:
-    """The tasks of a fit; does nothing if the estimator has no callbacks.
+    """The tasks of a fit, for callbacks; the methods do nothing if the estimator has no callbacks.
 
     Parameters
     ----------
     estimator : BaseSequenceLabeler
     solver : solver
     n_stages : int or None
-        Number of calls of the solver; None if unknown.
+        Number of solver calls; None if unknown.
     X, y, sample_weight
         The arguments of ``fit``.
     """
@@ -132,11 +133,11 @@ class FitTasks:
         self._root.call_on_fit_task_begin(**self._arguments)
 
     def _begin(self, parent: Any, name: str, n_tasks: int | None = 0) -> Any:
-        """Begin a task within another one."""
+        """Begin a subtask of ``parent``."""
         return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
 
     def end(self, **more: Any) -> None:
-        """End the task of the whole fit; the callbacks get ``more``."""
+        """End the task of the whole fit; the callbacks receive ``more``."""
         if self._callbacks:
             self._root.call_on_fit_task_end(**self._arguments, **more)
 
@@ -147,12 +148,12 @@ class FitTasks:
         solver: Minimizer,
         name: str,
     ) -> SolverReport:
-        """Return the report of a stage of training, after each iteration of which the callbacks are called.
+        """Run a stage of training that calls the callbacks after each iteration, and return the solver's report.
 
         Parameters
         ----------
         state : callable
-            Returns the state of the model in a solver's report.
+            Returns the state of the model from a solver's report.
         train : callable
             Trains with the solver that it receives, and returns the report.
         solver : solver
@@ -180,11 +181,11 @@ class FitTasks:
         return report
 
     def _end(self, context: Any, state: Callable[[], FittedState]) -> bool:
-        """End a task, and return whether a callback stops the following tasks; ``state`` returns the model so far."""
+        """End a task, and return whether a callback stops training; ``state`` returns the current model's state."""
         return context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=lambda: state().attributes())
 
     def best(self, state: FittedState) -> FittedState:
-        """Return the state of the model that a callback chooses instead of the last one, if any."""
+        """Return the state of the model that a callback chooses; otherwise, return ``state``."""
         for callback in self._callbacks:
             choose = getattr(callback, "_best_estimator", None)
             best = None if choose is None else choose(self._estimator)
@@ -194,14 +195,14 @@ class FitTasks:
 
 
 def check_held_out(estimator: BaseEstimator, X: Any, X_held_out: Sized) -> None:
-    """Raise an error if held-out sequences do not match valid training data, before these are used.
+    """Check that held-out sequences match valid training data, before the training data are used.
 
-    The function reads only the first sequence of the training data, which determines the required form of X.
+    The function reads only the first training sequence, which determines the required form of held-out sequences.
 
     Raises
     ------
     ValueError, TypeError
-        If X does not have the form of the training data.
+        If the held-out sequences do not have the form of the training data.
     """
     reader = estimator._kind.reader(estimator)
     first = read_training_sequences(reader, X[:1])

@@ -1,4 +1,4 @@
-"""Training: its data, criterion, prior and solver, their run, and the report."""
+"""Training: the data, criterion, prior and solver, the run of the solver, and its report."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from .parameters import refuse
 from .penalties import Prior
 from .progress import STARTING, TRAINING, ProgressLines
 
-# (training by a solver, solver, name of the stage)
+# arguments: a function that trains with a solver, the solver, and the name of the stage
 Watch = Callable[[Callable[[Any], SolverReport], Minimizer, str], SolverReport]
-# the largest change of a score, from this tolerance to the optimum, of all models of docs/develop/design.md
+# a tolerance, and the largest change of a score from there to the optimum for the models in docs/develop/design.md
 _NEAR, _CHANGE = 1e-1, 0.006
 
 
@@ -71,16 +71,16 @@ class Training(NamedTuple):
     objective: Objective
     prior: Prior
     solver: Any  # a Minimizer
-    lines: ProgressLines  # which the solver writes, if ``verbose``
+    lines: ProgressLines  # written by the solver if ``verbose``
 
     def run(
         self, problems: list, penalty: Penalty, start: np.ndarray, is_warm: bool, watch: Watch | None = None
     ) -> list[SolverReport]:
-        """Return the solver's reports of all stages, for the penalty that the prior has for the problems' layout.
+        """Run all stages of training, and return the solver's reports.
 
-        The last problem, or criterion, starts from the weights that the earlier ones train. If a criterion starts from
-        the weights of another criterion, an additional stage trains these weights, unless ``start`` contains the
-        weights of an earlier fit (``is_warm``). If ``watch`` is not None, it runs the stages.
+        Each stage starts from the weights that the previous stage has trained. If a criterion starts from the weights
+        of another criterion, an additional stage trains these weights, unless ``start`` contains the weights of an
+        earlier fit (``is_warm``). If ``watch`` is given, it runs the stages.
         """
         stages: list[SolverReport] = []
         criteria = list(product(problems, self.objectives(is_warm)))
@@ -95,7 +95,7 @@ class Training(NamedTuple):
         return stages
 
     def objectives(self, is_warm: bool) -> list[Objective]:
-        """Return the criteria of all stages: first those that train the starting weights, last the criterion itself."""
+        """Return the criteria of all stages: the one for the starting weights, if any, and the criterion itself."""
         first = None if is_warm else self.objective.starting_objective()
         return [self.objective] if first is None else [first, self.objective]
 
@@ -104,7 +104,7 @@ class Training(NamedTuple):
 
 
 def warn_not_converged(name: str, solver: Minimizer, stages: list[SolverReport]) -> None:
-    """Warn about each stage of training that did not converge, unless a callback stopped it or scores cannot improve.
+    """Warn about each stage that did not converge, unless a callback stopped it or its scores are nearly optimal.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def warn_not_converged(name: str, solver: Minimizer, stages: list[SolverReport])
 
 
 def _failure(trained: str, solver: Minimizer, report: SolverReport) -> str:
-    """Return the text of a warning: the failure, and a remedy."""
+    """Return the text of a warning, with the failure and a remedy."""
     parts = [f"{trained} did not converge in {report.n_iter} iterations"]
     if np.isfinite(report.gradient_norm):
         parts.append(f"the gradient norm is {report.gradient_norm:.3g}")
@@ -136,20 +136,20 @@ def _failure(trained: str, solver: Minimizer, report: SolverReport) -> str:
         remedy = f"Rounding errors prevent further progress: increase tol (now {solver.tol:g})"
     if report.remedy:
         remedy = report.remedy
-    elif len(parts) > 1:  # there is a minimum to approach
+    elif len(parts) > 1:  # a minimum exists
         remedy += ", scale numeric features, or choose a smaller sigma_reg"
     return f"{'; '.join(parts)}. {remedy}. (Solver: {report.message})"
 
 
 def _is_near(solver: Minimizer, report: SolverReport) -> bool:
-    """Return whether ``max_iter`` ended a training whose scores are close to those of the optimum."""
+    """Return whether ``max_iter`` ended training at scores close to those of the optimum."""
     is_judged = np.isfinite(report.gradient_norm) and report.n_iter >= solver.max_iter and not report.remedy
     return bool(is_judged and report.gap <= _NEAR**2 * abs(float(report.history[-1])))
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingStructure:
-    """The parts of a model, except its weights, that training data determine."""
+    """The parts of a model that the training data determine, except the weights."""
 
     targets: Any  # TokenTargets or SegmentTargets: their ``labels`` are the labels of the patterns
     features: FeatureSpace
@@ -159,24 +159,24 @@ class TrainingStructure:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData(TrainingStructure):
-    """Validated training data, without sequences of weight 0 and sequences without tokens."""
+    """Validated training data, without empty sequences and sequences of weight 0."""
 
     batch: SequenceBatch
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1
     _: KW_ONLY
     sequence_ids: np.ndarray | None = None  # indices of the sequences in X, for messages; None for runs
     runs: TrainingData | None = None  # if labels are missing: the longest runs of known ones, as separate sequences
-    counted: TrainingData | None = None  # if labels are missing: the longest runs of those that are known, or in sets
-    source: np.ndarray | None = None  # of such runs: the index of the sequence that contains it
+    counted: TrainingData | None = None  # if labels are missing: the longest runs of labels that are known or in sets
+    source: np.ndarray | None = None  # for such runs: the index of the sequence that contains each run
 
     @property
     def labelled(self) -> TrainingData:
-        """The data without missing labels; they determine the structure of a model."""
+        """The data without missing labels, which determine the structure of a model."""
         return self if self.counted is None else self.counted
 
     @property
     def has_missing_labels(self) -> bool:
-        """Whether y has missing labels or sets."""
+        """Whether y contains missing labels or sets."""
         return self.targets.known is not None
 
     def reindexed(self, features: FeatureSpace) -> TrainingData:
@@ -187,19 +187,19 @@ class TrainingData(TrainingStructure):
 
     @property
     def n_labelled(self) -> int:
-        """The number of tokens with a known label, or a set that counts."""
+        """The number of tokens with a known label, or with a set of labels that does not count as missing."""
         known = self.targets.known
         if known is None:
             return self.batch.n_tokens
         return int(np.sum(are_counted(known.allowed.sum(axis=1), len(self.targets.labels))))
 
     def with_labelled_runs(self) -> TrainingData:
-        """Return the data with their runs, if y has missing labels.
+        """Return the data, with ``runs`` and ``counted`` if y contains missing labels.
 
         Raises
         ------
         ValueError
-            If no label in y is known, or no segment as a whole.
+            If no label in y is known, or if no segment is known as a whole.
         """
         if not self.has_missing_labels:
             return self
@@ -240,7 +240,7 @@ def with_targets(sequences: TrainingSequences, targets: Targets, rules: Rules, p
 
 
 def sorted_features(sequences: TrainingSequences) -> tuple[SequenceBatch, FeatureSpace]:
-    """Return the used sequences, and their features, with new names sorted."""
+    """Return the used sequences and their features, with new feature names sorted."""
     batch, features = sequences.batch, sequences.features
     if sequences.is_used is not None:
         batch = batch[sequences.is_used]
@@ -253,7 +253,7 @@ def sorted_features(sequences: TrainingSequences) -> tuple[SequenceBatch, Featur
 
 
 def _feature_keys(new: FeatureSpace, old: FeatureSpace) -> tuple[Sequence, Sequence]:
-    """Return keys of the features of two fits: names if both have them, otherwise indices."""
+    """Return keys of the features of two fits: names if both fits have feature names, otherwise indices."""
     if new.names is not None and old.names is not None:
         return new.names, old.names
     if new.n_features == old.n_features:
@@ -270,7 +270,7 @@ def _matching(new: Sequence, old: Sequence) -> sparse.csr_array:
 
 
 def last_weights(old: Mapping[str, Any], layout: WeightLayout, data: TrainingStructure) -> np.ndarray:
-    """Return the weights in fitted attributes under another layout, matched by pattern and feature; 0 for new ones."""
+    """Return the weights in fitted attributes for another layout, matched by pattern and feature; 0 for new weights."""
     state, labels = old["_state"], data.targets.labels
     rows = _matching(pattern_labels(layout.patterns, labels), old["patterns_"])
     columns = _matching(*_feature_keys(data.features, state.features))

@@ -1,1 +1,1 @@
-"""Settings about labels: patterns, constraints, tags, parts of labels."""
+"""Settings for labels: patterns, constraints, tags, and parts of labels."""

@@ -1,4 +1,4 @@
-"""Constraints: which runs of labels are possible, and with which labels sequences begin and end; parts of labels."""
+"""Constraints on runs of labels and on the first and last labels of sequences; parts of labels."""
 
 from __future__ import annotations
 
@@ -24,36 +24,35 @@ from .patterns import read_tags, refuse_equal_neighbours
 class Constraints(BaseEstimator):
     """Rules about which labels may follow each other, for the parameter ``constraints``.
 
-    A labelling that violates a constraint has probability 0. This holds in training and in prediction: the
-    probabilities of all other labellings sum to 1. ``fit`` raises an error if a training sequence violates a
-    constraint.
+    A labelling that violates a constraint has probability 0. In both training and prediction, the probabilities of all
+    other labellings sum to 1. ``fit`` raises an error if a training sequence violates a constraint.
 
     Parameters
     ----------
     forbid : iterable of tuples of labels, default=()
-        Runs of two or more labels that may not occur, of any length: ``("O", "I-PER")`` forbids I-PER directly after O.
+        Runs of two or more labels that must not occur. For example, ``("O", "I-PER")`` forbids I-PER directly after O.
     allow : iterable of pairs of labels, default=None
-        The only pairs of labels that may be neighbours, instead of ``forbid``. None allows all pairs. If a label may
-        follow itself, list that pair, too; with "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF`, no label follows
-        itself.
+        The only pairs of labels that may be neighbours; cannot be combined with ``forbid``. None allows all pairs. If a
+        label may follow itself, include this pair; with "runs" of :class:`~sklearn_hocrf.HighOrderSemiCRF`, no label
+        follows itself.
     start, end : iterable of labels, default=None
-        The labels that a sequence may begin with, and those that it may end with. None allows all.
+        The labels that a sequence may begin with, and those that it may end with. None allows all labels.
 
     See Also
     --------
-    sklearn_hocrf.HighOrderCRF : Accepts tagging schemes by name, ``constraints="bio"``.
+    sklearn_hocrf.HighOrderCRF : Accepts tagging schemes by name, as in ``constraints="bio"``.
 
     Notes
     -----
     For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
-    The same holds for ``HighOrderCRF(history="segments")``, where a pair of equal labels stands for a token that
-    continues a segment: ``("REM", "REM")`` forbids segments of REM of more than one token. Forbidden runs of at most
-    ``max_order + 1`` labels take no additional time. Longer runs take as much time as patterns of their length. Each
-    run takes about a kilobyte of memory.
+    The same applies to ``HighOrderCRF(history="segments")``, where a pair of equal labels represents a token that
+    continues a segment: if ``("REM", "REM")`` is forbidden, REM segments consist of one token. Forbidden runs of at
+    most ``max_order + 1`` labels take no additional time. Longer runs take as much time as patterns of the same length.
+    Each run takes about a kilobyte of memory.
 
     Examples
     --------
-    No noun follows another one, and no sentence ends with a noun:
+    No noun follows another noun, and no sentence ends with a noun:
 
     >>> from sklearn_hocrf import Constraints, HighOrderCRF
     >>> X = [[["dogs"], ["bark"]], [["cats"], ["see"], ["dogs"], ["bark"]]]
@@ -66,8 +65,8 @@ class Constraints(BaseEstimator):
     ... )
     [['NOUN', 'VERB', 'VERB']]
 
-    A comprehension lists the pairs that a rule allows. Here each label is a step of a recipe, and the order of steps is
-    fixed:
+    A list comprehension gives the pairs that a rule allows. Here, each label is a step of a recipe, and the order of
+    the steps is fixed:
 
     >>> X = [[["wash"], ["cut"], ["chop"], ["fry"]], [["cut"], ["fry"]]]
     >>> y = [["1 wash", "2 cut", "2 cut", "3 fry"], ["2 cut", "3 fry"]]
@@ -80,7 +79,7 @@ class Constraints(BaseEstimator):
     array([-inf])
     """
 
-    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf"  # where users import it from; model files contain this name
 
     def __init__(
         self,
@@ -96,12 +95,12 @@ class Constraints(BaseEstimator):
         self.end = end
 
     def check(self) -> None:
-        """Check the settings, as far as this is possible without labels.
+        """Check the settings as far as possible without labels.
 
         Raises
         ------
         ValueError
-            For the first invalid setting.
+            If a setting is invalid; the message names the first one.
         """
         for name in ("forbid", "allow", "start", "end"):
             setting = getattr(self, name)
@@ -152,7 +151,7 @@ def check_constraints(constraints: str | Constraints | None, history: str = TOKE
 
 
 def compile_rules(history: str, constraints: str | Constraints | None, labels: np.ndarray) -> Rules:
-    """Return the constraints on labels, shape (L,), as rules over label codes.
+    """Return the constraints as rules over label codes.
 
     Parameters
     ----------
@@ -177,7 +176,7 @@ def compile_rules(history: str, constraints: str | Constraints | None, labels: n
 
 
 def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
-    """Return the rules for tables of which label may follow which, and may begin and end sequences."""
+    """Return the rules for two tables: which label may follow which, and which may begin and end sequences."""
     return Rules(tuple(map(tuple, np.argwhere(~follow).tolist())), None if borders.all() else borders)
 
 
@@ -224,7 +223,7 @@ def _rule_text(constraints: str | Constraints | None) -> str:
     return f'"{constraints}"' if isinstance(constraints, str) else " ".join(short(constraints).split())
 
 
-# ------------------------------------------------------------------------------------------------------- what breaks
+# -------------------------------------------------------------------------------------------------------- violations
 
 
 class LabelRuns(NamedTuple):
@@ -268,7 +267,7 @@ def refuse_breaches(
 
 
 def _reading(constraints: str | Constraints | None, labels: np.ndarray, tag: Hashable, where: str) -> str:
-    """Return the part of a message that names how to accept an invalid tag."""
+    """Return the part of a message that explains how to make an invalid tag acceptable."""
     if not isinstance(constraints, str):
         return ""
     rules = TAG_SCHEMES[constraints]
@@ -290,7 +289,7 @@ _AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"
 
 
 def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -> list:
-    """Return the last token or segment of the first forbidden run, if any, and those with its labels."""
+    """Return the last token or segment of the first forbidden run, if any, and one for each label of the run."""
     if not rules.forbidden:
         return []
     compiled = compile_patterns(given_patterns((), n_labels + 1, history), rules.forbidden)
@@ -314,13 +313,13 @@ def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -
 
 
 def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
-    """Return the first token or segment with a forbidden label at the start of a sequence, and at the end of one."""
+    """Return the first tokens or segments with a forbidden label at the start and at the end of sequences, if any."""
     if rules.borders is None:
         return []
     violations, has_labels = [], np.diff(runs.offsets) > 0
     borders = runs.offsets[:-1][has_labels], runs.offsets[1:][has_labels] - 1
     for is_allowed, tokens, where in zip(rules.borders, borders, (_AT_START, _AT_END), strict=True):
-        is_right = np.append(is_allowed, True)[runs.codes[tokens]]  # -1 is not known
+        is_right = np.append(is_allowed, True)[runs.codes[tokens]]  # -1: unknown
         violations += [(token, [token], where) for token in tokens[~is_right][:1].tolist()]
     return violations
 
@@ -332,7 +331,7 @@ class NamedParts(NamedTuple):
     codes: LabelParts
 
     def equal(self, names: np.ndarray, codes: LabelParts) -> bool:
-        """Return whether labels have these parts."""
+        """Return whether other names and codes describe the same parts."""
         return self.names.tolist() == names.tolist() and self.codes.equal(codes)
 
 
@@ -349,7 +348,7 @@ def compile_label_parts(label_parts: Callable | None, labels: np.ndarray) -> Nam
     Raises
     ------
     ValueError, TypeError
-        For parts that are missing, not hashable, or not mutually comparable.
+        If a part is missing or not hashable, or if parts are not mutually comparable.
     """
     of_label = [{} if label_parts is None else _parts_of(label_parts, label) for label in labels.tolist()]
     n_labels_with = Counter(part for parts in of_label for part in parts)

@@ -1,4 +1,4 @@
-"""The two kinds of models, of tokens and of segments, and their differences for an estimator."""
+"""The two kinds of models, for tokens and for segments, and their differences for estimators."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ..._reading.targets import SegmentTargets, Targets, TokenTargets
 
 
 class Kind:
-    """Models of tokens: their classes, and the forms of their data.
+    """Models of tokens: their classes and the forms of their data.
 
     Attributes
     ----------
     model, targets : type
-        Classes of the models, and of the labellings that are read.
+        Class of the models, and class of the targets that are read from y.
     labels_segments : bool
         Whether labellings are segmentations.
     """
@@ -48,14 +48,14 @@ class Kind:
         return LayoutBuilder(frame, rule, fit_intercept)
 
     def warn_of_unlimited_lengths(self, layout: Any, batch: SequenceBatch, *others: str) -> None:
-        """Warn if segments have no limit, sequences are long, and ``others`` or features need all candidates."""
+        """Warn if segments have no limit, sequences are long, and features or ``others`` require all candidates."""
 
 
 class SegmentKind(Kind):
     """Models of segments."""
 
     model, targets, labels_segments = SegmentModel, SegmentTargets, True
-    intercepts: ClassVar[bool | str] = True  # of segments and of their tokens, or of "segment" or "token" alone
+    intercepts: ClassVar[bool | str] = True  # for segments and their tokens; "segment" or "token": only for these
 
     def reader(self, estimator: BaseEstimator) -> Reader:
         return Reader(type(estimator).__name__, estimator.scheme, estimator.segment_length)

@@ -34,15 +34,15 @@ from ..._reading.schemes import (
 )
 
 _MANY_LABELS = 1_000_000  # in all patterns together; warn if there are more
-_BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # roughly; seconds for one position
+_BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # rough values; seconds per position
 
 
 class ObservedPatterns(NamedTuple):
-    """The label patterns of training data, which are counted on request."""
+    """The label patterns of training data, counted on demand."""
 
     n_positions: int  # tokens or segments of the data
-    counted: Callable[[int, float], PatternCounts]  # of the highest order, and the lowest count
-    history: str  # whether patterns are of the labels of these positions, or of their segments
+    counted: Callable[[int, float], PatternCounts]  # arguments: the highest order, and the lowest count
+    history: str  # whether patterns consist of labels of these positions or of their segments
 
 
 def select_patterns(
@@ -66,12 +66,13 @@ def select_patterns(
     Raises
     ------
     ValueError
-        For patterns that are too long or contain unknown labels.
+        If a pattern is too long or contains an unknown label.
 
     Warns
     -----
     UserWarning
-        If the patterns are so many and long that they take much time or memory, before any work on them.
+        If the patterns are so numerous and long that they take much time or memory. The warning is issued before the
+        patterns are processed.
     """
     if isinstance(patterns, str) and patterns == "observed":
         warn = partial(warn_of_size, n_positions=observed.n_positions)
@@ -89,7 +90,7 @@ def select_patterns(
 
 
 def warn_of_size(n_patterns: int, longest: int, n_positions: int) -> None:
-    """Warn if label patterns are so many and long that their automaton takes much time and memory."""
+    """Warn if label patterns are so numerous and long that their automaton takes much time and memory."""
     if n_patterns * longest < _MANY_LABELS:
         return
     megabytes = n_patterns * (_BYTES_OF_ARC + _BYTES_OF_LABEL * longest) / 2**20
@@ -123,7 +124,7 @@ def pattern_codes(patterns: Iterable, labels: np.ndarray, history: str) -> list[
     Raises
     ------
     ValueError
-        For a pattern that is not a tuple of one or more of the labels, or cannot occur with this history.
+        If a pattern is not a tuple of one or more labels of the model, or cannot occur with this history.
     """
     code_of, codes = label_codes(labels), []
     for pattern in patterns:
@@ -144,7 +145,7 @@ SEGMENT_SCHEMES = ("auto", *PREFIXES, "runs")  # schemes by which labels can be 
 
 
 def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, list[str]]:
-    """Return prefix and segment label of each label of a model, and the names of the segment labels.
+    """Return the prefix and segment label of each label of a model, and the names of the segment labels.
 
     Parameters
     ----------
@@ -156,13 +157,13 @@ def read_tags(labels: np.ndarray, scheme: str, what: str) -> tuple[TagTable, lis
     Raises
     ------
     ValueError
-        For a label that is not a tag of the scheme.
+        If a label is not a tag of the scheme.
     """
     return tag_table(labels.tolist(), scheme, "the labels", lambda _: f'{what}="{scheme}"')
 
 
 def scheme_of(constraints: str | BaseEstimator | None, labels: np.ndarray) -> str:
-    """Return the scheme that constraints name, or else the scheme that the labels suggest."""
+    """Return the scheme that the constraints name; otherwise, return the scheme that the labels suggest."""
     return constraints if isinstance(constraints, str) else guessed_scheme(labels.tolist())
 
 
@@ -192,7 +193,7 @@ def tags_of_labels(labels: np.ndarray, scheme: str, constraints: str | BaseEstim
     Raises
     ------
     ValueError
-        For an invalid scheme, and with "auto" if some labels look like tags, but not all are tags of one scheme.
+        If the scheme is invalid, or, with "auto", if some labels look like tags, but not all are tags of one scheme.
     """
     check_choice("scheme", scheme, SEGMENT_SCHEMES)
     if scheme == "auto":
