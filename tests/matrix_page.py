@@ -97,8 +97,8 @@ def page():
     alone = [" and ".join([", ".join(of[:-1]), of[-1]]) for of in names]
     return (
         f"{HEAD}\n{options}\n{uses}\n{EXCEPTIONS}\n{''.join(_exceptions())}\n"
-        f"## Parameters of one estimator\n\nOnly `HighOrderCRF` takes {alone[0]}; only `HighOrderSemiCRF` takes {alone[1]}."
-        "\n\n"
+        f"## Parameters of one estimator\n\nOnly `HighOrderCRF` takes {alone[0]};"
+        f" only `HighOrderSemiCRF` takes {alone[1]}.\n\n"
         "<!-- made by `python tests/matrix_page.py` from the table from which the errors are raised -->\n"
     )
 
