@@ -40,14 +40,14 @@ MEANING = {
     "cluster": "`dask`",
     "learned penalties": "`PenaltySearchCV`",
 }
-HEAD = """# What works with what
+HEAD = """# Which options work together
 
 Any two of these options work together, and each option works with each use below, unless the exceptions list the pair.
-`partial_fit` needs a stochastic solver. A test fits a model for every pair.
+`partial_fit` requires a stochastic solver. A test fits a model for every pair.
 """
 EXCEPTIONS = """## Exceptions
 
-The method that you call rejects these pairs before any work, with these messages:
+These pairs raise errors before any work starts, with these messages:
 """
 NEEDS = " needs "  # in the messages: who needs something, and what
 
@@ -97,8 +97,8 @@ def page():
     alone = [" and ".join([", ".join(of[:-1]), of[-1]]) for of in names]
     return (
         f"{HEAD}\n{options}\n{uses}\n{EXCEPTIONS}\n{''.join(_exceptions())}\n"
-        f"## Parameters of one estimator\n\nOnly `HighOrderCRF` has {alone[0]}; only `HighOrderSemiCRF` has {alone[1]}."
-        "\n\n"
+        f"## Parameters of one estimator\n\nOnly `HighOrderCRF` takes {alone[0]};"
+        f" only `HighOrderSemiCRF` takes {alone[1]}.\n\n"
         "<!-- made by `python tests/matrix_page.py` from the table from which the errors are raised -->\n"
     )
 
