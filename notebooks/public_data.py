@@ -27,8 +27,8 @@ def find_data(*names: str) -> list[Path] | None:
 def load_cora_references(path: str | Path) -> tuple[list[list[str]], list[list[str]]]:
     """Return the words of bibliographic references and their fields: author, title, date ...
 
-    The file is ``ref.train`` or ``ref.test`` of the HOSemiCRF release: the Cora references in the split and tokenisation
-    of Cuong, Ye, Lee and Chieu (JMLR 15, 2014). A segment is a run of equal fields.
+    The file is ``ref.train`` or ``ref.test`` of the HOSemiCRF release: Cora references in the split and tokenisation of
+    Cuong, Ye, Lee and Chieu (JMLR 15, 2014). A segment is a run of equal fields.
     """
     X, y = load_conll(path, ["word", "field"])
     return [[token["word"] for token in tokens] for tokens in X], y
@@ -66,9 +66,9 @@ def load_tagged_words(path: str | Path) -> tuple[list[list[str]], list[list[str]
 def load_hexameters(path: str | Path) -> tuple[list[list[tuple[str, str]]], list[list[str]]]:
     """Return the syllables of verses, and the length of each: long, short or elision.
 
-    ``fetch_data.py`` writes the file, ``aeneid.jsonl.gz``, with the 9,840 hexameters of the Aeneid that Pedecerto scanned.
-    A token is a pair of a syllable and "1" if the syllable begins a word, else "0". The number of syllables of a word
-    comes from the scansion, as in L. Nolden's thesis (Leiden 2022): mention this when you report accuracies.
+    The file is ``aeneid.jsonl.gz``, which ``fetch_data.py`` writes: the 9,840 hexameters of the Aeneid that Pedecerto
+    scanned. A token is a pair of a syllable and "1" if the syllable begins a word, else "0". The number of syllables of
+    a word comes from the scansion, as in L. Nolden's thesis (Leiden 2022): mention this when you report accuracies.
     """
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
