@@ -38,7 +38,7 @@ def load_ud_chinese(path: str | Path, *, max_word_length: float = np.inf) -> tup
     """Return Chinese sentences as characters, with their words as segments (start, stop, "_").
 
     The file is a part of the treebank UD Chinese GSD (universaldependencies.org; Nivre et al., LREC 2016) in CoNLL-U
-    format. Sentences with a word of more than ``max_word_length`` characters are skipped.
+    format. The function skips sentences with a word of more than ``max_word_length`` characters.
     """
     columns = [None, "form", None, "upos", *[None] * 6]
     sentences, _ = load_conll(path, columns, separator="\t", comment="#")
