@@ -1,10 +1,10 @@
 """Fetch the public data of the notebooks, tests and benchmarks: python notebooks/fetch_data.py FOLDER [SET ...]
 
-Without sets, all that have an address in data_sources.tsv. A file is written only if the SHA-256 of its uncompressed
-content is the one given there; files that exist are only checked. Three sets need packages that convert them: usaddress
-(pip install usaddress==0.5.16), probablepeople (pip install probablepeople==0.5.6) and hexameter (pip install
-MQDQParser==0.6.2 "ipython<9"). docs/examples/data.md has the sources and the licences. Set SKLEARN_HOCRF_DATA to FOLDER
-afterwards.
+Without sets, the program fetches all sets with an address in data_sources.tsv. It writes a file only if the SHA-256 of
+the uncompressed content is the one listed there, and only checks existing files. To convert three sets, it requires
+packages: usaddress (pip install usaddress==0.5.16), probablepeople (pip install probablepeople==0.5.6) and hexameter
+(pip install MQDQParser==0.6.2 "ipython<9"). docs/examples/data.md lists sources and licences. Then set
+SKLEARN_HOCRF_DATA to FOLDER.
 """
 
 import gzip
@@ -22,7 +22,7 @@ SOURCES = Path(__file__).with_name("data_sources.tsv")
 
 
 def labelled(files, features_of, key_of, **given):
-    """Return the strings of XML files by their keys, each once: tokens, labels and the features of a package."""
+    """Return one JSON line for each distinct key of strings in XML files: tokens, labels and features of a package."""
     rows = {}
     for string in chain.from_iterable(map(ET.fromstring, files)):
         tokens, labels = zip(*((token.text, token.tag) for token in string), strict=True)
@@ -36,27 +36,27 @@ def text_of(string):
 
 
 def labelled_addresses(xml):
-    """Return the addresses of usaddress' training file, as JSON lines."""
+    """Return the addresses of the usaddress training file as JSON lines."""
     from usaddress import tokens2features
 
     return labelled([xml], tokens2features, text_of, text=text_of)
 
 
 def labelled_names(*files):
-    """Return the names of probablepeople's training files, as JSON lines."""
+    """Return the names of the probablepeople training files as JSON lines."""
     from probablepeople import tokens2features
 
     return labelled(files, tokens2features, lambda string: tuple(token.text for token in string))
 
 
 def scanned_lines(xml):
-    """Return the syllables of scanned verses, whether each begins a word, and their lengths: JSON lines.
+    """Return scanned verses as JSON lines: syllables, whether each begins a word, and their lengths.
 
-    The XML of Pedecerto marks the length of each syllable of a word; MQDQParser divides the word into as many. "SY" is
-    a last syllable that is elided, "PE" a first one.
+    Pedecerto's XML marks the length of each syllable of a word; MQDQParser divides the word into syllables. "SY" marks
+    an elided last syllable, and "PE" an elided first one.
     """
     from bs4 import BeautifulSoup
-    from mqdq.rhyme import _syllabify_word  # the public functions also elide, and mark what is long
+    from mqdq.rhyme import _syllabify_word  # the public functions also elide, and mark long syllables
 
     rows = []
     for line in BeautifulSoup(xml, "xml").find_all("line", pattern=lambda pattern: pattern != "corrupt"):
@@ -73,7 +73,7 @@ def scanned_lines(xml):
 
 
 def forms_and_tags(conllu):
-    """Return form, part of speech and features of the words of a CoNLL-U file."""
+    """Return the form, part of speech and features of each word of a CoNLL-U file."""
     rows = [line.split("\t") for line in conllu.decode().splitlines() if not line.startswith("#")]
     return ("\n".join("\t".join(row[1:6:2]) for row in rows if row[0].isdigit() or not row[0]) + "\n").encode()
 
@@ -88,7 +88,7 @@ CONVERTERS = {
 
 
 def fetched(name, addresses):
-    """Return the uncompressed content of a file from its addresses, which spaces divide."""
+    """Fetch a file from its addresses, separated by spaces, and return the uncompressed content."""
     contents = []
     for address in addresses.split():
         with urllib.request.urlopen(address, timeout=60) as response:
@@ -101,7 +101,7 @@ def fetched(name, addresses):
 
 
 def fetch(folder, sets=()):
-    """Fetch what is absent, check what is there, and print the outcome; return how many files are wrong or absent."""
+    """Fetch absent files, check existing ones, and print the outcomes; return the number of wrong or absent files."""
     n_wrong, rows = 0, [line.split("\t") for line in SOURCES.read_text(encoding="utf-8").splitlines()[1:]]
     if unknown := sorted(set(sets) - {name.partition("/")[0] for name, *_ in rows}):
         raise SystemExit(f"no such sets: {', '.join(unknown)}")

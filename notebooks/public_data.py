@@ -1,6 +1,6 @@
-"""Public data sets of the notebooks, the tests and the benchmarks, read from a folder of your own.
+"""Functions that read the public data sets of the notebooks, tests and benchmarks from a local folder.
 
-The environment variable ``SKLEARN_HOCRF_DATA`` names the folder; nothing is downloaded.
+The environment variable ``SKLEARN_HOCRF_DATA`` names the folder; the module downloads nothing.
 """
 
 import gzip
@@ -18,7 +18,7 @@ N_ROWS, N_COLUMNS = 16, 8  # of a letter image
 
 
 def find_data(*names: str) -> list[Path] | None:
-    """Return the paths of files in the folder of data; None if there is no folder, or any file is absent."""
+    """Return the paths of files in the data folder, or None if the folder or any file is absent."""
     folder = os.environ.get("SKLEARN_HOCRF_DATA")
     paths = [Path(folder, name) for name in names] if folder else []
     return paths if paths and all(path.is_file() for path in paths) else None
@@ -27,8 +27,8 @@ def find_data(*names: str) -> list[Path] | None:
 def load_cora_references(path: str | Path) -> tuple[list[list[str]], list[list[str]]]:
     """Return the words of bibliographic references and their fields: author, title, date ...
 
-    The Cora references in the split and tokenisation of Cuong, Ye, Lee and Chieu (JMLR 15, 2014): ``ref.train`` or
-    ``ref.test`` of their HOSemiCRF release. A segment is a run of equal fields.
+    The file is ``ref.train`` or ``ref.test`` of the HOSemiCRF release: Cora references in the split and tokenisation of
+    Cuong, Ye, Lee and Chieu (JMLR 15, 2014). A segment is a run of equal fields.
     """
     X, y = load_conll(path, ["word", "field"])
     return [[token["word"] for token in tokens] for tokens in X], y
@@ -37,8 +37,8 @@ def load_cora_references(path: str | Path) -> tuple[list[list[str]], list[list[s
 def load_ud_chinese(path: str | Path, *, max_word_length: float = np.inf) -> tuple[list[list[str]], list[list[tuple]]]:
     """Return Chinese sentences as characters, with their words as segments (start, stop, "_").
 
-    Made for the treebank UD Chinese GSD (universaldependencies.org; Nivre et al., LREC 2016) in the CoNLL-U format.
-    Sentences with a word of more than ``max_word_length`` characters are left out.
+    The file is a part of the treebank UD Chinese GSD (universaldependencies.org; Nivre et al., LREC 2016) in CoNLL-U
+    format. The function skips sentences with a word of more than ``max_word_length`` characters.
     """
     columns = [None, "form", None, "upos", *[None] * 6]
     sentences, _ = load_conll(path, columns, separator="\t", comment="#")
@@ -53,9 +53,10 @@ def load_ud_chinese(path: str | Path, *, max_word_length: float = np.inf) -> tup
 
 
 def load_tagged_words(path: str | Path) -> tuple[list[list[str]], list[list[str]]]:
-    """Return words and tags of a gzipped file whose lines are sentences of ``word/TAG``, divided by spaces.
+    """Return the words and tags of a gzipped file; each line is a sentence of ``word/TAG`` pairs, separated by spaces.
 
-    khPOS 1.0, Khmer words with parts of speech (Thu, Chea and Sagisaka, ONA 2017): ``train.txt.gz`` or ``test.txt.gz``.
+    The file is ``train.txt.gz`` or ``test.txt.gz`` of khPOS 1.0, Khmer words with parts of speech (Thu, Chea and
+    Sagisaka, ONA 2017).
     """
     with gzip.open(path, "rt", encoding="utf-8") as file:
         sentences = [[token.rpartition("/") for token in line.split()] for line in file]
@@ -65,9 +66,9 @@ def load_tagged_words(path: str | Path) -> tuple[list[list[str]], list[list[str]
 def load_hexameters(path: str | Path) -> tuple[list[list[tuple[str, str]]], list[list[str]]]:
     """Return the syllables of verses, and the length of each: long, short or elision.
 
-    The 9,840 hexameters of the Aeneid whose scansion Pedecerto has: ``aeneid.jsonl.gz``, made by ``fetch_data.py``. A
-    token is a pair: the syllable, and "1" where it begins a word, else "0". How many syllables a word has is taken
-    from its scansion, as in L. Nolden's thesis (Leiden 2022): mention this when you report accuracies.
+    The file is ``aeneid.jsonl.gz``, which ``fetch_data.py`` writes: the 9,840 hexameters of the Aeneid that Pedecerto
+    scanned. A token is a pair of a syllable and "1" if the syllable begins a word, else "0". The number of syllables of
+    a word comes from the scansion, as in L. Nolden's thesis (Leiden 2022): mention this when you report accuracies.
     """
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
@@ -76,12 +77,12 @@ def load_hexameters(path: str | Path) -> tuple[list[list[tuple[str, str]]], list
 
 
 def load_ocr_letters(path: str | Path, *, folds: Iterable[int] | None = None) -> Bunch:
-    """Return handwritten words: binary images of 16 rows of 8 pixels for each letter.
+    """Return handwritten words as binary images of letters, each with 16 rows of 8 pixels.
 
-    Kassel's words as cleaned by Taskar (``letter.data``, 2003, plain or gzipped): 6877 words in ten folds. They are
-    written copies of only 55 distinct words, and every fold contains all of them: mention this when you report
-    accuracies. The result has ``data``, a list of arrays of shape (T, 128), uint8, 1 for ink; ``target``, a list of
-    lists of letters; ``fold``, an array of shape (n_words,); ``feature_names``, 128 names ``p_row_column``.
+    The file, plain or gzipped, is ``letter.data``: R. Kassel's 6877 words, cleaned by B. Taskar (2003), in ten folds.
+    They are copies of only 55 distinct words, and every fold contains all of these: mention this when you report
+    accuracies. The result contains ``data``, a list of uint8 arrays of shape (T, 128) in which 1 is ink; ``target``, a
+    list of lists of letters; ``fold``, an array of shape (n_words,); and ``feature_names``, 128 names ``p_row_column``.
     """
     data, target, fold, pixels, letters = [], [], [], [], []
     with (gzip.open if Path(path).suffix == ".gz" else open)(path, "rt", encoding="ascii") as file:

@@ -1,10 +1,10 @@
-"""Draw the pictures of README, in light and dark: whole lines of verse without an error, and addresses of usaddress.
+"""Draw the pictures of README, in light and dark: lines of verse and addresses that are labelled without an error.
 
     python docs/_static/make_hero.py     # writes hero*.svg and addresses*.svg beside this file
 
-The bars are rows of the last tables of ``tests/benchmarks/products/verse.py`` and ``usaddress.py``, which README also
-shows; the last bar of verse is from notebook 02. The line is the first of the Aeneid, scanned by hand; the address is
-tagged by the model of the page "Try it".
+The bars show rows of the last tables of ``tests/benchmarks/products/verse.py`` and ``usaddress.py``, which README also
+contains; the last bar of verse is from notebook 02. The line of verse is the first of the Aeneid, scanned by hand. The
+model of the page "Try it" tags the address.
 """
 
 import base64
@@ -20,13 +20,13 @@ VERSE = [("python-crfsuite: pairs of labels", 28.1), ("sklearn_hocrf, order 5, s
 VERSE += [("order 7, with features of words, sounds and places in the line", 99.2)]
 ADDRESSES = [("python-crfsuite, tuned", 73.9), ("sklearn_hocrf, order 1, same features", 74.3)]
 ADDRESSES += [("best order, same features", 77.4), ("and 15 more features", 78.7)]
-FEET = "AR ma vi|RUM que ca|NO TRO|IAE QUI|PRI mus ab|O RIS"  # capitals are long
+FEET = "AR ma vi|RUM que ca|NO TRO|IAE QUI|PRI mus ab|O RIS"  # capitals mark long syllables
 ADDRESS = "1600 W Dr Martin Luther King Jr Blvd Apt 4 , Chicago, IL 60612".replace(" ,", ",").split()
 THEMES = {
     "": ("#1c2126", "#6b7680", "#c3ccd3", "#0a7d91", "#ffffff"),
     "_dark": ("#eef2f5", "#a3adb5", "#4a545c", "#35b6cc", "#10151a"),
 }
-LEFT, WIDTH, UNIT = 20, 940, 37  # a short syllable is as wide as a unit, a long one as two
+LEFT, WIDTH, UNIT = 20, 940, 37  # a short syllable is one unit wide, a long one two
 
 
 def address_fields():
@@ -47,7 +47,7 @@ def box(x, y, width, height, fill):
 
 
 def bars(rows, top, first, width, ink, grey, colour):
-    """Return bars of percentages with their names above; the axis begins at ``first`` percent."""
+    """Return bars of percentages with their names above them; the axis begins at ``first`` percent."""
     parts, scale = [], width / (100 - first)
     for number, (name, percent) in enumerate(rows):
         y, length = top + 66 * number, scale * (percent - first)
@@ -57,7 +57,7 @@ def bars(rows, top, first, width, ink, grey, colour):
 
 
 def scanned(top, ink, pale, grey, colour, inverse):
-    """Return the line of verse, a box for each syllable, with feet divided and the length of each syllable above."""
+    """Return the line of verse: a box for each syllable, the length above each box, and gaps between feet."""
     parts, x = [], LEFT
     for foot in FEET.split("|"):
         for syllable in foot.split():

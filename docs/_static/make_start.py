@@ -1,4 +1,4 @@
-"""Make the picture of docs/start.md: the sentences that its block with ``SegmentsDisplay`` shows in a notebook.
+"""Make the picture of docs/start.md: the sentences that its ``SegmentsDisplay`` shows in a notebook.
 
 python docs/_static/make_start.py     # writes start_names.html beside this file
 """
@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 
 def picture():
-    """Run the page up to the block that shows the sentences, and return what a notebook shows there."""
+    """Run the page up to the block that shows the sentences, and return the HTML of their display."""
     page = (HERE.parent / "start.md").read_text(encoding="utf-8").partition(">>> print(display)")[0]
     names: dict = {}
     for example in doctest.DocTestParser().get_examples(page):
