@@ -235,7 +235,7 @@ def _common_arrays(cells, width) -> ArrayColumn | None:
 
 def _token_kind(tokens, offsets):
     """Return the tokens, with arrays turned into lists, and their common form: text, number, tuple or dict."""
-    kinds = {kind: _kind_of_type(kind) for kind in dict.fromkeys(map(type, tokens))}  # ordered: the first fault is named
+    kinds = {kind: _kind_of_type(kind) for kind in dict.fromkeys(map(type, tokens))}  # the first fault is named
     for kind, name in kinds.items():
         if name is None:
             t = next(t for t, token in enumerate(tokens) if type(token) is kind)

@@ -187,7 +187,7 @@ def merge_columns(left, right) -> dict:
 
 
 def lacks_counts(what, fields) -> ValueError:
-    """Return the error for a feature that was counted in some partitions only."""
+    """Return the error for a feature that was counted in only some partitions."""
     return ValueError(
         f"{what} was not counted in every partition, because some have no values of a field: give templates and "
         f"token_features with their fields; the tokens have {short(fields)}"
@@ -222,8 +222,7 @@ class TemplateCounts(NamedTuple):
 
 
 class TokenCounts(NamedTuple):
-    """The counts of a `SequenceFeatureExtractor` for a part of the training sequences; empty if it contains no
-    tokens."""
+    """Counts of a `SequenceFeatureExtractor` for a part of the training sequences; empty if it contains no tokens."""
 
     space: Any  # an InputSpace
     columns: dict = {}  # raw columns of no tokens, with all values

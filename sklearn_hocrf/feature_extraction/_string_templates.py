@@ -90,7 +90,7 @@ class StringTemplates(GivenNames):
         return super().tagger_features(extractor, vocabularies, text_fields, kept)._replace(entry=entry)
 
     def tokens(self, table) -> list[list[list[str]]]:
-        """Return the attributes of each token of each sequence, in the order of the templates, with repetitions."""
+        """Return the attributes of each token of each sequence, in the order of the templates; some may repeat."""
         columns = [column.values[column.codes].tolist() for column in self._columns(table)]
         forms = [(template_form(line.texts), line.macros) for line in self.making]
         sequences = []
@@ -114,7 +114,7 @@ class StringTemplates(GivenNames):
         return batch.indptr, batch.indices, batch.values
 
     def _names(self, table) -> tuple[dict, np.ndarray, np.ndarray]:
-        """Return a dict from attribute names to ids, and the ids of the tokens as CSR arrays, with repetitions.
+        """Return a dict from attribute names to ids, and the tokens' ids, some of which may repeat, as CSR arrays.
 
         Each template makes a name only once for each distinct combination of strings that its macros read.
         """

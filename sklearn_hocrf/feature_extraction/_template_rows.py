@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NO_ATTRIBUTES = TemplateVocabularies([], {})  # if attributes are hashed
 ALWAYS = {"bias": 0, BOS: 1, EOS: 2}  # rows of a tagger's array of that name
-FEW_TOKENS = 1000  # at most; their attributes are looked up in dicts, one sequence after the other
+FEW_TOKENS = 1000  # the most tokens whose attributes are looked up in dicts, one sequence after the other
 
 
 @dataclass(frozen=True)

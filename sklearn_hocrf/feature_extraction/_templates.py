@@ -94,8 +94,7 @@ class FieldTable:
         return np.array([*(value_text(label, joined) for label in self.labels), BOS, EOS], dtype=object)
 
     def encode(self, column, field) -> np.ndarray:
-        """Return the codes of a column, (N,) int32; -1 for values that are missing, are 0, or did not occur in
-        training."""
+        """Return the codes of a column, (N,) int32; -1 for values that are missing, zero, or absent from training."""
         if is_text(column) != (self.labels is not None) and kind_of_column(column) != MISSING:
             was = "numbers" if self.labels is None else "text"
             raise ValueError(f"field {short(field)} held {was} in fit, but holds {kind_of_column(column)} now")
@@ -198,8 +197,7 @@ class TemplateVocabulary:
 
 
 def distinct_rows(columns, n_codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the index of each row among the distinct rows of codes, (N,), and the count and the last row of each
-    distinct row.
+    """Return each row's index among the distinct rows of codes, (N,), and the count and the last row of each of these.
 
     Rows with a code of -1 get the index -1. Columns are joined two at a time, so that keys fit into an int64. For a
     single column, the distinct rows are all codes up to the highest one; for codes that do not occur, the row is 0.
@@ -296,8 +294,7 @@ class TemplateVocabularies:
         return offsets_of([*map(len, self.all)])
 
     def find(self, columns, functions, marks, n_hashed=None) -> tuple[np.ndarray, np.ndarray | None] | None:
-        """Return the attribute ids of a sequence, (n_templates, T), -1 for none, and their values, or None if all are
-        1.
+        """Return a sequence's attribute ids, (n_templates, T), -1 for none, and their values, or None if all are 1.
 
         ``columns`` contains a list of values for each field. With ``marks``, positions outside the sequence are marked.
         The result is None if a field is missing, or if a function returns a value of another kind than in `fit`.

@@ -23,9 +23,9 @@ class WindowFeatures(  # type: ignore[call-arg]
 ):
     """Add means, deviations and slopes over a window around each token; windows never extend into other sequences.
 
-    Each row of a recording describes a single moment. The added columns allow a linear model to use also the level,
-    spread and trend around that moment: they contain, for each column, the mean, the standard deviation, and the slope
-    per token of the least-squares line.
+    Each row of a recording describes a single moment. The added columns let a linear model also use the level, spread
+    and trend around that moment: for each column of X, they contain the mean, the standard deviation, and the slope per
+    token of the least-squares line.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Two competing labellings of a sequence: the best one, and the best one that differs in some respect."""
+"""Two competing labellings of a sequence: the best one, and the best one that differs from it as required."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._data.segments import Mask, both
 from .._estimator.answers.fitted import FittedModel
 from .._reading.labels import label_codes
 
-_LABELS = 240  # characters of a list of labels in a message: about twenty of them
+_LABELS = 240  # characters of a list of labels in a message: about twenty labels
 
 
 class Contest:
@@ -69,7 +69,7 @@ class Contest:
         return labelling
 
     def _of_class(self, position: int, against: Any) -> Mask:
-        """Return the mask of the labellings with a class at a token."""
+        """Return a mask that allows only labellings with a given class at a token."""
         classes = self.fitted.labels
         code = label_codes(classes).get(against, -1) if isinstance(against, Hashable) else -1
         if code < 0:
@@ -79,7 +79,7 @@ class Contest:
         return self._mask(position, np.arange(len(classes)) == code)
 
     def _mask(self, position: int, labels: np.ndarray) -> Mask:
-        """Return the mask of the labellings with certain labels at a token, (L,) of bool."""
+        """Return a mask that allows only certain labels at a token, given as a bool array of shape (L,)."""
         mask = Mask.free(self.batch.n_tokens, len(labels))
         mask.allowed[position] = labels
         return mask
