@@ -41,31 +41,31 @@ class InputLine(NamedTuple):
 
 def add_commands(commands: Any) -> None:
     """Add the parsers of the commands."""
-    fit = _add_command(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
-    fit.add_argument("file", help="training data, or -; an empty line ends a sequence")
-    fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
-    fit.add_argument("--order", type=int, help="max_order: highest order of patterns (default: 2, or the templates')")
-    sigma = "sigma_reg: smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
+    fit = _add_command(commands, "fit", "train a model on lines of one token each, with the label in the last column")
+    fit.add_argument("file", help="training data, or - for standard input; an empty line ends a sequence")
+    fit.add_argument("-o", "--output", required=True, help="the model file to write, for `hocrf tag`")
+    fit.add_argument("--order", type=int, help="max_order: highest order of patterns (default: 2, or as in the templates)")
+    sigma = "sigma_reg: smaller values mean stronger penalties; try 0.5, 1 and 2 (default: %(default)s)"
     fit.add_argument("--sigma", type=float, default=1.0, help=sigma)
-    fit.add_argument("--l1", type=float, default=0.0, help="l1_reg: removes weights (default: %(default)s)")
-    iterations = "max_iter: highest number of iterations (default: %(default)s)"
+    fit.add_argument("--l1", type=float, default=0.0, help="l1_reg: large values remove weights (default: %(default)s)")
+    iterations = "max_iter: maximum number of iterations (default: %(default)s)"
     fit.add_argument("--max-iter", type=int, default=500, help=iterations)
-    fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
-    fit.add_argument("--constraints", help="scheme of the tags that may follow each other, such as bio")
-    tag = _add_command(commands, "tag", "add a column of labels to lines of a file or of standard input")
+    fit.add_argument("--templates", metavar="FILE", help="a CRF++ or Wapiti template file for the features")
+    fit.add_argument("--constraints", help="scheme that restricts which tags may follow each other, such as bio")
+    tag = _add_command(commands, "tag", "add a column of labels to the lines of a file or of standard input")
     tag.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
-    tag.add_argument("file", nargs="?", default="-", help="the lines (default: standard input)")
+    tag.add_argument("file", nargs="?", default="-", help="the lines to tag (default: standard input)")
     what = tag.add_mutually_exclusive_group()
-    best = "write the N best labellings, each after a line with # "
+    best = "write the N best labellings, each after a line that begins with # "
     what.add_argument("--nbest", type=int, metavar="N", help=best)
-    json_help = "write an object per sequence instead: its best labels, its segments, and their probabilities"
+    json_help = "write one object per sequence instead: its best labels, its segments, and their probabilities"
     what.add_argument("--json", action="store_true", help=json_help)
-    evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 by label of segments")
+    evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 for each segment label")
     evaluate.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
-    evaluate.add_argument("file", help="test data, like the training data")
-    by = "how labels describe segments: runs, bio, bioes, bilou, bmes or iob1 (default: as the model says)"
+    evaluate.add_argument("file", help="test data, in the format of the training data")
+    by = "how labels describe segments: runs, bio, bioes, bilou, bmes or iob1 (default: the model's scheme)"
     evaluate.add_argument("--scheme", help=by)
-    export = _add_command(commands, "export", "write a file for `hocrf tag` from a skops file")
+    export = _add_command(commands, "export", "convert a skops file to a file for `hocrf tag`")
     export.add_argument("model", help="a file that skops has written")
     export.add_argument("-o", "--output", required=True, help="the file to write")
 
@@ -336,12 +336,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, run the command, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="hocrf" if Path(sys.argv[0]).stem == "hocrf" else "python -m sklearn_hocrf",
-        description="Train models on files with a token per line, and tag with them. Without a command: train "
-        "HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, by orders 1 to 3.",
+        description="Train models on files with one token per line, and tag with them. Without a command, train "
+        "HighOrderCRFs of orders 1 to 3 on words of noisy handwritten digits that follow a Markov chain of order 3.",
     )
     parser.add_argument("--version", action="version", version=f"sklearn_hocrf {hocrf.__version__}")
     commands = parser.add_subparsers(dest="command", title="commands")
-    what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for container images"
+    what = "compile all kernels, and store them in the folder NUMBA_CACHE_DIR, for container images"
     _add_command(commands, "warm-up", what)
     add_commands(commands)
     options = parser.parse_args(arguments)
