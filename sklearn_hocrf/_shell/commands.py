@@ -44,7 +44,7 @@ def add_commands(commands: Any) -> None:
     fit = _add_command(commands, "fit", "train a model on lines of one token each, with the label in the last column")
     fit.add_argument("file", help="training data, or - for standard input; an empty line ends a sequence")
     fit.add_argument("-o", "--output", required=True, help="the model file to write, for `hocrf tag`")
-    fit.add_argument("--order", type=int, help="max_order: highest order of patterns (default: 2, or as in the templates)")
+    fit.add_argument("--order", type=int, help="max_order: highest pattern order (default: 2, or as in the templates)")
     sigma = "sigma_reg: smaller values mean stronger penalties; try 0.5, 1 and 2 (default: %(default)s)"
     fit.add_argument("--sigma", type=float, default=1.0, help=sigma)
     fit.add_argument("--l1", type=float, default=0.0, help="l1_reg: large values remove weights (default: %(default)s)")
