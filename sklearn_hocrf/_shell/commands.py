@@ -280,7 +280,7 @@ def _export(options) -> None:
 
 
 def _with_options(message: Any) -> str:
-    """Return an estimator's message, with options of ``hocrf fit`` in place of parameters."""
+    """Return an estimator's message with the options of ``hocrf fit`` in place of parameters."""
     return re.sub("|".join(OPTIONS), lambda found: OPTIONS[found[0]], str(message))
 
 

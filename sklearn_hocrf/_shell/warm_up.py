@@ -168,7 +168,7 @@ def answers(X, _):
 
 
 def lattices(X, y):
-    """Yield uses of lattices of candidates."""
+    """Yield uses of candidate lattices."""
     yield partial(use, hocrf.HighOrderCRF(pruning=2, max_iter=2), X, y)
     yield partial(use_answers, hocrf.HighOrderCRF(pruning=2, constraints="bio", max_iter=2), X, tags_of(X))
 

@@ -361,7 +361,7 @@ def each_fold(
     Parameters
     ----------
     use : callable
-        Its arguments are the fitted estimator, X of the test part, and the indices of the test part.
+        A function of the fitted estimator, the X of the test part, and the indices of the test part.
     estimator, X, y, params
         As in :func:`fit_part`.
     splits : list of (train, test)
@@ -378,7 +378,7 @@ def _fit_and_use(use, estimator, X, y, params, train, test):
 
 
 def fit_part(estimator: BaseEstimator, X: Sized, y: Sized, params: dict, part: np.ndarray) -> Any:
-    """Return a clone fitted to a part of the data, and to the same part of ``params`` with an entry per sequence."""
+    """Return a clone fitted to a part of the data and of ``params``, as far as these have an entry per sequence."""
     known = () if y is None else (safe_indexing(y, part),)
     return clone(estimator).fit(safe_indexing(X, part), *known, **check_method_params(X, params, indices=part))
 

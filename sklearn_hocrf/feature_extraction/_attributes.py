@@ -1,4 +1,4 @@
-"""Attributes by name, which come from feature dicts, lists of names, or CRF++ and Wapiti templates."""
+"""Named attributes, which come from feature dicts, lists of names, or CRF++ and Wapiti templates."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def read_attribute_tokens(X, fields) -> TokenTable:
 
 
 class AttributeCounts(NamedTuple):
-    """The attributes of some training sequences."""
+    """Counts of the attributes in a part of the training sequences."""
 
     of_names: Counter  # number of tokens with each attribute
     complete: tuple  # keys that every token contains
 
     def merged(self, other) -> AttributeCounts:
-        """Return the sums of both counts."""
+        """Return the combined counts of both parts."""
         of_names = self.of_names.copy()
         of_names.update(other.of_names)  # unlike +, which drops counts of 0
         return AttributeCounts(of_names, tuple(key for key in self.complete if key in set(other.complete)))
@@ -57,7 +57,7 @@ class NamedAttributes:
     ----------
     names : ndarray of str, dtype object, or list of str
     complete : tuple of str
-        Keys that the feature dicts of all training tokens contained.
+        Keys that the feature dicts of all training tokens contain.
     """
 
     def __init__(self, names, complete):
@@ -127,7 +127,8 @@ class GivenNames:
         return AttributeCounts(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)
 
     def finish(self, counts, min_count, fields) -> Any:
-        """Return the attributes that at least ``min_count`` tokens have; if it is 1, also those with a count of 0."""
+        """Return the attributes that at least ``min_count`` tokens have; if that is 1, also attributes without
+        tokens."""
         names = (name for name, count in counts.of_names.items() if min_count == 1 or count >= min_count)
         return NamedAttributes(sorted(names), counts.complete)
 

@@ -1,16 +1,16 @@
 """Base classes of the transformers, and fingerprints of strings of tokens.
 
-Transformers of segments identify the strings of tokens in training sequences by fingerprints:
+Segment transformers identify the strings of tokens in training sequences by fingerprints:
 
 
     tokens of a sequence:  in the in          strings of two tokens: [in the], [the in]
 
-Each token is represented by a number, a hash of its text. The numbers of two neighbouring blocks of 1, 2, 4 and so on
-tokens are mixed into the number of a block of twice the size, as in Karp, Miller and Rosenberg (1972). Two such blocks,
-which may overlap, cover any string, so its fingerprint is computed from their numbers and its length, without a Python
-loop over strings. Fingerprints have 63 bits: among a million different strings, two have the same fingerprint with a
-probability of about 5e-8. Mixing is not linear, because a polynomial of the numbers modulo 2**64 would have the same
-value for a Thue-Morse string of two kinds of tokens and for its complement, if they contain 1,024 or more tokens.
+Each token is represented by a hash of its text. The hashes of two neighbouring blocks of 1, 2, 4, ... tokens are mixed
+into the hash of a block of twice the size, as in Karp, Miller and Rosenberg (1972). Two such blocks, which may overlap,
+cover any string, so its fingerprint is computed from their hashes and its length, without a Python loop over strings.
+Fingerprints have 63 bits: among a million different strings, two have the same fingerprint with a probability of about
+5e-8. Mixing is not linear, because a polynomial of the hashes modulo 2**64 would have the same value for a Thue-Morse
+string of two kinds of tokens and for its complement, if they contain 1,024 or more tokens.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class BatchTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstim
 
 
 class SegmentFeatures(NamedTuple):
-    """The features of segments that a transformer has learned."""
+    """The segment features that a transformer has learned."""
 
     blocks: list  # of token features and of lengths
     makers: list  # objects that make the other blocks
@@ -82,12 +82,12 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
         """Learn the segment features of a batch; ``space`` describes the form of X."""
 
     def transform(self, X: Any) -> SequenceBatch:
-        """Return sequences with the features of segments learned in `fit`.
+        """Return the sequences with the segment features learned in `fit`.
 
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            In the same form as in `fit`.
+            X must have the same form as in `fit`.
 
         Returns
         -------
@@ -141,7 +141,7 @@ class TrainingStrings(NamedTuple):
 
     @classmethod
     def from_batch(cls, batch, field, segments) -> TrainingStrings:
-        """Return the strings of a field of a batch, and its segments."""
+        """Return the strings of ``field`` in a batch, and the given segments."""
         column = text_column(texts_of(_as_text(batch.columns[field], field)))
         lengths = np.zeros(batch.n_tokens, dtype=np.int32)
         lengths[segments.start] = segments.lengths

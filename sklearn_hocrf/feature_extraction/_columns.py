@@ -49,7 +49,7 @@ def is_text(column) -> bool:
 
 
 def kind_of_column(column) -> str:
-    """Return the kind of the values of a column."""
+    """Return the kind of values in a column."""
     if isinstance(column, ArrayColumn):
         return f"arrays of {column.values.shape[1]} numbers"
     return "numbers" if not is_text(column) else "text" if len(column.values) else MISSING
@@ -61,7 +61,7 @@ def texts_of(column) -> list:
 
 
 def without_arrays(columns) -> dict:
-    """Return all columns except those of arrays."""
+    """Return all columns except array columns."""
     return {field: column for field, column in columns.items() if not isinstance(column, ArrayColumn)}
 
 
@@ -83,7 +83,7 @@ def check_complete(columns, offsets, complete, absent=()) -> None:
     Raises
     ------
     ValueError
-        If one of them is ``absent``: no token contains it, not even with None, which marks a missing value.
+        If such a field is ``absent``, so that no token contains it, not even with None, which marks a missing value.
 
     Warns
     -----
@@ -224,7 +224,7 @@ def _common_numbers(cells) -> list | None:
 
 
 def _common_arrays(cells, width) -> ArrayColumn | None:
-    """Return the column of finite float arrays of a width; None if :func:`array_column` must convert the cells."""
+    """Return a column of finite float arrays of a given width; None if :func:`array_column` must convert the cells."""
     is_common = set(map(type, cells)) == {np.ndarray} and {array.dtype.char for array in cells} <= {"f", "d"}
     if not is_common or {array.shape for array in cells} != {(width,)}:
         return None
@@ -361,7 +361,7 @@ def _gather(column, codes):
 
 
 def apply_function(function: Callable, column, name) -> TokenColumn | np.ndarray:
-    """Return the results of ``function``, which is called once per distinct value, as a column."""
+    """Return a column of the results of ``function``, which is called once per distinct value."""
     if is_text(column):
         values, codes = column.values.tolist(), column.codes
     else:
@@ -436,7 +436,7 @@ def _as_numbers(cell, t, describe) -> np.ndarray:
 
 
 class ArrayTemplates(NamedTuple):
-    """The (field, offset) pairs that make dense columns, and the length of the arrays of each field."""
+    """The (field, offset) pairs that make dense columns, and the array length of each field."""
 
     pairs: list
     widths: Mapping

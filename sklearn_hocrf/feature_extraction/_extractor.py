@@ -59,7 +59,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         templates: the tokens are feature dicts or lists of attribute names, which become features unchanged. Strings
         such as ``"U01:%x[-1,0]/%x[0,1]"`` are CRF++ or Wapiti templates (see :meth:`from_file`).
     token_features : "auto", None, list or dict, default="auto"
-        Functions of the value of a field. Templates refer to them by name; a function that no template uses applies at
+        Functions of a field's value. Templates refer to them by name; a function that no template uses applies at
         offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
         :func:`phrase_marks`, or a pair of a field and one of these; without a field, the function applies to the first
         text field. A token feature is named after its function, as in ``"shape"``, or ``"shape(pos)"`` if the element
@@ -344,7 +344,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
             (not even with the value None), or if a field contains numbers instead of strings, or arrays of a different
             length.
         sklearn.exceptions.NotFittedError
-            If `fit` was not called, unless ``n_features`` is a number.
+            If `fit` was not called, unless ``n_features`` is set.
 
         Warns
         -----
@@ -387,7 +387,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Returns
         -------
         counts : object
-            Pass it to `merge` or `finish`. The transformer itself does not change.
+            The counts, which `merge` and `finish` accept. The transformer itself does not change.
 
         Raises
         ------
@@ -565,7 +565,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return self._maker.read(X, _check_fields(self.fields))
 
     def _read_form(self, space, columns):
-        """Set the fitted attributes that describe tokens from the training columns."""
+        """From the training columns, set the fitted attributes that describe tokens."""
         for field in columns if self.fields is not None else ():
             if space.kinds[field] == MISSING:
                 raise ValueError(f"fields names {field!r}, but no token has a value for it")

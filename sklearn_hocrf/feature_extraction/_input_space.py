@@ -1,4 +1,4 @@
-"""Read X, in any form, as a SequenceBatch for transformers of whole segments, and merge parts of training data.
+"""Read X, in any form, as a SequenceBatch for segment transformers, and merge parts of training data.
 
 The result of a merge is the same as if all parts had been read at once: although each part numbers its values and
 attributes separately, ids are assigned in sorted order, so the merged ids equal those of the whole.
@@ -133,7 +133,7 @@ def token_form(X) -> str | None:
 
 
 def kept_blocks(batch) -> tuple:
-    """Return the blocks of a batch; if it has none yet, these are its token features, if any."""
+    """Return a batch's blocks; if it has none yet, return the block of its token features, if any."""
     return tuple(block for block in blocks_of(batch) if batch.blocks is not None or block.n_features)
 
 
@@ -201,7 +201,7 @@ class TemplateCounts(NamedTuple):
     n_of: dict  # number of tokens with each attribute, by template
 
     def merged(self, other) -> TemplateCounts:
-        """Return the sums of both counts, for the templates that both contain."""
+        """Return the combined counts, for the templates that both parts contain."""
         templates = [template for template in self.n_of if template in other.n_of]
         parts = [self, other]
         left, right = (part.vocabularies.tables for part in parts)
@@ -230,7 +230,7 @@ class TokenCounts(NamedTuple):
     counted: Any = None  # AttributeCounts or TemplateCounts
 
     def merged(self, other) -> TokenCounts:
-        """Return the sums of both counts, neither of which is empty."""
+        """Return the combined counts of both parts, neither of which is empty."""
         space = self.space.merged(other.space)
         for name in sorted(self.functions.keys() & other.functions.keys()):
             if self.functions[name] != other.functions[name]:

@@ -39,13 +39,13 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     Parameters
     ----------
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
-        "bioes" are segments of one token with the label "O".
+        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "bio" and "bioes",
+        a token tagged O is a one-token segment with the label "O".
     smoothing : float, default=1.0
         The value s in the formula; must be greater than 0.
     field : field or None, default=None
-        The raw column of the tokens whose values form the strings. None means the first text field, or the first field
-        if there is no text field.
+        The raw token column whose values form the strings. None means the first text field, or the first field if there
+        is no text field.
     max_length : int or None, default=None
         Maximum length of the strings that are counted. None means the length of the longest training segment.
 
@@ -62,10 +62,10 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
 
     Notes
     -----
-    Strings that do not occur in training, strings longer than `max_length_` and strings with missing values have
-    w = n = 0. Their log-odds are 0, which is the same as no feature.
+    For strings that do not occur in training, strings longer than `max_length_` and strings with missing values, w and
+    n are 0. Their log-odds are then 0, which has the same effect as no feature.
 
-    Strings are compared by 63-bit fingerprints. Among a million strings, two have the same fingerprint with a
+    Strings are compared by their 63-bit fingerprints. Among a million strings, two have the same fingerprint with a
     probability of about 5e-8.
 
     References

@@ -47,9 +47,9 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
 
     The features of a segment [start, stop) are its length, its text, the values of user-defined functions, and token
     features. Token features count at all tokens of the segment (*bag*), at its first token, at its last token, at the
-    tokens inside, or at the last token of an n-gram of token tags. With features of tags, the model is a hybrid of a
-    Markov and a semi-Markov model. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns weights for all these features;
-    without this transformer it uses the token features as a bag.
+    tokens inside, or at the last token of an n-gram of token tags. With tag features, the model is a hybrid of a Markov
+    and a semi-Markov model. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns weights for all these features; without
+    this transformer, it uses the token features as a bag.
 
     The parameters `bag`, `begin`, `end`, `inside` and the values of `tags` select token features whose names begin with
     a given string, or with any string of a tuple; ``True`` selects all and ``()`` none.
@@ -72,15 +72,16 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         features of the first token after it. The names of features begin with the n-gram and a colon, as in ``"BI:"``.
         "unigrams" combines every tag with all token features; "bigrams" also combines every pair of tags with them.
     length : None, "indicator", "capped", "gamma" or tuple of them, default=None
-        Features of the length d. "indicator" makes the features ``length=1`` to ``length=max_length``; longer segments
-        get no indicator. "capped" is the same, except that the last indicator, whose name ends with a plus sign, also
-        applies to longer segments. "gamma" makes two features for any length: ``length``, which is d itself, and
-        ``log_length``, its natural logarithm. With the weights -1 / scale and shape - 1, the lengths of a label's
-        segments follow a gamma distribution. Because the lengths of a sequence's segments have a fixed sum, the weights
-        of ``length`` are determined only up to a constant that all labels share.
+        Features of the segment's length d. "indicator" makes the features ``length=1`` to ``length=max_length``; longer
+        segments get no indicator. "capped" is the same, except that the last indicator, whose name ends with a plus
+        sign, also applies to longer segments. "gamma" makes two features for any length: ``length``, which is d itself,
+        and ``log_length``, its natural logarithm. With the weights -1 / scale for ``length`` and shape - 1 for
+        ``log_length``, the lengths of a label's segments follow a gamma distribution. Because the lengths of a
+        sequence's segments have a fixed sum, the weights of ``length`` are determined only up to a constant that all
+        labels share.
     max_length : int or None, default=None
         Maximum length with a separate indicator; None means the length of the longest training segment. If `length` is
-        None, a number is an error.
+        None, a number raises an error.
     identity : bool, field or None, default=False
         Whether to make an indicator, ``identity=<text>``, for each text of a training segment. A field names the column
         of the raw tokens that contains the text. True means the first text field, or the first field if there is no
@@ -90,9 +91,9 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         segments as arrays of shape (n_segments,). It returns an array of numbers or bools of that shape, which are the
         values of a feature that is named after the function, or by its key in a dict. Features that are 0 for all
         training segments have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of strings
-        (None if missing); tokens of several fields are a dict of such arrays. ``cumsum`` and similar operations are
-        faster than loops. Define functions in an importable module: a fitted transformer with lambdas cannot be
-        pickled, and skops cannot load one with methods such as ``dict.get``.
+        (None if missing); for tokens with several fields, it is a dict of such arrays. ``cumsum`` and similar
+        operations are faster than loops. Define functions in an importable module: a fitted transformer with lambdas
+        cannot be pickled, and skops cannot load one with methods such as ``dict.get``.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -217,7 +218,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Learn the features of training segments and return the sequences with them.
+        """Learn the features of training segments and return the sequences with these features.
 
         Parameters
         ----------

@@ -24,7 +24,7 @@ class IdentityRows:
     Parameters
     ----------
     strings : ndarray of int
-        The fingerprint of the text of each feature.
+        The fingerprint of each feature's text.
     names : FeatureNames
     """
 
@@ -150,7 +150,7 @@ def _entries(functions, fields, columns, offsets, start, stop) -> Iterator[tuple
 
 
 def _reader(column) -> Callable[[int, int], np.ndarray]:
-    """Return a function that returns the values of tokens first to last - 1, with None or nan if missing."""
+    """Return a function that reads the values of tokens first to last - 1; a missing value is None or nan."""
     if is_text(column):
         values = np.array([*column.values, None], dtype=object)
         return lambda first, last: values[column.codes[first:last]]

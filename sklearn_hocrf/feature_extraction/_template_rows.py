@@ -1,4 +1,4 @@
-"""Rows of features that templates of fields make from the columns of tokens.
+"""Rows of features, which templates make from the columns of tokens.
 
 The module also writes the description by which a tagger makes the same features, in the format of ``tagger``.
 """

@@ -76,9 +76,9 @@ class FieldTable:
     Attributes
     ----------
     size : int
-        Number of codes: the number of labels, or 1 for a numeric field.
+        Number of codes without boundary marks: the number of labels, or 1 for a numeric field.
     n_codes : int
-        Number of codes, including those of the two boundary marks.
+        Number of codes with the two boundary marks.
     """
 
     def __init__(self, labels):
@@ -213,7 +213,7 @@ def distinct_rows(columns, n_codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def _joined(position, column, n_codes) -> np.ndarray:
-    """Return a key of each pair of a position and a code, int64; -1 where one of them is -1."""
+    """Return a key for each pair of a position and a code, int64; -1 if either is -1."""
     key = position * np.int64(n_codes) + column
     key[(position < 0) | (column < 0)] = -1
     return key

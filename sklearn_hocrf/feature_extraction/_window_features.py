@@ -163,9 +163,9 @@ def _windows(rows, offsets, before, after) -> list[np.ndarray]:
     lags = np.arange(-before, after + 1)
 
     def summed(function):
-        """Sum a function of each window position and of the difference between the row there and the token's row.
+        """Sum ``function(lag, difference)`` over the window; a difference is a neighbour's row minus the token's row.
 
-        Differences are exact where a column is constant.
+        In constant columns, the differences are exactly 0.
         """
         tokens = np.arange(len(rows))
         return sum(function(lag, rows[np.clip(tokens + lag, first, last)] - rows) for lag in lags.tolist())

@@ -8,8 +8,8 @@
 :class:`SequenceDisplay`  the probabilities and segments of one sequence over time, as a picture
 ========================  ==============================================================================================
 
-Notebooks show displays, explanations and tables as HTML without scripts, on light and dark backgrounds; terminals show
-plain text. Pictures require matplotlib.
+Notebooks show displays, explanations and tables as HTML without scripts, which suits light and dark backgrounds;
+terminals show plain text. Pictures require matplotlib.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.inspection import weights_table

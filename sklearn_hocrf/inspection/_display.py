@@ -151,14 +151,14 @@ def _cell(value: Any) -> str:
 
 
 def texts_of(X: Iterable) -> list[list[str]]:
-    """Return the texts of the tokens of each sequence."""
+    """Return the tokens of each sequence as strings."""
     if isinstance(X, SequenceBatch):
         return _texts_of_batch(X)
     return [[_text_of(token, t) for t, token in enumerate(_tokens_of(x))] for x in X]
 
 
 def _text_of(token: Any, position: int) -> str:
-    """Return the text of a token: the token itself, its first field or attribute that is a string, or its position."""
+    """Return a string for a token: the token itself, its first field or attribute that is a string, or its position."""
     if isinstance(token, bytes):
         return token.decode("utf-8", "replace")
     has_fields = isinstance(token, (list, tuple))

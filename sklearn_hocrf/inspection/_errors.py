@@ -25,7 +25,7 @@ class SegmentError(NamedTuple):
     true, predicted : tuple (start, stop, label), or None
         The true segment and the predicted segment.
     true_text, predicted_text : str
-        The tokens of these segments.
+        The texts of these segments.
     probability : float or None
         Probability of the predicted segment.
     """

@@ -1,4 +1,4 @@
-"""Explanations of why a model prefers one labelling to another: the weights in which the two differ."""
+"""Explanations of why a model prefers one labelling to another: the contribution of each weight."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def explain(
     Returns
     -------
     explanation : Explanation
-        Notebooks show it as HTML. Its attributes:
+        Notebooks show it as HTML. It has these attributes:
 
         sequence : int
             The index of the sequence in X.
@@ -216,7 +216,7 @@ def explain(
 
 
 def _contributions_table(contest: Contest, other: Any) -> Table:
-    """Return the weights in which the best labelling differs from another one."""
+    """Return the contributions of all weights that distinguish the best labelling from another one."""
     fitted, batch, layout = contest.fitted, contest.batch, contest.fitted.state.layout
     rows = layout.rows(batch)
     counts = [layout.empirical_counts(batch, labelling, np.ones(1), rows) for labelling in (contest.best, other)]

@@ -27,7 +27,7 @@ class SegmentsDisplay:
     Parameters
     ----------
     texts : list of lists of str
-        The texts of the tokens of each sequence.
+        The tokens of each sequence, as strings.
     segments : list of lists of segments
         The segments of each sequence, in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. They must
         not overlap. Segments with the label "O" are shown like the text between segments. The label "_", which stands

@@ -141,7 +141,7 @@ class SequenceDisplay:
         estimator : estimator
             A fitted model of this package, or a pipeline or a search around one.
         x : sequence, or SequenceBatch of one sequence
-            One sequence as in the X of the estimator's ``predict``.
+            One sequence, in any form that the X of the estimator's ``predict`` may contain.
         y : sequence of labels or of segments, or None, default=None
             The true labels or segments of the sequence.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"

@@ -56,13 +56,13 @@ def weights_table(
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
         A fitted model. In a pipeline, features have the names that the other steps gave them.
     label : label, default=None
-        If not None, only weights of patterns that end with this label, and of its parts, are returned.
+        If not None, only the weights of patterns that end with this label, and of the label's parts, are returned.
     feature : str, int or bool, default=None
         A name selects the weights of this feature or, if there is no such feature, of all features whose names begin
         with it. An index selects a feature if features have no names. True selects all weights of features, False all
         weights of patterns themselves and of tokens, and None all weights.
     order : int, iterable of int or None, default=None
-        If not None, only weights of patterns of these orders are returned: 0 for single labels, 1 for pairs of
+        If not None, only the weights of patterns of these orders are returned: 0 for single labels, 1 for pairs of
         neighbouring labels.
     top : int or None, default=20
         Maximum number of weights; None means all nonzero weights.

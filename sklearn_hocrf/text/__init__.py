@@ -1,4 +1,4 @@
-"""Tokens with character offsets, tags from spans of characters, and spans from tags.
+"""Tokens with character offsets, tags from character spans, and spans from tags.
 
 ========================  ==============================================================================================
 :func:`tokenize`          splits texts into tokens; each result is a :class:`TokenizedText`

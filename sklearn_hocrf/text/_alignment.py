@@ -43,7 +43,7 @@ def tags_from_spans(
     Parameters
     ----------
     tokenized : list of TokenizedText
-        The tokens, as :func:`tokenize` returns them.
+        The tokens, as returned by :func:`tokenize`.
     spans : list of lists of spans
         The spans of each text, in any order: (start, stop, label), with ``stop`` excluded, or in any other form that
         :func:`~sklearn_hocrf.text.extract_segments` accepts, such as dicts.
@@ -232,7 +232,7 @@ def spans_from_tags(tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme
     Parameters
     ----------
     tokenized : list of TokenizedText
-        The tokens, as :func:`tokenize` returns them.
+        The tokens, as returned by :func:`tokenize`.
     y : list of label sequences
         The true or predicted labels of each sequence; or segments, counted in tokens, in any form that
         :func:`~sklearn_hocrf.text.extract_segments` accepts, such as the arrays that ``predict_segments(X,
@@ -294,7 +294,7 @@ def convert_tags(
         The scheme of the result. If it is also the scheme of `y`, valid tags remain the same. With "runs", neighbouring
         segments with the same label become a single segment.
     lengths : iterable of int, default=None
-        Number of tokens of each sequence, if the source is "segments": tokens outside all segments get "O". By default,
+        Number of tokens of each sequence, if the source is "segments"; tokens outside all segments get "O". By default,
         sequences end with their last segments, and there must be no gaps.
 
     Returns

@@ -37,7 +37,7 @@ class TokenizedText(Sequence):
     Raises
     ------
     TypeError
-        If `text` is not a str, or `offsets` are not integers.
+        If `text` is not a str, or if `offsets` does not contain integers.
     ValueError
         If `offsets` has another shape, or if tokens are out of order, are empty, overlap, or extend beyond the text.
 
@@ -200,7 +200,7 @@ def _compiled(pattern: Any) -> Any:
 
 
 def check_tokenized(tokenized: Any) -> list[TokenizedText]:
-    """Return a result of :func:`tokenize` as a list, or raise an error."""
+    """Return the result of :func:`tokenize` as a list, or raise an error."""
     if isinstance(tokenized, TokenizedText):
         raise TypeError("tokenized must be a list of TokenizedText, got a single one: pass [tokenized]")
     tokenized = list(tokenized)
