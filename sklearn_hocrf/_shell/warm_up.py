@@ -96,7 +96,7 @@ def kernels() -> dict[str, Any]:
 
 
 def compiled() -> dict[str, int]:
-    """Return the number of compiled versions of each compiled kernel."""
+    """Return the number of compiled versions of each kernel, without kernels that have none."""
     return {name: len(kernel.signatures) for name, kernel in kernels().items() if kernel.signatures}
 
 

@@ -113,7 +113,7 @@ def _check_candidates(search, X, y, params):
 def method_of_model(estimator: BaseEstimator, name: str) -> Callable:
     """Return a method of a model, or of the model at the end of a pipeline or inside a search.
 
-    The method of a pipeline first transforms X with all other steps. A search uses its best estimator.
+    The method of a pipeline first transforms X with all other steps. The method of a search uses the best estimator.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def name_of_weight(estimator: BaseEstimator) -> str | None:
 
 
 def steps_inside(estimator: BaseEstimator) -> list:
-    """Return the steps of fitted pipelines, also inside searches and calibration, followed by the model."""
+    """Return the steps of fitted pipelines, including those inside searches and calibration, followed by the model."""
     levels = list(layers(estimator, fitted=True))
     return [one for _, steps in levels for step in steps for one in steps_inside(step)] + [levels[-1][0]]
 

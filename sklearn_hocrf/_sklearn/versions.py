@@ -82,7 +82,7 @@ class OtherVersionWarning(InconsistentVersionWarning):
 
 
 class VersionMixin:
-    """Mixin that adds the version of the package to the state; list it before ``BaseEstimator``.
+    """Mixin that adds the version of the package to the saved state; list it before ``BaseEstimator``.
 
     In notebooks, scikit-learn's diagram of an estimator links to the documentation page that this class specifies.
     """

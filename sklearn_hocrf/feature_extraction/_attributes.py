@@ -65,7 +65,7 @@ class NamedAttributes:
         self._names = ConstantNames(np.array(names, dtype=object))
 
     def rows(self, X) -> tuple:
-        """Return the attributes of tokens as CSR arrays, without those that did not occur in training."""
+        """Return those attributes of tokens that occurred in training, as CSR arrays."""
         batch = read_known_attributes(X, self.vocabulary)
         return batch.indptr, batch.indices, batch.values
 
@@ -92,8 +92,8 @@ class GivenNames:
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         """Return the templates and token features for training columns, and the fields that they read.
 
-        With ``of_all``, the plan must serve all data although ``columns`` contains only a part: a function that changes
-        no string of this part may change strings of other parts.
+        With ``of_all``, ``columns`` contains only a part of the data, but the plan must serve all data: a function that
+        changes no string in this part may change strings in other parts.
         """
         return FeaturePlan([], {}, {}), list(columns)
 
@@ -117,7 +117,7 @@ class GivenNames:
         return NamedAttributes(names, vocabulary.complete), (batch.indptr, batch.indices, batch.values)
 
     def rows(self, vocabularies, table) -> tuple:
-        """Return the attributes of new tokens as CSR arrays, without those that did not occur in training."""
+        """Return those attributes of new tokens that occurred in training, as CSR arrays."""
         return vocabularies.rows(self.tokens(table))
 
     def counts(self, table) -> Any:

@@ -78,8 +78,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         characters, are added for the first text field. None means 5 if "auto" chooses the functions, and 0 otherwise.
         For languages with long endings, such as Turkish, try 10.
     n_features : int or None, default=None
-        If an integer, the extractor hashes attributes to this many features and learns no vocabulary. Attributes that
-        did not occur in training then become features, too, and memory use does not grow with the data. See Notes.
+        If not None, the extractor hashes attributes to this many features and learns no vocabulary. Attributes that did
+        not occur in training then become features, too, and memory use does not grow with the data. See Notes.
     bias : bool, default=False
         Whether to add the attribute ``bias`` to every token.
     padding : {"mark", "drop"}, default="mark"
@@ -117,17 +117,17 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     With ``n_features``, the feature of an attribute is the hash of its name, as computed by
     :class:`~sklearn.feature_extraction.FeatureHasher` without signs. Attributes with equal hashes share a feature, and
-    their values are added; 2**18 to 2**22 features are usual. The templates depend on the data only if
-    ``templates=None``, and then only on the fields; ``token_features="auto"`` means all functions that "auto" can
+    their values are added. Typical values of ``n_features`` are 2**18 to 2**22. The templates depend on the data only
+    if ``templates=None``, and then only on the fields; ``token_features="auto"`` means all functions that "auto" can
     choose. :meth:`transform` therefore works on a stream of batches without :meth:`fit`. After :meth:`fit`, the fields
     must stay the same. ``min_count`` must be 1. The batches have no feature names, because the hashed names are not
     stored; :meth:`get_feature_names_out` returns ``hash[0]``, ``hash[1]`` and so on.
 
-    A field of one-dimensional numpy arrays, all of the same length d, makes d features, ``vector[0]``, ``vector[1]``
-    and so on (``vector[-1][0]`` and so on at the offset -1), which come after all other features. The batch stores
-    their values as float32 in one array of shape (n_tokens, d), which needs a fraction of the memory and time that
-    sparse features would need. The values are 0 outside the sequence and for tokens that contain None instead of an
-    array. Such a field must be the only one in its template, supports no token features, and is not among the raw token
+    A field of one-dimensional numpy arrays, all of the same length d, makes d features: ``vector[0]``, ``vector[1]``
+    and so on, or ``vector[-1][0]`` and so on at the offset -1. They follow all other features. The batch stores their
+    values as float32 in one array of shape (n_tokens, d), which needs a fraction of the memory and time that sparse
+    features would need. The values are 0 outside the sequence and for tokens that contain None instead of an array.
+    Such a field must be the only one in its template, supports no token features, and is not among the raw token
     columns of the batch.
 
     Feature names are unique. If a template joins several values, the extractor writes a backslash before each "|" and
@@ -239,9 +239,9 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Returns
         -------
         extractor : SequenceFeatureExtractor
-            With its attributes ``max_order`` and ``feature_order`` as parameters, a
-            :class:`~sklearn_hocrf.HighOrderCRF` learns the pairs of labels that the templates require. Tokens may have
-            any form, but their columns must contain strings.
+            Pass its attributes ``max_order`` and ``feature_order`` to a :class:`~sklearn_hocrf.HighOrderCRF`, so that
+            the model contains the pairs of labels that the templates require. Tokens may have any form, but their
+            columns must contain strings.
 
         Raises
         ------
@@ -576,8 +576,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     def _set_plan(self, columns, of_all=False) -> Collection:
         """Set ``templates_`` and ``token_features_`` from parameters and training columns; return the fields in use.
 
-        With ``of_all``, the plan must serve all data although ``columns`` contains only a part: a function that changes
-        no string of this part may change strings of other parts.
+        With ``of_all``, ``columns`` contains only a part of the data, but the plan must serve all data: a function that
+        changes no string in this part may change strings in other parts.
         """
         plan, used = self._maker.plan(self, columns, of_all)
         self.templates_, self.token_features_, self._array_widths = plan

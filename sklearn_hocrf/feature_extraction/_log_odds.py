@@ -136,7 +136,8 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     def fit_transform(self, X: Any, y: Any) -> SequenceBatch:
         """Count strings and segments, and return the training sequences with **leave-one-out** features.
 
-        This differs from ``fit(X, y).transform(X)``: the features of a sequence use the counts of all other sequences.
+        This differs from ``fit(X, y).transform(X)``: the features of a sequence use only the counts of the other
+        sequences.
 
         Parameters
         ----------

@@ -83,13 +83,13 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Maximum length with a separate indicator; None means the length of the longest training segment. If `length` is
         None, a number raises an error.
     identity : bool, field or None, default=False
-        Whether to make an indicator, ``identity=<text>``, for each text of a training segment. A field names the column
-        of the raw tokens that contains the text. True means the first text field, or the first field if there is no
-        text field; None is the same as False.
+        Whether to make an indicator, ``identity=<text>``, for each text of a training segment. Instead of True, you can
+        pass the field that contains the text; True means the first text field of the raw tokens, or the first field if
+        there is no text field. None is the same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
-        segments as arrays of shape (n_segments,). It returns an array of numbers or bools of that shape, which are the
-        values of a feature that is named after the function, or by its key in a dict. Features that are 0 for all
+        segments as arrays of shape (n_segments,). It returns an array of that shape with the values of a feature, as
+        numbers or bools. The feature is named after the function, or by its key in a dict. Features that are 0 for all
         training segments have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of strings
         (None if missing); for tokens with several fields, it is a dict of such arrays. ``cumsum`` and similar
         operations are faster than loops. Define functions in an importable module: a fitted transformer with lambdas

@@ -119,7 +119,7 @@ class FunctionRows:
         return cls(functions, fields, FeatureNames.from_names(names))
 
     def rows(self, columns, offsets, token_data, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the features of candidate segments, without those that occur in no training segment."""
+        """Return those features of candidate segments that occur in training segments."""
         rows, indices, data = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
         for name, segments, values in _entries(self._functions, self._fields, columns, offsets, start, stop):
             if name in self._index_of:

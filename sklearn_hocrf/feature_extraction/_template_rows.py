@@ -161,7 +161,7 @@ class FieldTemplates(GivenNames):
         """Return the vocabularies and, for each template, the ids and values of the tokens.
 
         The ids, of shape (N,), index the attributes of a template, or hashed features; -1 means no attribute. The
-        values are float64, or None if all are 1. If no vocabularies are passed, they are learned.
+        values are float64, or None if all are 1. If ``vocabularies`` is None, they are learned.
         """
         window, columns, ids, values = Window(table.offsets), self.derived(table), [], []
         is_new = vocabularies is None or self.n_features is not None

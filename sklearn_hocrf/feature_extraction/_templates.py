@@ -188,7 +188,7 @@ class TemplateVocabulary:
         return int(hash_names([f"{self.head}={'|'.join(texts)}" if texts else self.head], n_features)[0])
 
     def names(self) -> np.ndarray:
-        """Return the names of the attributes, of dtype object."""
+        """Return the names of the attributes as an array of dtype object."""
         head = self.head
         texts = [table.texts(len(self.tables) > 1) for table in self.tables]
         cells = (values[code].tolist() for values, code in zip(texts, self.codes, strict=True))
@@ -200,7 +200,8 @@ def distinct_rows(columns, n_codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     """Return each row's index among the distinct rows of codes, (N,), and the count and the last row of each of these.
 
     Rows with a code of -1 get the index -1. Columns are joined two at a time, so that keys fit into an int64. For a
-    single column, the distinct rows are all codes up to the highest one; for codes that do not occur, the row is 0.
+    single column, the distinct rows are all codes up to the highest one; for codes that do not occur, the last row is
+    0.
     """
     position = columns[0].astype(np.int64)
     for column, n in zip(columns[1:], n_codes[1:], strict=True):
@@ -271,8 +272,8 @@ class TemplateVocabularies:
     def by_value(self, functions, n_hashed=None) -> TemplateIds:
         """Return the object that finds the attributes of a few tokens; only the first call creates it.
 
-        ``functions`` maps the name of each token feature to its field and its function, or to its field and the
-        function's name. If ids are hashes, ``n_hashed`` is the number of hashed features.
+        ``functions`` maps the name of each token feature to a pair: its field, and its function or the function's name.
+        If ids are hashes, ``n_hashed`` is the number of hashed features.
         """
         if n_hashed not in self._by_value:
             made: tuple[dict, dict] = {}, {}  # for strings, for numbers
@@ -396,7 +397,7 @@ class TemplateVocabularies:
 
 
 def _cut(items, lengths) -> list:
-    """Return adjacent parts of the given lengths, or raise a ValueError if these do not add up to all items."""
+    """Return adjacent parts of the given lengths, or raise a ValueError if these do not cover all items exactly."""
     ends = np.cumsum(lengths, dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 0).any() or int(ends[-1] if len(ends) else 0) != len(items):
         raise ValueError(f"parts of {ends[-1:]} elements, but there are {len(items)}")

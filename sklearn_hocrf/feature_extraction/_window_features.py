@@ -103,7 +103,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the columns of X, followed by those of each function.
+        """Return the columns of X, followed by their means, deviations and slopes.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         return tokens.split(table, self.get_feature_names_out(), type(self).__name__)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of X, followed by those of each function.
+        """Return the names of the columns of X, followed by those of their means, deviations and slopes.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class WindowFeatures(  # type: ignore[call-arg]
 
 
 def _windows(rows, offsets, before, after) -> list[np.ndarray]:
-    """Return the columns of each function, looping over window positions and processing all tokens at once."""
+    """Return the means, deviations and slopes, looping over window positions and processing all tokens at once."""
     lengths = np.diff(offsets)
     first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
     lags = np.arange(-before, after + 1)

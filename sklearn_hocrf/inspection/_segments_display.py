@@ -206,7 +206,7 @@ class SegmentsDisplay:
         gaps = [_gaps_of(x, [separator] * len(tokens)) for x, tokens in zip(X, texts, strict=True)]
         return cls(texts, segments, true[0] if true else None, gaps, classes=labels)
 
-    # --- what is shown ------------------------------------------------------------------------------------------------
+    # --- contents -----------------------------------------------------------------------------------------------------
 
     def _pieces(self, n: int) -> Iterator[_Piece]:
         """Yield all tokens of a sequence in pieces."""
@@ -224,7 +224,7 @@ class SegmentsDisplay:
             yield _Piece(at, len(self.texts[n]))
 
     def _missed(self, n: int) -> list[_Piece]:
-        """Return the true segments that were not found."""
+        """Return the true segments that were not predicted."""
         true, predicted = (self.true_segments or {n: []})[n], {segment[:3] for segment in self.segments[n]}
         missed = [segment[:3] for segment in true if segment[:3] not in predicted and segment[2] != OUTSIDE]
         return [_Piece(start, stop, label, None, "missed") for start, stop, label in missed]
@@ -235,7 +235,7 @@ class SegmentsDisplay:
         return "".join(word + gap for word, gap in zip(words, [*gaps[:-1], ""], strict=True))
 
     def _gap(self, n: int, piece: _Piece) -> str:
-        """Return the text after a piece."""
+        """Return the gap after a piece."""
         return self.gaps[n][piece.stop - 1]
 
     def _shown(self) -> range:

@@ -393,7 +393,7 @@ def extract_segments(
         * "iob1": a segment begins with I, or with B if it directly follows a segment of the same label;
         * "segments": `y` must consist of segments.
 
-        A tag without a label ("B", "I") has the label "_". If all labels are "O", there are no segments.
+        A tag without a label ("B", "I") gets the label "_". If all labels are "O", there are no segments.
     strict : bool, default=False
         Whether to exclude invalid tags from segments, as with ``mode="strict"`` in seqeval. Examples are an I after an
         O in "bio", and a B without an E in "bioes". If False, every tag other than O belongs to a segment; a new
