@@ -138,6 +138,6 @@ class GivenNames:
 
     def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
         """Return the description by which a tagger makes the ``kept`` attributes of a fitted extractor."""
-        from .._sklearn.layers import TaggerFeatures  # imported here, as few users write such files
+        from .._sklearn.layers import TaggerFeatures  # imported here, because few users write such files
 
         return TaggerFeatures.of_names(vocabularies.names().tolist(), kept)

@@ -89,11 +89,11 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
     functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
         segments as arrays of shape (n_segments,). It returns an array of that shape with the values of a feature, as
-        numbers or bools. The feature is named after the function, or by its key in a dict. Features that are 0 for all
-        training segments have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of strings
-        (None if missing); for tokens with several fields, it is a dict of such arrays. ``cumsum`` and similar
-        operations are faster than loops. Define functions in an importable module: a fitted transformer with lambdas
-        cannot be pickled, and skops cannot load one with methods such as ``dict.get``.
+        numbers or bools. The feature is named after the function or, in a dict, by the function's key. Features that
+        are 0 for all training segments have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing)
+        or of strings (None if missing); for tokens with several fields, it is a dict of such arrays. ``cumsum`` and
+        similar operations are faster than loops. Define functions in an importable module: a fitted transformer with
+        lambdas cannot be pickled, and skops cannot load one with methods such as ``dict.get``.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"

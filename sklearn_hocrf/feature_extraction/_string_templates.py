@@ -78,7 +78,7 @@ class StringTemplates(GivenNames):
         return FeaturePlan([line.text for line in self.lines], {}, {}), list(columns)[: self.n_columns]
 
     def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
-        from .._sklearn.layers import checked_name  # imported here, as few users write such files
+        from .._sklearn.layers import checked_name  # imported here, because few users write such files
 
         templates = []
         for line in self.making:

@@ -45,7 +45,7 @@ class FieldTemplates(GivenNames):
     read = staticmethod(read_tokens)
 
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
-        is_fixed = of_all or self.n_features is not None  # with hashing, nothing may depend on the texts
+        is_fixed = of_all or self.n_features is not None  # with hashing, nothing may depend on the strings
         settings = parameters.templates, parameters.token_features, parameters.affixes
         plan = plan_of(*settings, columns, is_fixed=is_fixed)
         used = [field for template in plan.templates for field, _ in template]

@@ -304,7 +304,7 @@ class TemplateVocabularies:
             template_ids = self.by_value(functions, n_hashed)
             ids = template_ids.find(columns, marks)
             values = template_ids.amounts(columns, ids.shape[1])
-        except Exception:  # functions of users may raise any error; the general code names the token
+        except Exception:  # user-defined functions may raise any error; the general code names the token
             return None
         if values is None or (values == 1).all():
             return ids, None

@@ -63,7 +63,7 @@ def tags_from_spans(
     Raises
     ------
     TypeError
-        If a span has none of these forms, or if its label is not a string although `scheme` consists of tags.
+        If a span has none of these forms, or if its label is not a string although `scheme` is a tagging scheme.
     ValueError
         If spans overlap or end after the text, if the label of a span is "O", if `misaligned` is "raise" and a span
         does not begin and end at token boundaries, if both a span and the tokens separate a letter from its combining
