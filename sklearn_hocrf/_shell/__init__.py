@@ -1,1 +1,1 @@
-"""The command line, which uses only public names, ``_data`` and the list of kernels."""
+"""The command-line interface, which uses only public names, ``_data`` and the list of kernels."""

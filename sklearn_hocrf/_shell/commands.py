@@ -1,4 +1,4 @@
-"""The commands of ``hocrf``: fit, tag, evaluate and export, on files with a token per line."""
+"""The commands of ``hocrf``: fit, tag, evaluate and export, for files with one token per line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPTIONS = {
 
 
 class InputLine(NamedTuple):
-    """A token."""
+    """A line of input, which describes one token."""
 
     lineno: int
     text: str
@@ -41,31 +41,31 @@ class InputLine(NamedTuple):
 
 def add_commands(commands: Any) -> None:
     """Add the parsers of the commands."""
-    fit = _add_command(commands, "fit", "train a model on a file with a token per line, whose last column is the label")
-    fit.add_argument("file", help="training data, or -; an empty line ends a sequence")
-    fit.add_argument("-o", "--output", required=True, help="the model, for `hocrf tag`")
-    fit.add_argument("--order", type=int, help="max_order: highest order of patterns (default: 2, or the templates')")
-    sigma = "sigma_reg: smaller values are stronger penalties: try 0.5, 1 and 2 (default: %(default)s)"
+    fit = _add_command(commands, "fit", "train a model on lines of one token each, with the label in the last column")
+    fit.add_argument("file", help="training data, or - for standard input; an empty line ends a sequence")
+    fit.add_argument("-o", "--output", required=True, help="the model file to write, for `hocrf tag`")
+    fit.add_argument("--order", type=int, help="max_order: highest pattern order (default: 2, or as in the templates)")
+    sigma = "sigma_reg: smaller values mean stronger penalties; try 0.5, 1 and 2 (default: %(default)s)"
     fit.add_argument("--sigma", type=float, default=1.0, help=sigma)
-    fit.add_argument("--l1", type=float, default=0.0, help="l1_reg: removes weights (default: %(default)s)")
-    iterations = "max_iter: highest number of iterations (default: %(default)s)"
+    fit.add_argument("--l1", type=float, default=0.0, help="l1_reg: large values remove weights (default: %(default)s)")
+    iterations = "max_iter: maximum number of iterations (default: %(default)s)"
     fit.add_argument("--max-iter", type=int, default=500, help=iterations)
-    fit.add_argument("--templates", metavar="FILE", help="features: a template file of CRF++ or Wapiti")
-    fit.add_argument("--constraints", help="scheme of the tags that may follow each other, such as bio")
-    tag = _add_command(commands, "tag", "add a column of labels to lines of a file or of standard input")
+    fit.add_argument("--templates", metavar="FILE", help="a CRF++ or Wapiti template file for the features")
+    fit.add_argument("--constraints", help="scheme that restricts which tags may follow each other, such as bio")
+    tag = _add_command(commands, "tag", "add a column of labels to the lines of a file or of standard input")
     tag.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
-    tag.add_argument("file", nargs="?", default="-", help="the lines (default: standard input)")
+    tag.add_argument("file", nargs="?", default="-", help="the lines to tag (default: standard input)")
     what = tag.add_mutually_exclusive_group()
-    best = "write the N best labellings, each after a line with # "
+    best = "write the N best labellings, each after a line that begins with # "
     what.add_argument("--nbest", type=int, metavar="N", help=best)
-    json_help = "write an object per sequence instead: its best labels, its segments, and their probabilities"
+    json_help = "write one object per sequence instead: its best labels, its segments, and their probabilities"
     what.add_argument("--json", action="store_true", help=json_help)
-    evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 by label of segments")
+    evaluate = _add_command(commands, "evaluate", "report precision, recall and F1 for each segment label")
     evaluate.add_argument("model", help="a file that `hocrf fit` or export_tagger has written")
-    evaluate.add_argument("file", help="test data, like the training data")
-    by = "how labels describe segments: runs, bio, bioes, bilou, bmes or iob1 (default: as the model says)"
+    evaluate.add_argument("file", help="test data, in the format of the training data")
+    by = "how labels describe segments: runs, bio, bioes, bilou, bmes or iob1 (default: the model's scheme)"
     evaluate.add_argument("--scheme", help=by)
-    export = _add_command(commands, "export", "write a file for `hocrf tag` from a skops file")
+    export = _add_command(commands, "export", "convert a skops file to a file for `hocrf tag`")
     export.add_argument("model", help="a file that skops has written")
     export.add_argument("-o", "--output", required=True, help="the file to write")
 
@@ -75,7 +75,7 @@ def _add_command(commands, name, what) -> argparse.ArgumentParser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a command, and return the exit code: 2 for files and arguments that are not valid."""
+    """Run a command and return the exit code, which is 2 for invalid files and arguments."""
 
     def tell(message: Any) -> None:
         print(f"hocrf {options.command}: {message}", file=sys.stderr)
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
         try:
             COMMANDS[options.command](options)
             sys.stdout.flush()
-        except BrokenPipeError:  # who reads the output has read enough
+        except BrokenPipeError:  # the program that reads the output has closed it
             return 0
         except (OSError, ValueError, TypeError, ImportError) as error:
             tell(error)
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(path: str) -> Any:
-    """Return the path of a file that exists; ``-`` is standard input."""
+    """Return the path of an existing file, or the stream of standard input for ``-``."""
     if path != "-":
         os.stat(path)
         return path
@@ -102,7 +102,7 @@ def _source(path: str) -> Any:
 
 
 def _load(source: Any) -> tuple[list, list]:
-    """Return the sequences of a file and their labels, and warn of lines between documents."""
+    """Return the sequences of a file and their labels, and warn about lines that separate documents."""
     X, y = hocrf.datasets.load_conll(source)
     n_lines = sum(str(next(iter(tokens[0].values()))).startswith("-DOCSTART-") for tokens in X)
     if n_lines:
@@ -155,7 +155,7 @@ def _tag(options) -> None:
             raise ValueError(f"{name} and standard output are one file")
         stream = TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape")
         for lines in _sequences(stream, name, n_columns):
-            if not lines:  # an empty line; where each line is answered, there are as many lines as in the input
+            if not lines:  # an empty line; the output of _labels has as many lines as the input
                 print(end="\n" if write is _labels else "", flush=True)
                 continue
             try:
@@ -163,7 +163,7 @@ def _tag(options) -> None:
                 answer = "".join(f"{text}\n" for text in write(tagger, tokens, lines, options.nbest))
             except ValueError as error:
                 raise ValueError(f"{name}, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
-            print(answer, flush=True, end="\n" if write is _best else "")  # who waits for an answer gets it
+            print(answer, flush=True, end="\n" if write is _best else "")  # a program may wait for it
 
 
 def _read(path: str) -> Any:
@@ -176,7 +176,7 @@ def _read(path: str) -> Any:
 
 
 def _are_one_file(source: Any, target: Any) -> bool:
-    """Return whether two streams are the same regular file, which would be read while it is written."""
+    """Return whether two streams are the same regular file, which would then be read and written at the same time."""
     try:
         first, second = os.fstat(source.fileno()), os.fstat(target.fileno())
     except (OSError, ValueError):  # a stream in memory
@@ -185,7 +185,7 @@ def _are_one_file(source: Any, target: Any) -> bool:
 
 
 def _form(tagger: Any) -> tuple[int, Callable[[list[str]], Any]]:
-    """Return the number of columns that a model reads, and the function from the columns of a line to a token."""
+    """Return the number of columns that a model reads, and a function that turns the columns of a line into a token."""
     fields = tagger.fields
     if fields is not None and all(isinstance(field, int) for field in fields):
         return len(fields), lambda columns: tuple(columns[: len(fields)])
@@ -197,19 +197,19 @@ def _form(tagger: Any) -> tuple[int, Callable[[list[str]], Any]]:
 
 
 def _labels(tagger, tokens, lines, _) -> Iterable[str]:
-    """Return the lines of a sequence with its labels."""
+    """Return the lines of a sequence, with a label appended to each."""
     return [f"{line.text}\t{label}" for line, label in zip(lines, tagger.predict(tokens), strict=True)]
 
 
 def _best(tagger, tokens, lines, n) -> Iterator[str]:
-    """Yield the lines of a sequence with its n best labellings."""
+    """Yield the lines of a sequence for each of its n best labellings."""
     for rank, labelling in enumerate(tagger.predict_nbest(tokens, n)):
         yield f"# {rank} {labelling.log_probability:.6f}"
         yield from (f"{line.text}\t{label}" for line, label in zip(lines, labelling.labels, strict=True))
 
 
 def _objects(tagger, tokens, lines, _) -> Iterator[str]:
-    """Yield the object of a sequence."""
+    """Yield the JSON object of a sequence."""
     (labelling,) = tagger.predict_nbest(tokens, 1)
     spans = [
         {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(words)}
@@ -227,7 +227,7 @@ def _evaluate(options) -> None:
     _check_scheme("--scheme", options.scheme, ["runs", *PREFIXES])
     source, tagger = _source(options.file), _read(options.model)
 
-    metrics = hocrf.metrics  # takes a second
+    metrics = hocrf.metrics  # importing it takes a second
     scheme = options.scheme or tagger.scheme
     if scheme is None:
         raise ValueError("some labels of the model look like tags, but not all are of one scheme: name the --scheme")
@@ -244,7 +244,7 @@ def _evaluate(options) -> None:
     if unknown := {label for labels in truth for label in labels}.difference(map(str, tagger.labels)):
         warnings.warn(f"the model does not know the labels {', '.join(sorted(unknown)):.200}", stacklevel=2)
     try:
-        # what is not defined is 0, as for conlleval
+        # undefined scores are 0, as in conlleval
         report = metrics.segment_classification_report(truth, y_pred, scheme=scheme, zero_division=0.0)
     except ValueError as error:
         what = f"--scheme {scheme} does not fit the labels of {options.file} (y_true) or of the model (y_pred)"
@@ -267,20 +267,20 @@ def _export(options) -> None:
     output_file(options.output, options.model)
     try:
         model = skops.io.load(options.model, trusted=hocrf.TRUSTED_TYPES)
-    except (BadZipFile, KeyError):  # another file, such as a tagger or a pickle, or another archive
+    except (BadZipFile, KeyError):  # another kind of file, such as a tagger or a pickle, or another archive
         raise ValueError(f"{options.model}: this is no file that skops has written") from None
     try:
         n_bytes = hocrf.tagger.export_tagger(model, options.output)
-    except ValueError as error:  # the first sentence, of a model that is not fitted
+    except ValueError as error:  # only the first sentence, if the model is not fitted
         raise ValueError(f"{options.model}: {str(error).partition('. Call')[0]}") from None
-    except (AttributeError, TypeError):  # no model, or another library's
+    except (AttributeError, TypeError):  # not a model, or a model of another library
         what = f"it holds a {type(model).__name__}, not a HighOrderCRF, alone or behind an extractor"
         raise ValueError(f"{options.model}: {what}") from None
     _tell_size(options.output, n_bytes)
 
 
 def _with_options(message: Any) -> str:
-    """Return a message of the estimator with the options of ``hocrf fit`` in place of its parameters."""
+    """Return an estimator's message with the options of ``hocrf fit`` in place of parameters."""
     return re.sub("|".join(OPTIONS), lambda found: OPTIONS[found[0]], str(message))
 
 
@@ -297,8 +297,8 @@ def _tell_size(what: str, n_bytes: int) -> None:
 def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLine]]:
     """Yield the sequences of a stream, one at a time, and an empty list for each empty line.
 
-    A line with fewer columns than the model reads is an error; so is a line whose number of columns differs from that
-    of earlier lines.
+    A ValueError is raised for a line with fewer columns than the model reads, and for a line whose number of columns
+    differs from that of earlier lines.
     """
     lines: list[InputLine] = []
     width = None
@@ -336,12 +336,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line, run the command, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="hocrf" if Path(sys.argv[0]).stem == "hocrf" else "python -m sklearn_hocrf",
-        description="Train models on files with a token per line, and tag with them. Without a command: train "
-        "HighOrderCRF on words of noisy handwritten digits that follow a Markov chain of order 3, by orders 1 to 3.",
+        description="Train models on files with one token per line, and tag with them. Without a command, train "
+        "HighOrderCRFs of orders 1 to 3 on words of noisy handwritten digits that follow a Markov chain of order 3.",
     )
     parser.add_argument("--version", action="version", version=f"sklearn_hocrf {hocrf.__version__}")
     commands = parser.add_subparsers(dest="command", title="commands")
-    what = "compile all kernels, and keep them in the folder NUMBA_CACHE_DIR: for container images"
+    what = "compile all kernels, and store them in the folder NUMBA_CACHE_DIR, for container images"
     _add_command(commands, "warm-up", what)
     add_commands(commands)
     options = parser.parse_args(arguments)
@@ -349,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.command in COMMANDS:
             return run(options)
         return compile_everything() if options.command else show()
-    except BrokenPipeError:  # who reads the output has read enough
+    except BrokenPipeError:  # the program that reads the output has closed it
         return 0
     finally:
         for stream in sys.stdout, sys.stderr:
@@ -357,7 +357,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _let_go(stream: Any) -> None:
-    """Flush a stream; if it cannot be written, drop the rest, about which Python would complain at exit."""
+    """Flush a stream; if this fails, discard the rest, so that Python does not report an error at exit."""
     try:
         stream.flush()
     except (OSError, ValueError):
@@ -366,7 +366,7 @@ def _let_go(stream: Any) -> None:
 
 
 def compile_everything() -> int:
-    """Compile all kernels, print a line, and return the exit code."""
+    """Compile all kernels, print a summary line, and return the exit code."""
     from .warm_up import warm_up
 
     try:
@@ -382,7 +382,7 @@ def compile_everything() -> int:
 
 
 def tell_progress(n_done: int, n_models: int, n_kernels: int) -> None:
-    """Write the progress of the warm-up to stderr: on one line of a terminal, elsewhere every tenth model."""
+    """Write the progress of the warm-up to stderr: on one line in a terminal, otherwise after every tenth model."""
     is_terminal, is_end = sys.stderr.isatty(), n_done == n_models
     if is_terminal or is_end or n_done % 10 == 0:
         end = "\r" if is_terminal and not is_end else "\n"  # overwritten by the next output
@@ -390,7 +390,7 @@ def tell_progress(n_done: int, n_models: int, n_kernels: int) -> None:
 
 
 def show() -> int:
-    """Train on generated digits, and print one line of a table for each order."""
+    """Train on generated digits, and print a table with one line for each order."""
     (X, y), (X_test, y_test) = (hocrf.datasets.make_digit_words(500, random_state=seed) for seed in (0, 1))
     print(f"{len(y)} training words, {len(y_test)} test words; the very first use also compiles kernels")
     print(f"{'order':>5} {'patterns':>9} {'states':>7} {'accuracy':>9} {'seconds':>8}")

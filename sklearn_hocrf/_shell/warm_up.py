@@ -1,7 +1,7 @@
 """Compile all kernels by fitting models of every kind to toy data, for container images and for tests.
 
-numba compiles kernels for the arguments with which models call them, so no list of argument types is needed. A test
-compares the kernels that are compiled here with all kernels.
+numba compiles kernels for the argument types with which models call them, so no list of these types is needed. A test
+checks that this module compiles all kernels.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def warm_up(tell: Callable[[int, int, int], None]) -> WarmUp:
     ----------
     tell : callable
         Called before the first and after each model with the number of models used so far, the total number of models,
-        and the number of kernel versions so far, whether compiled or read.
+        and the number of kernel versions so far, compiled or loaded.
 
     Raises
     ------
     OSError
-        If there is no folder for the kernels, or if it is not the folder NUMBA_CACHE_DIR.
+        If no folder can store the kernels, or if the folder is not the one that NUMBA_CACHE_DIR names.
     """
     start, folder = time.perf_counter(), _folder()
     waiting.is_told = False
@@ -70,7 +70,7 @@ def warm_up(tell: Callable[[int, int, int], None]) -> WarmUp:
 
 
 def _folder() -> str:
-    """Return the folder of the disk cache, or raise an error if none can be used later."""
+    """Return the folder of the disk cache, or raise an error if there is none that later runs can use."""
     folders = [kernel.stats.cache_path for kernel in kernels().values()]
     folder, wanted = folders[0], os.environ.get("NUMBA_CACHE_DIR")
     if wanted and (folder is None or os.path.realpath(os.path.dirname(folder)) != os.path.realpath(wanted)):
@@ -84,7 +84,7 @@ def _folder() -> str:
 
 
 def kernels() -> dict[str, Any]:
-    """Return the kernels that Python may call, by file and name."""
+    """Return the kernels that Python code may call, by file and name."""
     kernel_of = {}
     for info in pkgutil.iter_modules(_kernels.__path__):
         module = importlib.import_module(f"{_kernels.__name__}.{info.name}")
@@ -96,12 +96,12 @@ def kernels() -> dict[str, Any]:
 
 
 def compiled() -> dict[str, int]:
-    """Return the number of versions of each compiled kernel."""
+    """Return the number of compiled versions of each kernel, without kernels that have none."""
     return {name: len(kernel.signatures) for name, kernel in kernels().items() if kernel.signatures}
 
 
 def everything(X, y) -> Iterator[Callable[[], None]]:
-    """Return functions, each of which fits and uses one model on toy data: together they need all kernels."""
+    """Return functions, each of which fits and uses one model on toy data; together, they use all kernels."""
     return chain.from_iterable(kind(X, y) for kind in (chains, segments, parts, answers, lattices, many_weights))
 
 
@@ -112,28 +112,28 @@ def use(model, X, y):
     model.predict_marginals(X)
     model.log_likelihood(X, y)
     model.pattern_marginals(X, [y[0][:2]])
-    model.predict(X[:1])  # one sequence has kernels of its own
+    model.predict(X[:1])  # single sequences use separate kernels
     model.predict_marginals(X[:1])
     model.log_likelihood(X[:1], y[:1])
-    if getattr(model, "pruning", None) is None:  # of pruned models, use_answers asks for segments
+    if getattr(model, "pruning", None) is None:  # use_answers predicts segments of pruned models
         model.predict_segments(X, threshold=0.1)
         model.predict_segments(X[:1], with_probability=True)
 
 
 def search_penalties(model, X, y):
-    """Search for penalties, which computes products with the Hessian."""
+    """Search for penalties, because this search computes products with the Hessian."""
     hocrf.model_selection.PenaltySearchCV(model, cv=2, max_steps=1, refit=False).fit(X, y)
 
 
 def toy(lengths, n_features):
-    """Return numbers and labels of tokens; two neighbours have different labels."""
+    """Return features and labels of tokens; neighbouring tokens have different labels."""
     rng = np.random.default_rng(0)
     X = [(rng.integers(0, 3, size=(length, n_features)) == 0).astype(float) for length in lengths]  # hence sparse
     return X, [["abc"[label % 3] for label in rng.integers(1, 3, size=length).cumsum()] for length in lengths]
 
 
 def chains(X, y):
-    """Yield uses of chains: sparse and dense features, of all objectives and solvers."""
+    """Yield uses of chains, with sparse and dense features and with all objectives and solvers."""
     dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
     batch = hocrf.feature_extraction.SequenceFeatureExtractor().fit_transform(dicts)
     for form in X, dicts, batch, [rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]:
@@ -143,7 +143,7 @@ def chains(X, y):
 
 
 def segments(X, y):
-    """Yield uses of semi-CRFs: with token features, or also segment features, of all objectives and solvers."""
+    """Yield uses of semi-CRFs, with and without segment features and with all objectives and solvers."""
     names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
     tokens = hocrf.feature_extraction.SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
     extractor = hocrf.feature_extraction.SegmentFeatureExtractor(
@@ -162,13 +162,13 @@ def parts(X, y):
 
 
 def answers(X, _):
-    """Yield uses of models of tags: all predictions except the best labelling, with and without known labels."""
+    """Yield uses of tagging models: all predictions except the best labelling, with and without known labels."""
     for model in hocrf.HighOrderCRF(max_iter=2), hocrf.HighOrderSemiCRF(scheme="bio", max_iter=2):
         yield partial(use_answers, model, X, tags_of(X))
 
 
 def lattices(X, y):
-    """Yield uses of lattices of candidates."""
+    """Yield uses of candidate lattices."""
     yield partial(use, hocrf.HighOrderCRF(pruning=2, max_iter=2), X, y)
     yield partial(use_answers, hocrf.HighOrderCRF(pruning=2, constraints="bio", max_iter=2), X, tags_of(X))
 
@@ -179,13 +179,13 @@ def tags_of(X):
 
 
 def many_weights(*_):
-    """Yield a use of quasi-Newton methods with more weights than toy models have."""
+    """Yield a use of the quasi-Newton kernels for more weights than toy models have."""
     vector = np.zeros(1, np.int16), np.zeros(1)
     yield lambda: rounded.add(*vector, rounded.dot(*vector, np.zeros(1), np.zeros(rounded.ABREAST)), np.zeros(1))
 
 
 def use_answers(model, X, tags):
-    """Fit a model of tags, and call its methods for all predictions except the best labelling."""
+    """Fit a tagging model, and call its methods for all predictions except the best labelling."""
     known = [["B", *[None] * (len(rows) - 1)] for rows in X]
     model.fit(X, tags).predict(X, known=known)
     model.predict_nbest(X, 2)
@@ -198,7 +198,7 @@ def use_answers(model, X, tags):
 
 
 def extremes(X, y):
-    """Yield uses of a sequence long enough to be processed alone, and of features that need wide numbers."""
+    """Yield uses of a sequence long enough to be processed alone, and of features that require wide number types."""
     for kind in hocrf.HighOrderCRF, hocrf.HighOrderSemiCRF:
         model = kind(2, feature_order=1, max_iter=2)
         yield partial(use_extreme, model, X, y)
@@ -206,6 +206,6 @@ def extremes(X, y):
 
 
 def use_extreme(model, X, y):
-    """Fit a model, and use it on large features."""
+    """Fit a model, and use it on features with large values."""
     model.fit(X, y).predict(X)
     model.predict_marginals([1e5 * rows for rows in X[1:]])

@@ -1,1 +1,1 @@
-"""Compatibility with scikit-learn: its private names, pipelines and searches, versions in files."""
+"""Compatibility with scikit-learn: its private names, pipelines and searches, and versions in files."""

@@ -1,6 +1,6 @@
-"""Models inside pipelines and searches, which offer only methods that scikit-learn defines, and splits of sequences.
+"""Access to models inside pipelines and searches, which offer only scikit-learn's methods, and splits of sequences.
 
-The estimators do not import this module, so that they do not import scikit-learn's pipelines.
+The estimators do not import this module, because it imports scikit-learn's pipelines.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from .names import check_declared, check_method_params, safe_indexing
 
 
 class TaggerFeatures(NamedTuple):
-    """How a tagger (see ``tagger``) makes attributes, returned by ``__tagger_features__`` of a transformer.
+    """Description by which a tagger (see ``tagger``) makes attributes.
 
-    That method gets a bool array, True for attributes with weights; the file need not contain other attributes.
+    The method ``__tagger_features__`` of a transformer returns it. The method receives a bool array that is True for
+    attributes with weights; the file need not contain other attributes.
     """
 
     entry: dict  # "features" of the header
-    attributes: np.ndarray  # those of the file, in its order
-    texts: list  # of the file
+    attributes: np.ndarray  # attributes in the file, in the order of the file
+    texts: list  # strings in the file
     code: np.ndarray = np.empty(0, np.uint8)
     always: Sequence = ()  # pairs: row of the array of that name, attribute
 
@@ -47,24 +48,24 @@ class TaggerFeatures(NamedTuple):
 
 
 def checked_name(name: Any) -> Any:
-    """Return the name of a field, or raise a ValueError if a tagger file does not support it."""
+    """Return the name of a field, or raise a ValueError if tagger files do not support it."""
     if not isinstance(name, (str, int)) or isinstance(name, bool):
         raise ValueError(f"a tagger has names of fields that are texts or integers, not {name!r:.60}")
     return name
 
 
 def check_fit(estimator: BaseEstimator, X: Sized | None, y: Sized | None, **params: Any) -> None:
-    """Raise the errors of an estimator's ``fit`` for its settings and data, as far as they can be found without work.
+    """Raise the errors that an estimator's ``fit`` would raise, as far as they can be found without training.
 
     Estimators of this package have a method ``__check_fit__`` with the parameters of ``fit``. For other estimators,
-    only the declared parameters are checked, as scikit-learn does.
+    only the declared parameters are checked, as in scikit-learn.
 
     Parameters
     ----------
     estimator : estimator
         A model, a pipeline, a search or a meta-estimator, nested in any way; or any other estimator.
     X : object or None
-        As in ``fit``; None if X is not known yet, because transformers must make it.
+        As in ``fit``; None if X does not exist yet, because transformers must compute it.
     y, **params : object
         As in ``fit``.
     """
@@ -88,7 +89,7 @@ def check_fit(estimator: BaseEstimator, X: Sized | None, y: Sized | None, **para
 
 
 def _params_of_step(pipeline, name, params) -> dict:
-    """Return the parameters of ``fit`` that a step of a pipeline gets."""
+    """Return the parameters of ``fit`` that a step of a pipeline receives."""
     if get_config()["enable_metadata_routing"]:
         return process_routing(pipeline, "fit", **params)[name].fit if params else {}
     prefix = f"{name}__"
@@ -96,7 +97,7 @@ def _params_of_step(pipeline, name, params) -> dict:
 
 
 def _check_candidates(search, X, y, params):
-    """Raise the error of a search's first candidate if all are rejected: a search continues if some can be fitted."""
+    """Raise the error of a search's first candidate if all are rejected; a search continues if some can be fitted."""
     from sklearn.model_selection import ParameterGrid  # slow to import
 
     refusals = []
@@ -112,7 +113,7 @@ def _check_candidates(search, X, y, params):
 def method_of_model(estimator: BaseEstimator, name: str) -> Callable:
     """Return a method of a model, or of the model at the end of a pipeline or inside a search.
 
-    A pipeline's method first transforms the pipeline's X by all other steps. A search uses its best estimator.
+    The method of a pipeline first transforms X with all other steps. The method of a search uses the best estimator.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ def method_of_model(estimator: BaseEstimator, name: str) -> Callable:
     Raises
     ------
     AttributeError
-        If the model has no such method; the message is the model's own.
+        If the model has no such method; the message comes from the model.
     """
     if isinstance(estimator, FrozenEstimator):
         return method_of_model(estimator.estimator, name)
@@ -140,13 +141,13 @@ def method_of_model(estimator: BaseEstimator, name: str) -> Callable:
 
 
 def model_inside(estimator: BaseEstimator) -> Any:
-    """Return the model at the end of pipelines, inside searches and calibration, fitted or not."""
+    """Return the model inside pipelines, searches and calibration, fitted or not."""
     *_, (model, _) = layers(estimator)
     return model
 
 
 def name_of_weight(estimator: BaseEstimator) -> str | None:
-    """Return the name of the parameter of ``fit`` for weights, in pipelines that of the last step, or None."""
+    """Return the name of the ``fit`` parameter for weights (in pipelines, that of the last step), or None."""
     if isinstance(estimator, Pipeline):
         step, last = estimator.steps[-1]
         name = name_of_weight(last)
@@ -157,28 +158,30 @@ def name_of_weight(estimator: BaseEstimator) -> str | None:
 
 
 def steps_inside(estimator: BaseEstimator) -> list:
-    """Return the steps of fitted pipelines, inside of searches and of calibration, up to the model at the end."""
+    """Return the steps of fitted pipelines, including those inside searches and calibration, followed by the model."""
     levels = list(layers(estimator, fitted=True))
     return [one for _, steps in levels for step in steps for one in steps_inside(step)] + [levels[-1][0]]
 
 
 def model_and_input(estimator: BaseEstimator, X: Sized) -> tuple[Any, Any]:
-    """Return the model at the end of fitted pipelines, searches and calibration, and its input for X."""
+    """Return the model inside fitted pipelines, searches and calibration, and its input for X."""
     for layer, steps in layers(estimator, fitted=True):
         X = layer._given(X) if isinstance(layer, MethodsOfModel) else _transformed(steps, X)
     return layer, X
 
 
 def layers(estimator: BaseEstimator, fitted: bool = False) -> Iterator[tuple[Any, list]]:
-    """Yield an estimator, the estimator inside it, and so on up to the model, each with its steps that transform X.
+    """Yield an estimator, the estimator inside it, and so on up to the model, each with the steps by which it
+    transforms X.
 
     Parameters
     ----------
     estimator : estimator
-        A model, a pipeline, a search or a meta-estimator, nested in any way. A pipeline without steps has None inside.
+        A model, a pipeline, a search or a meta-estimator, nested in any way. The estimator inside a pipeline without
+        steps is None.
     fitted : bool
-        Whether a search without a best estimator raises an AttributeError; otherwise, the estimator to be fitted
-        follows.
+        Whether a search without a best estimator raises an AttributeError. If False, the unfitted estimator of such a
+        search follows.
     """
     while True:
         steps: list = []
@@ -201,11 +204,11 @@ def layers(estimator: BaseEstimator, fitted: bool = False) -> Iterator[tuple[Any
 
 
 def _is_search(estimator):
-    return hasattr(estimator, "estimator") and hasattr(estimator, "refit")  # any class of searches
+    return hasattr(estimator, "estimator") and hasattr(estimator, "refit")  # any search class
 
 
 def through_steps(pipeline: Pipeline, name: str) -> Callable:
-    """Return a method of a pipeline's last step that transforms X by all other steps first."""
+    """Return a method of a pipeline's last step that first transforms X with all other steps."""
     if not pipeline.steps:
         raise AttributeError(f"a pipeline without steps has no attribute {name!r}")
     method = method_of_model(pipeline.steps[-1][1], name)
@@ -228,7 +231,7 @@ def _of_best(search, name):
         raise AttributeError(f"{name} needs a best estimator, which refit=False does not fit")
     method = method_of_model(getattr(search, "best_estimator_", search.estimator), name)
 
-    @wraps(method)  # whose signature says whether it takes X
+    @wraps(method)  # whose signature shows whether it takes X
     def of_fitted(*args, **options):
         check_is_fitted(search)  # its ``estimator`` may have been fitted before
         return method(*args, **options)
@@ -239,8 +242,8 @@ def _of_best(search, name):
 class MethodsOfModel:
     """Mixin that gives a meta-estimator the methods of the model that it wraps; list it before ``BaseEstimator``.
 
-    ``_answering`` is the name of the attribute of the fitted estimator whose methods are called; ``_reading`` is the
-    name of the attribute of the estimator that gets X, if that is another one.
+    ``_answering`` names the attribute with the fitted estimator whose methods are called; ``_reading`` names the
+    attribute with the estimator that receives X, if it is a different one.
     """
 
     _answering: ClassVar[str]
@@ -248,7 +251,7 @@ class MethodsOfModel:
     estimator: Any
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method of the fitted estimator, or of the model at its end."""
+        """Return a method of the fitted estimator, or of the model inside it."""
         if name.startswith("_") or name.endswith("_") or name == "partial_fit" or "estimator" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         final = model_inside(self._whole())
@@ -259,11 +262,11 @@ class MethodsOfModel:
         return self._passed_on(method) if self._answering in self.__dict__ else self._refusing(name)
 
     def _whole(self) -> Any:
-        """Return the fitted inner estimator; before fit, the unfitted one."""
+        """Return the fitted inner estimator or, before `fit`, the unfitted one."""
         return self.__dict__.get(self._answering, self.estimator)
 
     def _given(self, X: Sized) -> Any:
-        """Return the input of the fitted estimator for X."""
+        """Return the fitted estimator's input for X."""
         return X
 
     def _passed_on(self, method: Callable) -> Callable:
@@ -344,7 +347,7 @@ class MethodsOfModel:
 
 
 def check_fits(estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict) -> None:
-    """Raise the errors of ``fit`` to all data, or to the training part of a split, before the first fit."""
+    """Raise, before the first fit, the errors of fitting to all data or to the training part of a split."""
     check_fit(estimator, X, y, **params)
     for train, _ in splits if y is not None else ():
         check_fit(estimator, None, safe_indexing(y, train), **check_method_params(X, params, indices=train))
@@ -353,12 +356,12 @@ def check_fits(estimator: BaseEstimator, X: Sized, y: Sized, splits: list, param
 def each_fold(
     use: Callable, estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict, **parallel: Any
 ) -> list:
-    """Return the results of a function for each split: it gets a clone fitted to the training part, and the test part.
+    """Fit a clone for each split, and return the results of a function of the clone and the test part.
 
     Parameters
     ----------
     use : callable
-        Its arguments are the fitted estimator, X of the test part, and the indices of the test part.
+        A function of the fitted estimator, the X of the test part, and the indices of the test part.
     estimator, X, y, params
         As in :func:`fit_part`.
     splits : list of (train, test)
@@ -375,19 +378,20 @@ def _fit_and_use(use, estimator, X, y, params, train, test):
 
 
 def fit_part(estimator: BaseEstimator, X: Sized, y: Sized, params: dict, part: np.ndarray) -> Any:
-    """Return a clone of an estimator, fitted to a part of the data and of the ``params`` with an entry per sequence."""
+    """Return a clone fitted to a part of the data and of ``params``, as far as these have an entry per sequence."""
     known = () if y is None else (safe_indexing(y, part),)
     return clone(estimator).fit(safe_indexing(X, part), *known, **check_method_params(X, params, indices=part))
 
 
 def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
-    """Return the pairs of training and test parts of a splitter, as indices of sequences, or raise an error.
+    """Return a splitter's pairs of training and test parts, as indices of sequences, or raise an error.
 
     Raises
     ------
     ValueError
-        If the splitter rejects the data, such as fewer sequences than folds; for a stratified splitter, the message
-        names alternatives. Also if there are no splits, or if one contains anything but indices of sequences.
+        If the splitter rejects the data, for example because there are fewer sequences than folds (for a stratified
+        splitter, the message names alternatives), if there are no splits, or if a split contains anything other than
+        indices of sequences.
     """
     name, n_sequences = type(splitter).__name__, X.shape[0] if hasattr(X, "shape") else len(X)
     try:

@@ -1,7 +1,7 @@
-"""All private names of scikit-learn that the package uses: if they change, only this file must change.
+"""All private names of scikit-learn that the package uses; if they change, only this file must change.
 
 The module also adds type hints to scikit-learn's decorators, so that decorated functions keep their types, and contains
-the code for callbacks (1.9 or later) that all estimators and transformers share.
+the code for callbacks (scikit-learn 1.9 or later) that all estimators and transformers share.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sklearn.utils.validation import _get_feature_names as get_feature_names
 
 from .._data.checks import NAMES_ELSEWHERE
 
-# of scikit-learn's own, as they are
+# from scikit-learn, unchanged
 __all__ = ["HasMethods", "Interval", "check_method_params", "get_feature_names", "safe_indexing"]
 
 _Method = TypeVar("_Method", bound=Callable)
@@ -31,7 +31,7 @@ N_JOBS = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, No
 
 
 class Options(_Options):
-    """Some values of a type; messages list them sorted, because their order would depend on the hash seed."""
+    """The allowed values of a type; messages sort them, because their order depends on the hash seed."""
 
     def __str__(self) -> str:
         listed = copy(self)
@@ -41,24 +41,25 @@ class Options(_Options):
 
 
 class StrOptions(Options):
-    """Some strings."""
+    """The allowed strings."""
 
     def __init__(self, options: set[str]) -> None:
         super().__init__(str, options)
 
 
 def check_declared(estimator: BaseEstimator) -> None:
-    """Raise an error for a parameter that ``_parameter_constraints`` of an estimator does not allow."""
+    """Raise an error for a parameter that an estimator's ``_parameter_constraints`` do not allow."""
     estimator._validate_params()
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[_Method], _Method]:
-    """Return the decorator of methods that fit."""
+    """Return scikit-learn's decorator for methods that fit."""
     return _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
 
 def available_if(check: Callable[[Any], Any]) -> Callable[[_Method], _Method]:
-    """Return scikit-learn's decorator of methods that only some estimators have; errors of ``check`` are the cause."""
+    """Return scikit-learn's decorator for conditional methods; errors of ``check`` become the cause of
+    AttributeErrors."""
     return _available_if(check)
 
 
@@ -71,20 +72,20 @@ _OF_TASKS = ("_callback_fit_ctx", "_parent_callback_ctx", "_skl_callbacks_to_tea
 
 
 class CallbacksMixin(CallbackSupportMixin):
-    """``set_callbacks`` of the estimators."""
+    """Mixin with the method ``set_callbacks`` of estimators and transformers."""
 
     def set_callbacks(self, *callbacks: Any) -> Self:
         """Set the callbacks of :meth:`fit`; without arguments, remove them.
 
-        They need scikit-learn 1.9 or later. :mod:`sklearn.callback` contains callbacks; its progress bar needs rich:
-        ``pip install 'sklearn_hocrf[progress]'``. Estimators also accept
+        Callbacks require scikit-learn 1.9 or later. :mod:`sklearn.callback` contains callbacks; its progress bar
+        requires rich: ``pip install 'sklearn_hocrf[progress]'``. Estimators also accept
         :class:`~sklearn_hocrf.training.EarlyStopping`.
 
         Parameters
         ----------
         *callbacks : objects with the methods of :class:`sklearn.callback.FitCallback`
-            Called when fit begins and ends; for an estimator, also after each iteration. Training of an estimator stops
-            if one returns True after an iteration; otherwise callbacks do not change the result.
+            They are called when `fit` begins and ends and, for an estimator, after each iteration. If one returns True
+            after an iteration, training stops; otherwise, callbacks do not change the result.
 
         Returns
         -------
@@ -109,7 +110,7 @@ def without_tasks(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fit_task(fit: Callable) -> Callable:
-    """Decorate the method that fits a transformer: callbacks see the fit as one task without subtasks."""
+    """Decorate the method that fits a transformer, so that callbacks receive the fit as one task without subtasks."""
 
     @wraps(fit)
     def fit_with_task(self, X, *y):

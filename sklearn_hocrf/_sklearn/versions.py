@@ -1,6 +1,6 @@
-"""Support for files of fitted objects: the version that wrote them, mappings as lists, types to trust.
+"""Support for files of fitted objects: the version that wrote them, mappings as lists, trusted types.
 
-scikit-learn writes its version only into the pickles of its own estimators, whose modules begin with "sklearn.".
+scikit-learn writes its version only into the pickles of its own estimators, whose module names begin with "sklearn.".
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ TRUSTED_TYPES = (
 
 
 class OtherVersionWarning(InconsistentVersionWarning):
-    """An object was saved by another version of sklearn_hocrf.
+    """Warning that an object was saved by another version of sklearn_hocrf.
 
-    A filter for scikit-learn's warning about other versions of scikit-learn also applies to this warning.
+    Filters for scikit-learn's warning about other versions of scikit-learn also apply to this warning.
     """
 
     def __init__(self, estimator_name, current_version, original_version):
@@ -82,9 +82,9 @@ class OtherVersionWarning(InconsistentVersionWarning):
 
 
 class VersionMixin:
-    """Add the version of the package to the state; list this mixin before ``BaseEstimator``.
+    """Mixin that adds the version of the package to the saved state; list it before ``BaseEstimator``.
 
-    In a notebook, scikit-learn's diagram of an estimator links to the page that this class names.
+    In notebooks, scikit-learn's diagram of an estimator links to the documentation page that this class specifies.
     """
 
     _doc_link_module = "sklearn_hocrf"

@@ -1,17 +1,17 @@
 """Transformers that turn raw tokens or numbers into features.
 
-Feature dicts, as for python-crfsuite, and arrays of numbers need no transformer. The extractors and the encoder return
-a :class:`~sklearn_hocrf.SequenceBatch`, which all estimators accept. Bad input raises an error that names the sequence,
-the position and the value.
+Feature dicts, as in python-crfsuite, and arrays of numbers need no transformer. The extractors and the encoder return a
+:class:`~sklearn_hocrf.SequenceBatch`, which all estimators accept. Invalid input raises an error that names the
+sequence, the position and the value.
 
 =================================  =====================================================================================
-:class:`SequenceFeatureExtractor`  features of words, tuples or dicts of columns, by templates, also those of CRF++ and
-                                   Wapiti; feature dicts and lists of names as a batch
-:func:`phrase_marks`               makes a token function that marks tokens inside phrases of a list
-:class:`SegmentFeatureExtractor`   features of whole segments: lengths, texts, first and last tokens, functions
-:class:`SegmentLogOddsEncoder`     how often a string was a segment in training
-:class:`TokenTransformer`          a scaler or another transformer of scikit-learn, on the tokens of all sequences
-:class:`WindowFeatures`            means, deviations and slopes over neighbouring tokens
+:class:`SequenceFeatureExtractor`  makes features of words, or of tuples or dicts of columns, from templates, including
+                                   those of CRF++ and Wapiti; turns feature dicts and lists of names into a batch
+:func:`phrase_marks`               makes a token function that marks the tokens of listed phrases
+:class:`SegmentFeatureExtractor`   makes features of whole segments: lengths, texts, first and last tokens, functions
+:class:`SegmentLogOddsEncoder`     measures how often a string was a segment in training
+:class:`TokenTransformer`          applies a scaler or another scikit-learn transformer to the tokens of all sequences
+:class:`WindowFeatures`            adds means, deviations and slopes over neighbouring tokens
 =================================  =====================================================================================
 
 >>> from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor

@@ -1,4 +1,4 @@
-"""Attributes by name: those of feature dicts and lists of names, and those that templates of CRF++ and Wapiti make."""
+"""Named attributes, which come from feature dicts, lists of names, or CRF++ and Wapiti templates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_attribute_tokens(X, fields) -> TokenTable:
-    """Return X, feature dicts or lists of names, as the tokens of a table without columns."""
+    """Return X, which contains feature dicts or lists of names, as a token table without columns."""
     X = without_columns(X)
     if input_form(X) != "sequences" or looks_like_rows(X, default=False):
         raise TypeError(
@@ -38,26 +38,26 @@ def read_attribute_tokens(X, fields) -> TokenTable:
 
 
 class AttributeCounts(NamedTuple):
-    """The attributes of some training sequences."""
+    """Counts of the attributes in a part of the training sequences."""
 
     of_names: Counter  # number of tokens with each attribute
-    complete: tuple  # keys that every token has
+    complete: tuple  # keys that every token contains
 
     def merged(self, other) -> AttributeCounts:
-        """Return the sums of the counts of both."""
+        """Return the combined counts of both parts."""
         of_names = self.of_names.copy()
         of_names.update(other.of_names)  # unlike +, which drops counts of 0
         return AttributeCounts(of_names, tuple(key for key in self.complete if key in set(other.complete)))
 
 
 class NamedAttributes:
-    """The attributes of training sequences, sorted by name.   A part of ``FeatureNames``.
+    """The attributes of training sequences, sorted by name; a part of ``FeatureNames``.
 
     Parameters
     ----------
     names : ndarray of str, dtype object, or list of str
     complete : tuple of str
-        Keys of feature dicts that every training token had.
+        Keys that the feature dicts of all training tokens contain.
     """
 
     def __init__(self, names, complete):
@@ -65,7 +65,7 @@ class NamedAttributes:
         self._names = ConstantNames(np.array(names, dtype=object))
 
     def rows(self, X) -> tuple:
-        """Return the attributes of tokens as CSR arrays, without those that were not seen in training."""
+        """Return those attributes of tokens that occurred in training, as CSR arrays."""
         batch = read_known_attributes(X, self.vocabulary)
         return batch.indptr, batch.indices, batch.values
 
@@ -83,7 +83,7 @@ class NamedAttributes:
 
 
 class GivenNames:
-    """The maker of attributes that tokens name: feature dicts and lists of names."""
+    """Maker of attributes for tokens that name them: feature dicts and lists of names."""
 
     paddings: ClassVar[tuple] = ("mark",)
     unused: ClassVar[str | None] = "templates='attributes' has"  # no use for other parameters; for messages
@@ -92,13 +92,13 @@ class GivenNames:
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
         """Return the templates and token features for training columns, and the fields that they read.
 
-        With ``of_all``, the plan must serve all data although ``columns`` are only a part: a function that changes no
-        text of this part may change texts of other parts.
+        With ``of_all``, ``columns`` contains only a part of the data, but the plan must serve all data: a function that
+        changes no string in this part may change strings in other parts.
         """
         return FeaturePlan([], {}, {}), list(columns)
 
     def tokens(self, table) -> list:
-        """Return feature dicts or lists of names."""
+        """Return the feature dicts or lists of names."""
         return table.attributes
 
     def learned(self, table) -> tuple[SequenceBatch, Vocabulary]:
@@ -107,7 +107,7 @@ class GivenNames:
         return sort_vocabulary(read_attributes(self.tokens(table), vocabulary, grow=True), vocabulary)
 
     def learn(self, table, min_count) -> tuple[Any, tuple]:
-        """Return the attributes that at least ``min_count`` tokens have, and those of all tokens as CSR arrays."""
+        """Return the attributes that at least ``min_count`` tokens have, and the tokens' attributes as CSR arrays."""
         batch, vocabulary = self.learned(table)
         names = np.asarray(batch.attribute_names)
         if min_count > 1:
@@ -117,26 +117,27 @@ class GivenNames:
         return NamedAttributes(names, vocabulary.complete), (batch.indptr, batch.indices, batch.values)
 
     def rows(self, vocabularies, table) -> tuple:
-        """Return the attributes of new tokens as CSR arrays, without those that were not seen in training."""
+        """Return those attributes of new tokens that occurred in training, as CSR arrays."""
         return vocabularies.rows(self.tokens(table))
 
     def counts(self, table) -> Any:
-        """Return how often each attribute occurs in a part of the data."""
+        """Return the number of tokens with each attribute in a part of the data."""
         batch, vocabulary = self.learned(table)
         n_of = np.bincount(batch.indices, minlength=len(vocabulary)).tolist()
         return AttributeCounts(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)
 
     def finish(self, counts, min_count, fields) -> Any:
-        """Return the attributes that at least ``min_count`` tokens have; with 1, also those whose count is 0."""
+        """Return the attributes that at least ``min_count`` tokens have; if that is 1, also attributes without
+        tokens."""
         names = (name for name, count in counts.of_names.items() if min_count == 1 or count >= min_count)
         return NamedAttributes(sorted(names), counts.complete)
 
     def names_of_always(self) -> list[str]:
-        """Return the names of the attributes outside the templates."""
+        """Return the names of the attributes that do not come from templates."""
         return []
 
     def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
-        """Return how a tagger makes the attributes of a fitted extractor, with given vocabularies, that are kept."""
-        from .._sklearn.layers import TaggerFeatures  # of a file that few write
+        """Return the description by which a tagger makes the ``kept`` attributes of a fitted extractor."""
+        from .._sklearn.layers import TaggerFeatures  # imported here, because few users write such files
 
         return TaggerFeatures.of_names(vocabularies.names().tolist(), kept)

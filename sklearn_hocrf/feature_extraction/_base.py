@@ -1,17 +1,16 @@
-"""Base classes of the transformers, and strings of tokens of training sequences, by fingerprints.
+"""Base classes of the transformers, and fingerprints of strings of tokens.
 
-Base class of the transformers that make features of segments, and their counts.
+Segment transformers identify the strings of tokens in training sequences by fingerprints:
 
-Strings of tokens of training sequences, by fingerprints.
 
     tokens of a sequence:  in the in          strings of two tokens: [in the], [the in]
 
-The text of a token has a random number. The numbers of two neighbouring blocks of 1, 2, 4 .. tokens are mixed into the
-number of a block of twice the size, as Karp, Miller and Rosenberg (1972) do. Two such blocks, which may overlap, cover
-a string, so its fingerprint is made from their numbers and its length, without a Python loop over strings. Fingerprints
-have 63 bits: two of a million different strings share one with a probability of about 5e-8. Mixing is not linear,
-because a polynomial of the numbers, modulo 2**64, would have the same value for a Thue-Morse string of two kinds of
-tokens and for its complement, from 1,024 tokens on.
+Each token is represented by a hash of its text. The hashes of two neighbouring blocks of 1, 2, 4, ... tokens are mixed
+into the hash of a block of twice the size, as in Karp, Miller and Rosenberg (1972). Two such blocks, which may overlap,
+cover any string, so its fingerprint is computed from their hashes and its length, without a Python loop over strings.
+Fingerprints have 63 bits: among a million different strings, two have the same fingerprint with a probability of about
+5e-8. Mixing is not linear, because a polynomial of the hashes modulo 2**64 would have the same value for a Thue-Morse
+string of two kinds of tokens and for its complement, if they contain 1,024 or more tokens.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class BatchTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstim
         Parameters
         ----------
         input_features : None
-            Ignored: `fit` stores the names of a `SequenceBatch`.
+            Ignored, because `fit` stores the names of the features.
 
         Returns
         -------
@@ -65,14 +64,14 @@ class BatchTransformer(VersionMixin, CallbacksMixin, TransformerMixin, BaseEstim
 
 
 class SegmentFeatures(NamedTuple):
-    """The features of segments that a transformer has learned."""
+    """The segment features that a transformer has learned."""
 
-    blocks: list  # of token features, and of lengths
-    makers: list  # of further blocks
+    blocks: list  # of token features and of lengths
+    makers: list  # objects that make the other blocks
     fields: list  # raw columns that the makers read
     max_length: int | None
-    scheme: str | None = None  # in which y gives the segments; None where y is not needed
-    strings: TrainingStrings | None = None  # whose texts the features are of
+    scheme: str | None = None  # of the segments in y; None if y is not needed
+    strings: TrainingStrings | None = None  # from which the features are computed
 
 
 class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
@@ -80,15 +79,15 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
 
     @abstractmethod
     def _learned(self, X, space, batch, y) -> SegmentFeatures:
-        """Return the features of a batch; ``space`` describes the form of X."""
+        """Learn the segment features of a batch; ``space`` describes the form of X."""
 
     def transform(self, X: Any) -> SequenceBatch:
-        """Return sequences with the features of segments learned in `fit`.
+        """Return the sequences with the segment features learned in `fit`.
 
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            Of the form seen in `fit`.
+            X must have the same form as in `fit`.
 
         Returns
         -------
@@ -97,7 +96,7 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
         Raises
         ------
         ValueError
-            If X does not have the same features and fields as in `fit`.
+            If the features or fields of X differ from those in `fit`.
         sklearn.exceptions.NotFittedError
             If `fit` was not called.
         """
@@ -120,12 +119,12 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
         return features, batch
 
     def _all_blocks(self, batch, data) -> tuple:
-        """Return the blocks of features, those that X already has first."""
+        """Return all feature blocks; those that X already contains come first."""
         first = kept_blocks(batch) if getattr(self, "bag", None) is None else ()
         return (*first, *self._blocks, *(RowBlock(maker, data, self._scheme) for maker in self._makers))
 
     def _to_batch(self, batch, **data) -> SequenceBatch:
-        """Return the batch with all features; ``data`` are further arrays for their makers, with a number per token."""
+        """Return the batch with all features; ``data`` are further arrays for the makers, with one number per token."""
         for field in self._string_fields:
             data["number"] = token_numbers(batch.columns[field], field)
         data = {name: freeze(array, array.dtype) for name, array in data.items()}
@@ -133,16 +132,16 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
 
 
 class TrainingStrings(NamedTuple):
-    """The tokens of training sequences as texts of a field, and their segments.   N tokens."""
+    """The strings of one field of the training tokens, and the training segments.   N tokens."""
 
     field: Any
-    column: TokenColumn  # numbers are read as texts
+    column: TokenColumn  # numbers are read as strings
     offsets: np.ndarray  # (n_sequences + 1,)   token range of each sequence
-    lengths: np.ndarray  # (N,) int32   of the segment that begins at a token, 0 if no segment does
+    lengths: np.ndarray  # (N,) int32   length of the segment that begins at each token, 0 if none does
 
     @classmethod
     def from_batch(cls, batch, field, segments) -> TrainingStrings:
-        """Return the tokens of a batch, and their segments."""
+        """Return the strings of ``field`` in a batch, and the given segments."""
         column = text_column(texts_of(_as_text(batch.columns[field], field)))
         lengths = np.zeros(batch.n_tokens, dtype=np.int32)
         lengths[segments.start] = segments.lengths
@@ -150,15 +149,15 @@ class TrainingStrings(NamedTuple):
 
 
 def token_numbers(column, field) -> np.ndarray:
-    """Return a number of 63 bits for the text of each token, a hash, of shape (N,) int64; -1 for missing values."""
+    """Return a 63-bit hash of the string of each token, of shape (N,) int64; -1 for missing values."""
     column = _as_text(column, field)
-    numbers = np.full(len(column.values) + 1, -1, np.int64)  # the last one is of missing values
-    used = np.flatnonzero(np.bincount(column.codes + 1, minlength=len(numbers))[1:])  # slices share all values
+    numbers = np.full(len(column.values) + 1, -1, np.int64)  # the last one is for missing values
+    used = np.flatnonzero(np.bincount(column.codes + 1, minlength=len(numbers))[1:])  # slices contain all values
     numbers[used] = [*map(_number_of, column.values[used])]
     return numbers[column.codes]
 
 
-@lru_cache(maxsize=1 << 12)  # calls for one sequence ask
+@lru_cache(maxsize=1 << 12)  # calls with single sequences repeat strings
 def _number_of(text) -> int:
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little") >> 1
 
@@ -170,7 +169,7 @@ def _as_text(column, field):
 def fingerprints(numbers, start, stop) -> np.ndarray:
     """Return the fingerprint of each string ``[start, stop)`` of tokens, of shape (M,) int64; -1 if a value is missing.
 
-    ``numbers`` are those of :func:`token_numbers`.
+    ``numbers`` is the result of :func:`token_numbers`.
     """
     from .._engine.kernels.lists import mix_strings  # loads numba, which few transformers need
 

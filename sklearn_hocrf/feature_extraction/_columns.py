@@ -1,12 +1,12 @@
-"""Raw tokens -> columns of integer codes, numbers or arrays.
+"""Convert raw tokens to columns of integer codes, numbers or arrays.
 
     [["in", "the"], ["a"]]   ->   offsets [0, 2, 3],  {"w": TokenColumn(codes [0, 1, 2], values ["in", "the", "a"])}
 
-Only this module handles each token as a Python object, in one pass per column. A column contains text (a
-:class:`TokenColumn`), numbers (float64 of shape (N,), bools as 0 and 1, nan where the token lacks the field), or arrays
-(an :class:`ArrayColumn`; a batch stores these numbers in its dense columns instead).
+Only this module processes every token as a Python object, in one pass per column. A column contains text (a
+:class:`TokenColumn`), numbers (float64 of shape (N,), with bools as 0 and 1, and nan where the token lacks the field),
+or arrays (an :class:`ArrayColumn`; a batch stores their numbers in its dense columns instead).
 
-Fields that contain an array for each token, such as embeddings, become dense columns of features.
+Fields that contain an array for each token, such as embeddings, become dense feature columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ._names import escape
 
 TEXT_FIELD = "w"  # the only field of plain strings
 NUMBER_FIELD = "x"  # the only field of plain numbers
-MISSING = "no values"  # the kind of a column of which no token has a value
+MISSING = "no values"  # the kind of a column in which all values are missing
 
 
 class TokenTable(NamedTuple):
@@ -39,9 +39,9 @@ class TokenTable(NamedTuple):
 
     offsets: np.ndarray  # (n_sequences + 1,) int64   token range of each sequence
     columns: dict[Any, TokenColumn | np.ndarray | ArrayColumn]  # by field; text, numbers of shape (N,), or arrays
-    kind: str  # "text", "number", "tuple", "dict", "batch", "attributes", or "empty" when there are no tokens
-    absent: frozenset = frozenset()  # requested fields that no dict has, not even with None
-    attributes: list | None = None  # sequences of feature dicts or lists of names, which are features as they are
+    kind: str  # "text", "number", "tuple", "dict", "batch", "attributes", or "empty" if there are no tokens
+    absent: frozenset = frozenset()  # requested fields that no dict contains, not even with None
+    attributes: list | None = None  # sequences of feature dicts or lists of names, which are features already
 
 
 def is_text(column) -> bool:
@@ -49,24 +49,24 @@ def is_text(column) -> bool:
 
 
 def kind_of_column(column) -> str:
-    """Return the kind of the values of a column."""
+    """Return the kind of values in a column."""
     if isinstance(column, ArrayColumn):
         return f"arrays of {column.values.shape[1]} numbers"
     return "numbers" if not is_text(column) else "text" if len(column.values) else MISSING
 
 
 def texts_of(column) -> list:
-    """Return the text of each token, None where it is missing."""
+    """Return the string of each token, or None where it is missing."""
     return np.array([*column.values, None], dtype=object)[column.codes].tolist()
 
 
 def without_arrays(columns) -> dict:
-    """Return all columns except those of arrays."""
+    """Return all columns except array columns."""
     return {field: column for field, column in columns.items() if not isinstance(column, ArrayColumn)}
 
 
 def _lacks_value(column) -> np.ndarray:
-    """Return which tokens have no value, bool of shape (N,)."""
+    """Return a mask of the tokens without a value, bool of shape (N,)."""
     if isinstance(column, ArrayColumn):
         return column.lacks
     return column.codes < 0 if is_text(column) else np.isnan(column)
@@ -83,12 +83,12 @@ def check_complete(columns, offsets, complete, absent=()) -> None:
     Raises
     ------
     ValueError
-        If one of them is ``absent``: no token contains it, not even with None, which marks a missing value.
+        If such a field is ``absent``, so that no token contains it, not even with None, which marks a missing value.
 
     Warns
     -----
     UserWarning
-        If tokens have no value.
+        If some tokens lack a value for such a field.
     """
     lacking = {field: lacks for field in complete if (lacks := _lacks_value(columns[field])).any()}
     for field in lacking:
@@ -110,7 +110,7 @@ def check_complete(columns, offsets, complete, absent=()) -> None:
 def read_tokens(X, fields=None) -> TokenTable:
     """Return the columns of raw sequences.
 
-    ``fields`` names the columns of tuples, rows, plain strings or numbers; of dicts it selects columns.
+    ``fields`` names the columns of tuples, rows, plain strings or numbers; for dicts, it selects the keys to read.
     """
     sequences = _check_sequences(X)
     offsets = offsets_of(list(map(len, sequences)))
@@ -180,10 +180,10 @@ def _check_sequence(sequence, n):
 
 
 def columns_of_one(tokens, space, widths, may_have_more) -> dict | None:
-    """Return the columns of one sequence of tokens: lists of texts and floats, and arrays of fields with a width.
+    """Return the columns of one sequence of tokens: lists of strings or floats, and array columns.
 
-    The result is None unless all cells are strings, numbers or arrays of common types, as in the :class:`InputSpace`.
-    ``may_have_more`` tells whether dicts may have further keys, which a batch does not read.
+    The result is None unless all cells are strings, numbers or arrays of common types that match the
+    :class:`InputSpace`. If ``may_have_more`` is true, dicts may contain further keys, which a batch does not read.
     """
     kind, kinds = space.form, space.kinds
     tokens = tokens.tolist() if type(tokens) is np.ndarray and tokens.ndim in (1, 2) else tokens
@@ -215,7 +215,7 @@ _NUMBERS = {float, int, bool, np.float64}
 
 
 def _common_numbers(cells) -> list | None:
-    """Return finite numbers as floats; None where :func:`column_of` must see them."""
+    """Return finite numbers as floats; None if :func:`column_of` must convert the cells."""
     try:
         numbers = [*map(float, cells)] if set(map(type, cells)) <= _NUMBERS else [math.nan]
     except OverflowError:
@@ -224,7 +224,7 @@ def _common_numbers(cells) -> list | None:
 
 
 def _common_arrays(cells, width) -> ArrayColumn | None:
-    """Return the column of finite arrays of floats, of a width; None where :func:`array_column` must see them."""
+    """Return a column of finite float arrays of a given width; None if :func:`array_column` must convert the cells."""
     is_common = set(map(type, cells)) == {np.ndarray} and {array.dtype.char for array in cells} <= {"f", "d"}
     if not is_common or {array.shape for array in cells} != {(width,)}:
         return None
@@ -299,7 +299,7 @@ def _dict_columns(tokens, offsets, fields):
 
 
 def column_of(cells, describe: Callable[[int], str]) -> TokenColumn | np.ndarray | ArrayColumn:
-    """Return the column of some cells; None and pandas' NA and NaT are missing values.
+    """Return cells as a column; None and pandas' NA and NaT are missing values.
 
     ``describe(t)`` names cell t in error messages.
     """
@@ -330,7 +330,7 @@ def _kinds_of_cells(cells) -> dict:
 
 
 def text_column(cells) -> TokenColumn:
-    """Return the column of some cells, strings or None."""
+    """Return cells, which are strings or None, as a column."""
     code_of = dict.fromkeys(cells)
     code_of.pop(None, None)
     values = np.array(list(code_of), dtype=object)
@@ -345,7 +345,7 @@ def _number_column(cells, describe) -> TokenColumn | np.ndarray:
         column = np.array(cells, dtype=np.float64)  # None becomes nan
     except OverflowError:
         column = np.array([None if cell is None else to_float(cell) for cell in cells], dtype=np.float64)
-    if np.isnan(column).all():  # so is a column of text in which all texts are missing
+    if np.isnan(column).all():  # a text column without any values looks the same
         return text_column([None] * len(cells))
     for t in np.flatnonzero(~np.isfinite(column)).tolist():
         if cells[t] is not None:
@@ -354,14 +354,14 @@ def _number_column(cells, describe) -> TokenColumn | np.ndarray:
 
 
 def _gather(column, codes):
-    """Return ``column[codes]``, missing where a code is -1."""
+    """Return ``column[codes]``, with missing values where a code is -1."""
     if is_text(column):
         return TokenColumn(freeze(np.append(column.codes, np.int32(-1))[codes], np.int32), column.values)
     return freeze(np.append(column, np.nan)[codes], np.float64)
 
 
 def apply_function(function: Callable, column, name) -> TokenColumn | np.ndarray:
-    """Return the column of the results of ``function``, which is called once per distinct value."""
+    """Return a column of the results of ``function``, which is called once per distinct value."""
     if is_text(column):
         values, codes = column.values.tolist(), column.codes
     else:
@@ -380,23 +380,23 @@ def apply_function(function: Callable, column, name) -> TokenColumn | np.ndarray
 
 
 class ArrayColumn(NamedTuple):
-    """One field of all tokens, with an array of numbers each. N tokens, d numbers each."""
+    """A field that contains an array of numbers for each token.   N tokens, d numbers per array."""
 
     values: np.ndarray  # (N, d) float32   0 where the token has no array
     lacks: np.ndarray  # (N,) bool   tokens without an array
 
     def take(self, tokens) -> ArrayColumn:
-        """Return the column of some tokens."""
+        """Return the column for the given tokens."""
         return ArrayColumn(self.values[tokens], self.lacks[tokens])
 
 
 def is_array_type(kind) -> bool:
-    """Return whether values of a type are numpy arrays, or arrays of a library that numpy can read."""
+    """Return whether values of a type are numpy arrays, or arrays of another library that numpy can read."""
     return issubclass(kind, np.ndarray) or (hasattr(kind, "__array__") and not issubclass(kind, np.generic))
 
 
 def array_column(cells, describe: Callable[[int], str]) -> ArrayColumn:
-    """Return the column of cells that are missing or arrays of numbers, all of the same length.
+    """Return cells, which are arrays of numbers of the same length or missing, as a column.
 
     ``describe(t)`` names cell t in error messages.
     """
@@ -436,7 +436,7 @@ def _as_numbers(cell, t, describe) -> np.ndarray:
 
 
 class ArrayTemplates(NamedTuple):
-    """The (field, offset) pairs that make dense columns, and the length of the arrays of each field."""
+    """The (field, offset) pairs that make dense columns, and the array length of each field."""
 
     pairs: list
     widths: Mapping
@@ -446,7 +446,7 @@ class ArrayTemplates(NamedTuple):
         return sum(self.widths[field] for field, _ in self.pairs)
 
     def names(self) -> np.ndarray:
-        """Return the names of the features: ``vector[0]``, ``vector[1]`` ..; for a neighbour, ``vector[-1][0]`` .."""
+        """Return the names of the features: ``vector[0]`` and so on; for a neighbour, ``vector[-1][0]`` and so on."""
         names = [
             f"{escape(str(field), '|=')}{f'[{offset}]' if offset else ''}[{i}]"
             for field, offset in self.pairs
@@ -455,7 +455,7 @@ class ArrayTemplates(NamedTuple):
         return np.array(names, dtype=object)
 
     def values(self, columns, window) -> np.ndarray:
-        """Return the numbers of all tokens, 0 where they are missing or outside; shape (N, n_features), float32."""
+        """Return the numbers of all tokens, (N, n_features) float32; 0 for missing arrays and outside the sequence."""
         n_tokens, parts = len(window.from_begin), []
         for field, offset in self.pairs:
             column, part = columns[field], np.zeros((n_tokens, self.widths[field]), np.float32)

@@ -1,4 +1,4 @@
-"""SequenceFeatureExtractor: raw tokens to sparse features, by templates."""
+"""SequenceFeatureExtractor: turns raw tokens into sparse features with templates."""
 
 from __future__ import annotations
 
@@ -37,56 +37,57 @@ if TYPE_CHECKING:
 
 
 class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Turn sequences of raw tokens into sparse features, by templates over neighbouring tokens.
+    """Turn sequences of raw tokens into sparse features with templates over neighbouring tokens.
 
     A token is a string, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
     ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` makes one attribute for every pair of neighbouring words seen
     in training, for instance ``w[-1]|w[0]=in|the``. Strings become indicators. Numbers and bools become real values
-    (``True`` is 1, and 0 is the same as no attribute); a template of several pairs multiplies the values. An array of
+    (``True`` is 1, and 0 is the same as no attribute); a template of several pairs multiplies their values. An array of
     numbers, such as an embedding, makes one dense feature for each of its numbers. Missing values are ``None``, absent
-    keys of a dict, masked entries and, in data frames, nan among strings and pandas' NA and NaT. A template with a
-    missing value makes no attribute. :meth:`transform` ignores attributes that did not occur in training. If the
-    training tokens had a single field, it reads plain strings as that field.
+    keys of a dict, masked entries and, in data frames, nan among strings as well as pandas' NA and NaT. A template with
+    a missing value makes no attribute. :meth:`transform` ignores attributes that did not occur in training. If the
+    training tokens had a single field, it also accepts plain strings, which it reads as values of that field.
 
     Parameters
     ----------
     templates : iterable of tuples of (field, offset) pairs, "attributes", list of str or None, default=None
         A field is the index of a column for tuples and rows, a key for dicts, ``"w"`` for plain strings, ``"x"`` for
         plain numbers, or the name of a token feature. Offsets are integers; 0 is the token itself. None means default
-        templates. For the first text field, these are the token, two tokens on either side, and the two pairs with a
-        neighbour. For other text fields, they also include the other pairs and the triples within the same five tokens.
-        For numeric and array fields, they use only the token itself. "attributes" means no templates: the tokens are
-        feature dicts or lists of attribute names, which become features without change. Strings such as
-        ``"U01:%x[-1,0]/%x[0,1]"`` are templates of CRF++ and Wapiti, see :meth:`from_file`.
+        templates. For the first text field, these use the token, two tokens on either side, and the token paired with
+        each of its two neighbours. For other text fields, they also use all other pairs and triples of neighbours
+        within the same five tokens. For numeric and array fields, they use only the token itself. "attributes" means no
+        templates: the tokens are feature dicts or lists of attribute names, which become features unchanged. Strings
+        such as ``"U01:%x[-1,0]/%x[0,1]"`` are CRF++ or Wapiti templates (see :meth:`from_file`).
     token_features : "auto", None, list or dict, default="auto"
-        Functions of the value of a field. Templates refer to them by name; a function that no template uses applies at
+        Functions of a field's value. Templates refer to them by name; a function that no template uses applies at
         offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
         :func:`phrase_marks`, or a pair of a field and one of these; without a field, the function applies to the first
-        text field. A token feature is named after its function, ``"shape"``, or ``"shape(pos)"`` if the element is a
-        pair. A dict ``{name: element}`` gives other names. A function is called once for every distinct value and
-        returns a string, a number, a bool, or None for no attribute. "auto" means no functions if you pass templates or
-        if no field is text. Otherwise, it means ``"lower"``, ``"shape"`` and affixes, except functions that change no
-        value and functions whose names are fields; default templates then use the shape in the same way as the text.
+        text field. A token feature is named after its function, as in ``"shape"``, or ``"shape(pos)"`` if the element
+        is a pair. A dict ``{name: element}`` sets other names. The extractor calls a function once for every distinct
+        value; the function returns a string, a number, a bool, or None for no attribute. "auto" means no functions if
+        you pass templates or if there is no text field. Otherwise, it means ``"lower"``, ``"shape"`` and affixes,
+        except for functions that leave all values unchanged and functions that have the name of a field; the default
+        templates then use the shape in the same way as the text.
     fields : sequence of str or None, default=None
-        Names for the columns of tuples and rows, or for the one column of plain texts or numbers. Templates use them
-        instead of the default names. For dicts: the keys to read, in this order.
+        Names for the columns of tuples and rows, or for the one column of plain strings or numbers; templates use them
+        instead of the default names. For dicts, the keys to read, in this order.
     min_count : int, default=1
         Attributes that occur in fewer training tokens are dropped.
     affixes : int or None, default=None
-        Adds the functions ``prefix1``, ``suffix1`` and so on, up to this number of characters, of the first text field.
-        None means 5 if "auto" chooses the functions, and 0 otherwise. For languages with long endings, such as Turkish,
-        try 10.
+        Length of the longest affixes: the functions ``prefix1``, ``suffix1`` and so on, up to this number of
+        characters, are added for the first text field. None means 5 if "auto" chooses the functions, and 0 otherwise.
+        For languages with long endings, such as Turkish, try 10.
     n_features : int or None, default=None
-        If a number, the extractor hashes attributes to this many features and learns no vocabulary. Attributes that did
-        not occur in training then become features, too, and memory does not grow with the data. See Notes.
+        If not None, the extractor hashes attributes to this many features and learns no vocabulary. Attributes that did
+        not occur in training then become features, too, and memory use does not grow with the data. See Notes.
     bias : bool, default=False
         Whether to add the attribute ``bias`` to every token.
     padding : {"mark", "drop"}, default="mark"
         Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
-        that extend outside make no attribute; the first token has the attribute ``__BOS__``, and the last ``__EOS__``,
-        as in CRFsuite. With CRF++ or Wapiti templates, "mark" uses the markers of that program: ``_x-1``, ``_x+1`` and
-        so on, as in Wapiti, if some template begins with ``*``, ``u`` or ``b``, and otherwise ``_B-1``, ``_B+1``, as in
-        CRF++.
+        that extend beyond the sequence make no attribute; the first token has the attribute ``__BOS__``, and the last
+        ``__EOS__``, as in CRFsuite. With CRF++ or Wapiti templates, "mark" uses the markers of that program: ``_x-1``,
+        ``_x+1`` and so on, as in Wapiti, if any template begins with ``*``, ``u`` or ``b``, and otherwise ``_B-1``,
+        ``_B+1``, as in CRF++.
 
     Attributes
     ----------
@@ -95,7 +96,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     templates_ : list of tuples of (field, offset) pairs
         The templates in use, in the order of the features.
     token_features_ : dict
-        ``{name: (field, function)}`` of the token features in use; named functions by their names.
+        ``{name: (field, function)}`` for the token features in use; a named function is represented by its name.
     complete_fields_ : list
         The raw fields in use that all training tokens contain. `transform` warns if some tokens lack one of them, and
         raises an error if all tokens lack it.
@@ -104,32 +105,33 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     See Also
     --------
-    phrase_marks : A token function that marks tokens inside phrases of a list.
-    SegmentFeatureExtractor : Features of segments from features of tokens.
+    phrase_marks : Make a token function that marks the tokens of listed phrases.
+    SegmentFeatureExtractor : Make features of segments from features of tokens.
 
     Notes
     -----
-    Names of functions: ``lower``; ``prefixN`` and ``suffixN`` with a number N (the whole string if it is shorter);
-    ``shape`` (upper-case letters as X, other letters as x, digits as d, runs joined) and ``long_shape`` (runs not
-    joined); ``is_alpha``, ``is_digit``, ``is_lower``, ``is_punctuation``, ``is_title``, ``is_upper``, ``has_digit``,
+    The named functions are ``lower``; ``prefixN`` and ``suffixN`` with a number N (the whole string if it is shorter);
+    ``shape`` (upper-case letters become X, other letters x, and digits d; runs are collapsed) and ``long_shape`` (runs
+    are kept); ``is_alpha``, ``is_digit``, ``is_lower``, ``is_punctuation``, ``is_title``, ``is_upper``, ``has_digit``,
     ``has_hyphen``; ``length``.
 
     With ``n_features``, the feature of an attribute is the hash of its name, as computed by
     :class:`~sklearn.feature_extraction.FeatureHasher` without signs. Attributes with equal hashes share a feature, and
-    their values are added; 2**18 to 2**22 features are usual. Only ``templates=None`` depends on the data, and only on
-    their fields; ``token_features="auto"`` means all functions that "auto" can choose. :meth:`transform` therefore
-    works without :meth:`fit`, on a stream of batches. After :meth:`fit`, the fields must stay the same. ``min_count``
-    must be 1. The batches have no feature names, because the hashed names are not stored; :meth:`get_feature_names_out`
-    returns ``hash[0]``, ``hash[1]`` and so on.
+    their values are added. Typical values of ``n_features`` are 2**18 to 2**22. The templates depend on the data only
+    if ``templates=None``, and then only on the fields; ``token_features="auto"`` means all functions that "auto" can
+    choose. :meth:`transform` therefore works on a stream of batches without :meth:`fit`. After :meth:`fit`, the fields
+    must stay the same. ``min_count`` must be 1. The batches have no feature names, because the hashed names are not
+    stored; :meth:`get_feature_names_out` returns ``hash[0]``, ``hash[1]`` and so on.
 
-    Fields of one-dimensional numpy arrays, all of one length d, make features ``vector[0]`` .. ``vector[d - 1]``, or
-    ``vector[-1][0]`` .. at the offset -1, after all others. The batch stores their values as float32 in one array of
-    shape (n_tokens, d), which takes a fraction of the memory and time of sparse features. They are 0 outside the
-    sequence, and where a token contains None instead of an array. Such a field must be the only one in its template,
-    supports no token features, and is not among the raw token columns of the batch.
+    A field of one-dimensional numpy arrays, all of the same length d, makes d features: ``vector[0]``, ``vector[1]``
+    and so on, or ``vector[-1][0]`` and so on at the offset -1. They follow all other features. The batch stores their
+    values as float32 in one array of shape (n_tokens, d), which needs a fraction of the memory and time that sparse
+    features would need. The values are 0 outside the sequence and for tokens that contain None instead of an array.
+    Such a field must be the only one in its template, supports no token features, and is not among the raw token
+    columns of the batch.
 
-    Names are unique. If a template joins several values, the extractor writes a backslash before each "|" and each
-    backslash within a value.
+    Feature names are unique. If a template joins several values, the extractor writes a backslash before each "|" and
+    each backslash within a value.
 
     Examples
     --------
@@ -152,7 +154,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     >>> SequenceFeatureExtractor(n_features=2**18).transform([["In", "the", "end"]])
     SequenceBatch(1 sequences, 3 tokens, 262144 features)
 
-    Embeddings next to strings:
+    Embeddings and strings together:
 
     >>> import numpy as np
     >>> vector = {"In": np.float32([0.5, 1]), "March": np.float32([-1.5, 2])}
@@ -163,7 +165,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     >>> extractor.get_feature_names_out().tolist()
     ['w[0]=In', 'w[0]=March', 'vector[0]', 'vector[1]']
 
-    Feature dicts without change, whose features a transformer of segments places:
+    Feature dicts become features unchanged; a segment transformer then selects the tokens at which each feature counts:
 
     >>> from sklearn_hocrf.feature_extraction import SegmentFeatureExtractor
     >>> X = [[{"w": "J.", "title": True}, {"w": "Ye"}, {"w": "1992", "digits": 4}]]
@@ -177,7 +179,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
 
-    _array_widths: dict = {}  # length of the arrays of each field of arrays; absent in models of version 0.1
+    _array_widths: dict = {}  # array length of each array field; absent from models of version 0.1
 
     _parameter_constraints = {
         "templates": "no_validation",
@@ -215,37 +217,37 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     def from_file(cls, path: str | PathLike[str], *, fields: Sequence[str] | None = None, min_count: int = 1) -> Self:
         """Return an extractor with the templates of a CRF++ or Wapiti file.
 
-        A template is a string with macros: ``%x[-1,0]`` stands for the first column of the previous token, so that
-        ``U01:%x[-1,0]/%x[0,1]`` gives ``U01:the/NN``; ``%X`` makes the string lower-case. As in these programs, equal
-        strings are one feature, even if they come from different templates; identifiers such as ``U01:`` distinguish
-        templates. The first letter of a template, upper-case or lower-case, specifies what its features are paired
-        with: ``U`` with labels, ``B`` with pairs of labels, ``*`` with both. ``B`` or ``*`` alone are the pairs of
-        labels themselves.
+        A template is a string with macros: ``%x[-1,0]`` stands for the first column of the previous token, so
+        ``U01:%x[-1,0]/%x[0,1]`` makes strings such as ``U01:the/NN``; ``%X`` converts the value to lower case. As in
+        these programs, equal strings are the same feature, even if they come from different templates; identifiers such
+        as ``U01:`` distinguish templates. The first letter of a template, in upper or lower case, specifies what its
+        features are paired with: ``U`` for labels, ``B`` for pairs of labels, ``*`` for both. A template that is only
+        ``B`` or ``*`` stands for the pairs of labels themselves.
 
         Parameters
         ----------
         path : str or path-like
             A text file in UTF-8. Lines that are empty or begin with ``#``, and spaces and tabs around a template, are
-            skipped.
+            ignored.
         fields : sequence of str or None, default=None
-            The columns of the tokens, as for the class. None means those of tuples and lists in their order, the keys
-            of dicts in the order of their first appearance, as :func:`~sklearn_hocrf.datasets.load_conll` returns them,
-            or the one column of plain strings.
+            The columns of the tokens, as for the class. None means the columns of tuples and lists in their order, the
+            keys of dicts (such as those from :func:`~sklearn_hocrf.datasets.load_conll`) in the order of their first
+            appearance, or the one column of plain strings.
         min_count : int, default=1
-            Features that occur in fewer training tokens are left out.
+            Features that occur in fewer training tokens are dropped.
 
         Returns
         -------
         extractor : SequenceFeatureExtractor
-            Its attributes ``max_order`` and ``feature_order`` are the parameters of a
-            :class:`~sklearn_hocrf.HighOrderCRF` with the pairs of labels that the templates require. Tokens are strings
-            in columns, of any form.
+            Pass its attributes ``max_order`` and ``feature_order`` to a :class:`~sklearn_hocrf.HighOrderCRF`, so that
+            the model contains the pairs of labels that the templates require. Tokens may have any form, but their
+            columns must contain strings.
 
         Raises
         ------
         ValueError
-            If a line is not a template, or contains one of Wapiti's tests, ``%t`` and ``%m``; the message names the
-            file and the line. If the file is not UTF-8.
+            If the file is not UTF-8 or contains no templates, or if a line is not a template or contains one of
+            Wapiti's tests (``%t`` and ``%m``); the message names the file, and the invalid line.
         OSError
             If the file cannot be read.
 
@@ -270,14 +272,15 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     @property
     def max_order(self) -> int:
-        """The highest order of label patterns that templates of CRF++ or Wapiti require: 1 for pairs, else 0."""
+        """The highest order of label patterns that CRF++ or Wapiti templates require: 1 for pairs, otherwise 0."""
         return self._strings().max_order
 
     @property
     def feature_order(self) -> int | dict[str, Any]:
-        """The orders of the label patterns that are paired with the features of templates of CRF++ or Wapiti.
+        """The orders of the label patterns that are paired with the features of CRF++ or Wapiti templates.
 
-        Pass it as `feature_order` to the estimators: it gives orders by the first letter of the features' names.
+        Pass it to the estimators as `feature_order`. It is 0, or a dict from the first letters of feature names to
+        orders.
         """
         return self._strings().feature_order
 
@@ -287,7 +290,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Parameters
         ----------
         X : list of sequences of tokens
-            Sequences may be lists or arrays, may have different lengths and may be empty.
+            The sequences are lists or arrays; they may differ in length and may be empty.
         y : None
             Ignored.
 
@@ -298,8 +301,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Raises
         ------
         ValueError
-            If a template names an unknown field, or if the tokens are not all of the same form; the message names
-            sequence, position and value.
+            If a template names an unknown field, or if the tokens do not all have the same form; the message names the
+            sequence, the position and the value.
         TypeError
             If a token or a value is of an unsupported type, or if X is a `SequenceBatch`.
         """
@@ -314,7 +317,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         X : list of sequences of tokens
             As in `fit`, with the same errors.
         y : None
-            As in `fit`, with the same errors.
+            Ignored.
 
         Returns
         -------
@@ -323,12 +326,12 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return self._to_batch(*self._learn(X))
 
     def transform(self, X: Any) -> SequenceBatch:
-        """Return the features of sequences; attributes that were not seen in training are ignored, unless hashed.
+        """Return the features of sequences; without hashing, attributes that did not occur in training are ignored.
 
         Parameters
         ----------
         X : list of sequences of tokens
-            Tokens of the form seen in `fit`.
+            The tokens must have the same form as in `fit`.
 
         Returns
         -------
@@ -338,10 +341,10 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         ------
         ValueError
             If the fields differ from those in `fit`, if no token contains a field that every training token contains
-            (not even with the value None), or if a field contains numbers instead of strings, or arrays of another
+            (not even with the value None), or if a field contains numbers instead of strings, or arrays of a different
             length.
         sklearn.exceptions.NotFittedError
-            If `fit` was not called, unless ``n_features`` is a number.
+            If `fit` was not called, unless ``n_features`` is set.
 
         Warns
         -----
@@ -351,7 +354,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         if self.n_features is not None and not hasattr(self, "templates_"):
             return clone(self).fit_transform(X)
         if not hasattr(self, "templates_"):
-            check_is_fitted(self, "templates_")  # raises the error; for a few tokens it takes longer than all else
+            check_is_fitted(self, "templates_")  # raises the error; for a few tokens, it takes longer than the rest
         if type(X) is list and len(X) == 1:
             found = self.__token_ids__(X[0])  # one sequence at a time
             if found is not None and (found[-1] is not None or found[3].max(initial=-1) >= 0):
@@ -370,7 +373,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_partition(self, X: Any, y: Any = None) -> TokenCounts:
-        """Count a part of the training sequences.
+        """Count the attributes of one part of the training sequences.
 
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html shows an example.
 
@@ -384,7 +387,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Returns
         -------
         counts : object
-            Input of `merge` and `finish`. The transformer itself is not changed.
+            The counts, which `merge` and `finish` accept. The transformer itself does not change.
 
         Raises
         ------
@@ -396,7 +399,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         if table.kind == "empty":
             return TokenCounts(None)
         form = InputSpace.from_input(X, table), without_tokens(table.columns)
-        if table.kind == "dict" and self._maker.unused is None:  # tokens of other parts may have these keys
+        if table.kind == "dict" and self._maker.unused is None:  # tokens of other parts may contain these keys
             table = table._replace(columns={**table.columns, **self._missing(table.columns, table.offsets)})
         counting = copy(self)
         counting._set_plan(table.columns, of_all=True)
@@ -404,7 +407,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return TokenCounts(*form, functions, counting._maker.counts(table))
 
     def merge(self, left: Any, right: Any) -> Any:
-        """Add up the counts of two parts of the training sequences, the earlier part first.
+        """Add the counts of two parts of the training sequences; ``left`` is the earlier part.
 
         Parameters
         ----------
@@ -414,12 +417,12 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Returns
         -------
         counts : object
-            The counts of both. The transformer itself is not changed.
+            The counts of both. The transformer itself does not change.
 
         Raises
         ------
         ValueError
-            If the parts are incompatible: their tokens differ in form or fields.
+            If the tokens of the two parts differ in form or fields.
         """
         if left.space is None or right.space is None:  # no tokens
             return right if left.space is None else left
@@ -441,7 +444,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Raises
         ------
         ValueError
-            If no part had tokens, or if a field or key that a parameter names does not occur.
+            If no part contains tokens, or if a field or key that a parameter names does not occur.
         """
         if counts.space is None:
             raise ValueError("X has no tokens to learn features from")
@@ -457,10 +460,10 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return self
 
     def __token_ids__(self, tokens) -> tuple | None:
-        """Return names and number of all attributes, a sequence's columns, and its attributes as for ``token_entries``.
+        """Return the names and number of attributes, and a sequence's columns and attributes as for ``token_entries``.
 
-        None means that a batch must be used. This is for feature dicts, lists of names, texts, numbers and arrays of
-        common types, of which ``transform`` would not warn.
+        The result is None if the caller must make a batch instead. The method supports feature dicts, lists of names,
+        strings, numbers and arrays of common types, if ``transform`` would not issue a warning for them.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
         known, attributes = self.__dict__.get("_vocabularies") if is_own else None, None
@@ -488,14 +491,14 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def __tagger_features__(self, kept) -> TaggerFeatures:
-        """Return how a tagger makes the attributes; see :class:`TaggerFeatures`."""
+        """Return the description by which a tagger makes the attributes; see :class:`TaggerFeatures`."""
         if self._array_widths:
             raise ValueError(f"a tagger has no fields of arrays, such as {next(iter(self._array_widths))!r:.60}")
         return self._maker.tagger_features(self, self._vocabularies, self._space.text_fields, kept)
 
     @property
     def _maker(self) -> GivenNames | FieldTemplates:
-        """What makes attributes, by the kind of the templates."""
+        """The object that makes attributes; its type depends on the kind of the templates."""
         if isinstance(self.templates, str):
             return GivenNames()
         if are_strings(self.templates):
@@ -506,7 +509,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return FieldTemplates(templates, functions, self.padding, self.bias, self.n_features)
 
     def _strings(self) -> StringTemplates:
-        """Return the templates of CRF++ or Wapiti, compiled."""
+        """Return the compiled CRF++ or Wapiti templates."""
         if not are_strings(self.templates):
             raise AttributeError("only templates of CRF++ and Wapiti say with which pairs of labels they go")
         return StringTemplates(self.templates)
@@ -525,7 +528,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return table, rows
 
     def _missing(self, columns, offsets) -> dict:
-        """Return empty columns for the fields that parameters name but ``columns`` lack."""
+        """Return columns without values for the fields that parameters name but ``columns`` does not contain."""
         features, first = self.token_features, next(iter(columns), None)
         functions = {} if features is None or isinstance(features, str) else named_functions(features, first)
         templates = [] if self.templates is None else check_templates(self.templates)
@@ -534,7 +537,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return {field: missing for field, _ in pairs if field not in functions and field not in columns}
 
     def _check_parameters(self):
-        """Raise an error if parameters exclude each other."""
+        """Raise an error if the parameters cannot be combined."""
         if isinstance(self.n_features, bool):
             raise ValueError(f"n_features must be an integer >= 1 or None, got {self.n_features!r}")
         if self.n_features is not None and self.min_count > 1:
@@ -562,7 +565,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return self._maker.read(X, _check_fields(self.fields))
 
     def _read_form(self, space, columns):
-        """Set the attributes that describe tokens, from training columns."""
+        """From the training columns, set the fitted attributes that describe tokens."""
         for field in columns if self.fields is not None else ():
             if space.kinds[field] == MISSING:
                 raise ValueError(f"fields names {field!r}, but no token has a value for it")
@@ -571,10 +574,10 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         self.complete_fields_ = [field for field in self.fields_ if field in used and field in space.complete]
 
     def _set_plan(self, columns, of_all=False) -> Collection:
-        """Set ``templates_`` and ``token_features_`` from the parameters and the training columns; return the fields.
+        """Set ``templates_`` and ``token_features_`` from parameters and training columns; return the fields in use.
 
-        With ``of_all``, the plan must serve all data although ``columns`` are only a part: a function that changes no
-        text of this part may change texts of other parts.
+        With ``of_all``, ``columns`` contains only a part of the data, but the plan must serve all data: a function that
+        changes no string in this part may change strings in other parts.
         """
         plan, used = self._maker.plan(self, columns, of_all)
         self.templates_, self.token_features_, self._array_widths = plan
@@ -584,7 +587,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     @property
     def _arrays(self):
-        """Return the templates that make dense columns."""
+        """The templates that make dense columns."""
         widths = self._array_widths
         return ArrayTemplates([pairs[0] for pairs in self.templates_ if pairs[0][0] in widths], widths)
 
@@ -604,7 +607,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         values = np.ones(len(indices)) if values is None else values
         hashed = sparse.csr_array((values, indices, indptr), shape=(int(table.offsets[-1]), self.n_features_out_))
         batch = SequenceBatch.from_csr(hashed, table.offsets, None, columns, dense)
-        refuse_infinite_values(batch)  # sums of attributes of one hash
+        refuse_infinite_values(batch)  # sums of attributes with the same hash
         return batch
 
     def _dense(self, offsets, columns) -> DenseColumns | None:

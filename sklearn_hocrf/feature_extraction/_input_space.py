@@ -1,9 +1,7 @@
-"""Read X, in any form, as a SequenceBatch for transformers of whole segments, and merge parts of training data.
+"""Read X, in any form, as a SequenceBatch for segment transformers, and merge parts of training data.
 
-Merge values and attributes of parts of the training data as if all parts had been read at once.
-
-Each part has its own ids. Values of fields and attributes get ids in sorted order, so the merged ids equal the ids of
-the whole.
+The result of a merge is the same as if all parts had been read at once: although each part numbers its values and
+attributes separately, ids are assigned in sorted order, so the merged ids equal those of the whole.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ class InputSpace(NamedTuple):
 
     features: InputFeatures
     form: str  # of the tokens: "text", "number", "tuple", "dict", "attributes" or "batch"
-    kinds: dict  # of raw columns by field, see ``kind_of_column``
-    complete: list  # fields that every token has
+    kinds: dict  # of the raw columns by field; see ``kind_of_column``
+    complete: list  # fields that every token contains
 
     @classmethod
     def from_input(cls, X, table) -> InputSpace:
@@ -57,11 +55,11 @@ class InputSpace(NamedTuple):
 
     @property
     def text_fields(self) -> list:
-        """The fields of text; those without values are text, too."""
+        """The text fields; fields without any values count as text."""
         return [field for field, kind in self.kinds.items() if kind in ("text", MISSING)]
 
     def merged(self, other) -> InputSpace:
-        """Return the common form of both, or raise an error if they differ in form."""
+        """Return the common form of both, or raise an error if they are incompatible."""
         if self.form != other.form:
             raise ValueError(f"tokens have the form {self.form!r} in one partition and {other.form!r} in another")
         if self.form != "dict" and self.fields != other.fields:
@@ -78,9 +76,9 @@ class InputSpace(NamedTuple):
         return InputSpace(self.features, self.form, kinds, complete)
 
     def like_fitted(self, X, table, used) -> TokenTable:
-        """Return the table of new data with exactly the fields of fit; raise an error if it lacks a field in ``used``.
+        """Return the table of new data with exactly the fields of `fit`; raise an error if a ``used`` field is absent.
 
-        Plain strings are read as the only field of fit.
+        If there was a single field in `fit`, plain strings are read as values of that field.
         """
         self.features.check_same(InputFeatures.from_input(X))
         fields, columns = self.fields, table.columns
@@ -102,7 +100,7 @@ class InputSpace(NamedTuple):
         return table._replace(columns=columns)
 
     def read(self, X, used) -> SequenceBatch:
-        """Return new data as a batch with the columns of fit, or raise an error."""
+        """Return new data as a batch with the columns of `fit`, or raise an error."""
         return batch_of(X, self.like_fitted(X, raw_table(X), used))
 
 
@@ -123,7 +121,7 @@ def batch_of(X, table) -> SequenceBatch:
 
 
 def token_form(X) -> str | None:
-    """Return the form of tokens that an estimator would read as token features; None for raw texts and tuples."""
+    """Return the form of tokens that an estimator would read as token features; None for raw strings and tuples."""
     for sequence in X:
         if hasattr(sequence, "columns"):
             return "rows of a data frame"
@@ -135,7 +133,7 @@ def token_form(X) -> str | None:
 
 
 def kept_blocks(batch) -> tuple:
-    """Return the blocks of a batch: its token features, if it has no blocks yet."""
+    """Return a batch's blocks; if it has none yet, return the block of its token features, if any."""
     return tuple(block for block in blocks_of(batch) if batch.blocks is not None or block.n_features)
 
 
@@ -160,36 +158,36 @@ def _merge_tables(left, right, field) -> FieldTable:
         return FieldTable(sorted({*left.labels, *right.labels}))
     if left.labels or right.labels:
         raise ValueError(f"field {short(field)} holds text in one partition and numbers in another")
-    return FieldTable(None)  # a field that is missing everywhere in one part looks like text there
+    return FieldTable(None)  # a field without any values in a part looks like text there
 
 
 def _new_codes(table, merged) -> np.ndarray:
-    """Return the codes in the merged table of the codes of a table and of the marks outside; int32."""
+    """Return the code in the merged table for each code of a table and for the boundary marks; int32."""
     known = [0] * table.size if merged.labels is None else [merged.code_of[label] for label in table.labels]
     return np.array([*known, merged.size, merged.size + 1], dtype=np.int32)
 
 
 def without_tokens(columns) -> dict:
-    """Return columns without tokens that contain the same values."""
+    """Return columns with the same values but no tokens."""
     nothing = np.empty(0, np.int64)
     return {field: column.take(nothing) for field, column in columns.items()}
 
 
 def merge_columns(left, right) -> dict:
-    """Return columns without tokens that contain the values of both, in the order in which fields first appear."""
+    """Return columns with the values of both but no tokens, in the order in which fields first appear."""
     merged = {**left, **right}
     for field, column in left.items():
         other = merged[field]
         if is_text(column) and is_text(other):
             values = dict.fromkeys([*column.values.tolist(), *other.values.tolist()])  # as they first appear
             merged[field] = TokenColumn(column.codes, np.array([*values, None], dtype=object)[:-1])
-        elif is_text(other):  # missing everywhere in that part
+        elif is_text(other):  # no values in that part
             merged[field] = column
     return merged
 
 
 def lacks_counts(what, fields) -> ValueError:
-    """Return the error for partitions of which only some have counted something."""
+    """Return the error for a feature that was counted in only some partitions."""
     return ValueError(
         f"{what} was not counted in every partition, because some have no values of a field: give templates and "
         f"token_features with their fields; the tokens have {short(fields)}"
@@ -197,13 +195,13 @@ def lacks_counts(what, fields) -> ValueError:
 
 
 class TemplateCounts(NamedTuple):
-    """All attributes that templates make in some training sequences, including rare ones."""
+    """All attributes that templates make in a part of the training sequences, including rare ones."""
 
     vocabularies: TemplateVocabularies
-    n_of: dict  # number of tokens with each of them, by template
+    n_of: dict  # number of tokens with each attribute, by template
 
     def merged(self, other) -> TemplateCounts:
-        """Return the sums of the counts of both, for the templates that both have."""
+        """Return the combined counts, for the templates that both parts contain."""
         templates = [template for template in self.n_of if template in other.n_of]
         parts = [self, other]
         left, right = (part.vocabularies.tables for part in parts)
@@ -224,7 +222,7 @@ class TemplateCounts(NamedTuple):
 
 
 class TokenCounts(NamedTuple):
-    """What a `SequenceFeatureExtractor` counted in some training sequences; empty if these contain no tokens."""
+    """Counts of a `SequenceFeatureExtractor` for a part of the training sequences; empty if it contains no tokens."""
 
     space: Any  # an InputSpace
     columns: dict = {}  # raw columns of no tokens, with all values
@@ -232,7 +230,7 @@ class TokenCounts(NamedTuple):
     counted: Any = None  # AttributeCounts or TemplateCounts
 
     def merged(self, other) -> TokenCounts:
-        """Return the sums of the counts of both, which have tokens."""
+        """Return the combined counts of both parts, neither of which is empty."""
         space = self.space.merged(other.space)
         for name in sorted(self.functions.keys() & other.functions.keys()):
             if self.functions[name] != other.functions[name]:

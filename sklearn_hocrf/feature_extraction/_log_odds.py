@@ -1,7 +1,4 @@
-"""SegmentLogOddsEncoder: how often a string of tokens was a segment in training, and how often it was not.
-
-The log-odds that strings of training sequences are segments.   V strings, N tokens.
-"""
+"""SegmentLogOddsEncoder: the log-odds that strings of tokens were segments in training.   V strings, N tokens."""
 
 from __future__ import annotations
 
@@ -27,28 +24,28 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
 
     For a string of tokens, let w be the number of training segments with this text, and n the number of its other
     occurrences in the training sequences, including overlapping ones. With the smoothing s, the feature ``log_odds`` is
-    ``log((w + s) / (n + s))``. One real-valued feature can therefore replace, or complement, one indicator for each
-    string. It also distinguishes a string that is never a segment from a string that never occurs in training.
+    ``log((w + s) / (n + s))``. This single real-valued feature can therefore replace or complement one indicator per
+    string. It also distinguishes strings that were never segments from strings that never occurred in training.
 
     .. warning::
 
-        ``fit_transform(X, y)`` is not ``fit(X, y).transform(X)``. In `fit_transform`, the counts for a sequence leave
-        out this sequence with all of its segments and occurrences (*leave-one-out*). `transform` uses all counts. With
-        all counts, every training segment would be evidence for itself, and the model would learn too large a weight
-        for the feature. Therefore, train on the result of `fit_transform` and predict on the result of `transform`. A
-        :class:`~sklearn.pipeline.Pipeline` does this automatically, also in each fold of a cross-validation.
-        scikit-learn's `TargetEncoder` makes the same distinction for the same reason.
+        ``fit_transform(X, y)`` is not ``fit(X, y).transform(X)``. In `fit_transform`, the counts for a sequence exclude
+        the segments and occurrences in that sequence (*leave-one-out*), whereas `transform` uses all counts. If
+        training also used all counts, every training segment would be evidence for itself, and the model would learn
+        too large a weight for the feature. Therefore, train on the result of `fit_transform` and predict on the result
+        of `transform`. A :class:`~sklearn.pipeline.Pipeline` does this automatically, including in each fold of a
+        cross-validation. scikit-learn's `TargetEncoder` makes the same distinction for the same reason.
 
     Parameters
     ----------
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. O tokens of "bio" and
-        "bioes" are segments of one token with the label "O".
+        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "bio" and "bioes",
+        a token tagged O is a one-token segment with the label "O".
     smoothing : float, default=1.0
-        The value s in the formula, greater than 0.
+        The value s in the formula; must be greater than 0.
     field : field or None, default=None
-        The raw column of the tokens whose values form the strings. None means the first text field, or the first field
-        if there is no text field.
+        The raw token column whose values form the strings. None means the first text field, or the first field if there
+        is no text field.
     max_length : int or None, default=None
         Maximum length of the strings that are counted. None means the length of the longest training segment.
 
@@ -57,19 +54,19 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     max_length_ : int
         Maximum length of the strings that are counted.
     n_features_out_ : int
-        Number of features, including the earlier features of a `SequenceBatch`.
+        Number of features, including those that a `SequenceBatch` already contains.
 
     See Also
     --------
-    SegmentFeatureExtractor : Other features of segments; ``identity`` makes an indicator for each string.
+    SegmentFeatureExtractor : Make other features of segments; ``identity`` makes an indicator for each string.
 
     Notes
     -----
-    Strings that do not occur in training, strings longer than `max_length_` and strings with missing values have
-    w = n = 0. Their log-odds are 0, which is the same as no feature.
+    For strings that do not occur in training, strings longer than `max_length_` and strings with missing values, w and
+    n are 0. Their log-odds are then 0, which has the same effect as no feature.
 
-    Strings are compared by fingerprints of 63 bits. With a million strings, two of them have the same fingerprint with
-    a probability of about 5e-8.
+    Strings are compared by their 63-bit fingerprints. Among a million strings, two have the same fingerprint with a
+    probability of about 5e-8.
 
     References
     ----------
@@ -113,12 +110,12 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         self.max_length = max_length
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Count strings and segments of training sequences.
+        """Count the strings and segments of training sequences.
 
         Parameters
         ----------
         X : SequenceBatch with raw token columns, or list of sequences of tokens
-            Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features.
+            Raw tokens, as for :class:`SequenceFeatureExtractor`, contain no token features.
         y : list of sequences
             The segments, in the format that `scheme` names.
 
@@ -129,7 +126,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         Raises
         ------
         ValueError
-            If a parameter or y does not match X. The message names sequence and position.
+            If a parameter or y does not match X; the message names the sequence and the position.
         TypeError
             If a token or a part of y has the wrong type.
         """
@@ -139,7 +136,8 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     def fit_transform(self, X: Any, y: Any) -> SequenceBatch:
         """Count strings and segments, and return the training sequences with **leave-one-out** features.
 
-        This differs from ``fit(X, y).transform(X)``: the features of a sequence use the counts of all other sequences.
+        This differs from ``fit(X, y).transform(X)``: the features of a sequence use only the counts of the other
+        sequences.
 
         Parameters
         ----------
@@ -170,7 +168,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
 
 
 class LogOddsRows:
-    """Log odds of candidate segments.   See RowBlock.
+    """The log-odds of candidate segments.   See RowBlock.
 
     Candidates get leave-one-out values if ``token_data`` contains the "length" of the segment that begins at each
     token.
@@ -178,9 +176,10 @@ class LogOddsRows:
     Parameters
     ----------
     strings : ndarray of shape (V,)
-        Fingerprints, ascending.
+        Fingerprints, in ascending order.
     occurrences, segments : ndarray of shape (1 + V,)
-        How often each string occurs, and how often it is a segment; the first elements are those of all others, 0.
+        How often each string occurs, and how often it is a segment; the first elements, which are 0, are for all other
+        strings.
     smoothing : float
     """
 
@@ -200,7 +199,7 @@ class LogOddsRows:
 
     @classmethod
     def from_strings(cls, strings, max_length, smoothing) -> LogOddsRows:
-        """Return the features by the strings of training sequences, of at most ``max_length`` tokens."""
+        """Return the features for the strings of at most ``max_length`` tokens in training sequences."""
         numbers, offsets = token_numbers(strings.column, strings.field), strings.offsets
         lengths = range(1, min(max_length, int(np.diff(offsets).max(initial=0))) + 1)
         fingerprint, _, is_segment = _occurrences(numbers, offsets, strings.lengths, (0, len(offsets) - 1), lengths)
@@ -210,7 +209,7 @@ class LogOddsRows:
         return cls(distinct, occurrences, segments, smoothing)
 
     def _find(self, fingerprint) -> np.ndarray:
-        """Return the number of the string with each fingerprint, from 1 on; 0 if there is none."""
+        """Return the number of the string with each fingerprint, counted from 1; 0 if there is none."""
         return 1 + find_keys(self._strings, fingerprint)
 
     def rows(self, columns, offsets, token_data, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -222,7 +221,7 @@ class LogOddsRows:
             sequence = np.searchsorted(offsets, start, side="right") - 1
             sequences = sequence.min(), sequence.max() + 1
             strings = _occurrences(numbers, offsets, token_data["length"], sequences, np.unique(stop - start))
-            # occurrences of one string in one sequence have one key
+            # all occurrences of a string in a sequence have the same key
             n_strings = 1 + len(self._strings)
             keys, group = np.unique(strings[1] * n_strings + self._find(strings[0]), return_inverse=True)
             key_index = np.searchsorted(keys, sequence * n_strings + string)
@@ -236,9 +235,10 @@ class LogOddsRows:
 
 
 def _occurrences(numbers, offsets, lengths_at, sequences, lengths) -> list[np.ndarray]:
-    """Return fingerprint, sequence and whether it is a segment, of each string of some lengths in a range of sequences.
+    """Return the fingerprint, sequence and segment flag of each string of the given lengths in some sequences.
 
-    Strings with missing values are left out. ``lengths_at`` is the length of the segment that begins at each token.
+    Strings with missing values are left out. ``lengths_at`` contains the length of the segment that begins at each
+    token.
     """
     first, last = sequences
     tokens = np.arange(offsets[first], offsets[last])

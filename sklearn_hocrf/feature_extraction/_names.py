@@ -1,11 +1,11 @@
 """Names of features, created when first needed.
 
-A transformer makes one :class:`FeatureNames` in fit and passes it to all its batches. If a batch contains the same
-object as the training batch, an estimator need not compare the names.
+A transformer makes one :class:`FeatureNames` in `fit` and passes it to all its batches. If a batch contains the same
+object as the training batch, an estimator does not need to compare the names.
 
 Names of features are unique, so that weights can be looked up by name. When strings are joined, ambiguous characters
-are escaped with a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers make equal names, the later ones get
-a number (``w[0]=the#2``).
+are escaped with a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers make equal names, a number is
+appended to the later ones (``w[0]=the#2``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .._data.segments import TokenBlock
 
 
 def escape(text, marks) -> str:
-    """Return a string with a backslash before each backslash and each of some characters.
+    """Return a string with a backslash inserted before each backslash and each of the given characters.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def escape(text, marks) -> str:
 
 
 class ConstantNames:
-    """A part with existing names: an array of objects, or other FeatureNames."""
+    """A part of ``FeatureNames`` with existing names: an array of objects, or other ``FeatureNames``."""
 
     def __init__(self, array):
         self.array = array
@@ -82,13 +82,13 @@ class PrefixedNames:
 
 
 def hash_names(names, n_features) -> np.ndarray:
-    """Return a number in [0, n_features) for each name, as scikit-learn's FeatureHasher does without signs; int32."""
+    """Return an int32 in [0, n_features) for each name, as computed by scikit-learn's FeatureHasher without signs."""
     hashes = np.fromiter(map(murmurhash3_32, names), np.int64, len(names))
     return (np.abs(hashes) % n_features).astype(np.int32)
 
 
 class HashedNames:
-    """Names of hashed features, as a part of ``FeatureNames``; the hashed attribute names are not stored."""
+    """Names of hashed features; a part of ``FeatureNames``. The hashed attribute names are not stored."""
 
     def __init__(self, n_features):
         self._n_features = n_features
@@ -116,7 +116,7 @@ class FeatureNames(Sequence):
 
     @classmethod
     def from_names(cls, names) -> FeatureNames:
-        """Return names as FeatureNames."""
+        """Return the given names as FeatureNames."""
         return cls([ConstantNames(np.array(names, dtype=object))])
 
     def __len__(self):
@@ -126,7 +126,7 @@ class FeatureNames(Sequence):
         return iter(np.asarray(self))
 
     def __getitem__(self, key):
-        """Return one name for an int, an array of names for any other index of an array."""
+        """Return one name for an int, or an array of names for any other array index."""
         return np.asarray(self)[key]
 
     def tolist(self) -> list:
@@ -149,7 +149,7 @@ class FeatureNames(Sequence):
 
 
 def _number_repeated(names) -> np.ndarray:
-    """Return the names, with "#2", "#3" ... after repeated names."""
+    """Return the names, with "#2", "#3" and so on appended to repeated names."""
     taken = set(names.tolist())
     if len(taken) == len(names):
         return names
@@ -165,7 +165,7 @@ def _number_repeated(names) -> np.ndarray:
 
 
 def names_of_blocks(blocks, attribute_names) -> FeatureNames:
-    """Return the names of the features of blocks, without a reference to a batch."""
+    """Return the feature names of blocks, without a reference to a batch."""
     return FeatureNames(
         [
             PrefixedNames(attribute_names, block.attributes, block.prefix)
@@ -177,7 +177,7 @@ def names_of_blocks(blocks, attribute_names) -> FeatureNames:
 
 
 class InputFeatures(NamedTuple):
-    """The features that X already has; a transformer that appends features compares those of new data with them."""
+    """The features that X already contains; a transformer that appends features compares new data with them."""
 
     attribute_names: Sequence | np.ndarray  # "x0", "x1" .. if the batch has no names
     feature_names: Sequence | np.ndarray  # the same object if there are no blocks
@@ -198,7 +198,7 @@ class InputFeatures(NamedTuple):
         return cls(attribute_names, names, True)
 
     def check_same(self, features: InputFeatures) -> None:
-        """Raise an error if the features of new data are not these."""
+        """Raise an error if the features of new data differ from these."""
         if features.has_blocks != self.has_blocks:
             raise ValueError(
                 f"X comes {'with' if features.has_blocks else 'without'} features of segments, unlike the X of fit"
@@ -208,7 +208,7 @@ class InputFeatures(NamedTuple):
 
 
 def _check_feature_names(names, fitted, what):
-    """Raise an error if names differ; the usual cases, the same object or two empty lists, are not compared."""
+    """Raise an error if names differ; the same object and empty lists, the usual cases, need no comparison."""
     if names is fitted or not len(names) + len(fitted):
         return
     if len(names) != len(fitted):

@@ -1,4 +1,4 @@
-"""The templates and token functions that follow from a SequenceFeatureExtractor's parameters and its tokens."""
+"""The templates and token functions of a SequenceFeatureExtractor, derived from its parameters and tokens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._columns import ArrayColumn, is_text
 from ._templates import check_templates
 from ._token_functions import affix_names, as_function, named_functions
 
-DEFAULT_AFFIXES = 5  # of 0, 3, 4, 5, 6 and 10, by measurement: docs/develop/design.md
+DEFAULT_AFFIXES = 5  # chosen from 0, 3, 4, 5, 6 and 10 by measurement: docs/develop/design.md
 
 
 class FeaturePlan(NamedTuple):
@@ -18,11 +18,11 @@ class FeaturePlan(NamedTuple):
 
     templates: list
     functions: dict  # {name: (field, function or its name)}
-    widths: dict  # length of the arrays of each field of arrays
+    widths: dict  # array length of each array field
 
 
 def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> FeaturePlan:
-    """Return the plan from parameters and training columns; with ``is_fixed``, the texts have no effect."""
+    """Return the plan for parameters and training columns; with ``is_fixed``, it does not depend on their strings."""
     first_text = next((field for field, column in columns.items() if is_text(column)), None)
     is_auto = isinstance(token_features, str) and token_features == "auto"
     chosen = _default_templates(columns) if templates is None else check_templates(templates)
@@ -46,7 +46,7 @@ def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> Feature
 
 
 def _automatic(columns, field, affixes, is_fixed) -> list:
-    """Return the names of the functions that "auto" means for a field of text."""
+    """Return the names of the functions that "auto" selects for a text field."""
     names = ["lower", *affix_names(DEFAULT_AFFIXES if affixes is None else affixes), "shape"]
     names = [name for name in names if name not in columns]
     if is_fixed:
@@ -81,7 +81,7 @@ def _check_template_fields(template, names, widths, known):
 
 
 def _default_templates(columns) -> list:
-    """Return the templates for ``templates=None``: for texts, the templates of CRFsuite's chunking example."""
+    """Return the templates for ``templates=None``: for text fields, the templates of CRFsuite's chunking example."""
     templates = []
     texts = [field for field, column in columns.items() if is_text(column)]
     for field in columns:

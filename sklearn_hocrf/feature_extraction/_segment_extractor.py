@@ -1,10 +1,11 @@
 """SegmentFeatureExtractor: features of segments from token features, lengths, texts, tags and functions.
 
-Token tags of segments: the tokens of a segment at which a tag n-gram ends. A segment of four tokens has B I I I.
+Within a segment, the first token has the tag B and all others have I: the tags of a segment of four tokens are B I I I.
+A feature of a tag n-gram counts at the tokens at which the n-gram ends.
 
 A channel describes where an n-gram inside a segment ends: at a fixed distance from the first token of the segment, or
-at each token of a range. Across a border there are only bigrams: the last tag of one segment, and "a segment begins
-here".
+at each token of a range. Only bigrams cross a boundary between segments: they pair the last tag of one segment with the
+beginning of the next.
 """
 
 from __future__ import annotations
@@ -46,23 +47,24 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
 
     The features of a segment [start, stop) are its length, its text, the values of user-defined functions, and token
     features. Token features count at all tokens of the segment (*bag*), at its first token, at its last token, at the
-    tokens inside, or at the last token of an n-gram of token tags. With features of tags, the model is a hybrid of a
-    Markov and a semi-Markov model. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns weights for all these features;
-    without this transformer it uses the token features as a bag.
+    tokens inside, or at the last token of an n-gram of token tags. With tag features, the model is a hybrid of a Markov
+    and a semi-Markov model. :class:`~sklearn_hocrf.HighOrderSemiCRF` learns weights for all these features; without
+    this transformer, it uses the token features as a bag.
 
     The parameters `bag`, `begin`, `end`, `inside` and the values of `tags` select token features whose names begin with
-    a string, or with one of a tuple of strings; ``True`` selects all and ``()`` none.
+    a given string, or with any string of a tuple; ``True`` selects all and ``()`` none.
 
     Parameters
     ----------
     bag : None, str or tuple of str, default=None
         Token features that count at every token of a segment; their names do not change. None means all. If X already
-        has features of segments, these are kept, and `bag` must be None. An estimator would turn dicts, lists or rows
-        of numbers into token features; with ``()``, they remain raw tokens.
+        contains segment features, these are kept, and `bag` must be None. An estimator turns dicts, lists and rows of
+        numbers into token features, but this transformer reads them as raw tokens, and issues a warning unless `bag` is
+        ``()``.
     begin, end, inside : str, tuple of str or True, default=()
-        Token features that count at the first token, at the last token, and at all tokens except the first. Their names
-        begin with ``"begin:"``, ``"end:"`` and ``"inside:"``. For a feature that is always 1, choose ``"bias"`` of
-        ``SequenceFeatureExtractor(bias=True)``.
+        Token features that count at the first token, at the last token, and at all tokens except the first,
+        respectively. The names of the resulting features begin with ``"begin:"``, ``"end:"`` and ``"inside:"``. For a
+        feature that is always 1, pass ``"bias"``, the attribute that ``SequenceFeatureExtractor(bias=True)`` adds.
     tags : None, "unigrams", "bigrams" or dict, default=None
         ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
         segment ("B", "I", "BI", "II", "BII" ...). The tag of the first token of a segment is B, and that of the others
@@ -70,49 +72,50 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         features of the first token after it. The names of features begin with the n-gram and a colon, as in ``"BI:"``.
         "unigrams" combines every tag with all token features; "bigrams" also combines every pair of tags with them.
     length : None, "indicator", "capped", "gamma" or tuple of them, default=None
-        Features of the length d. "indicator" is ``length=1`` to ``length=max_length``; longer segments have no
-        indicator. "capped" is the same, except that the last indicator, with a plus sign, also applies to longer
-        segments. "gamma" is ``length``, d itself, and ``log_length``, its natural logarithm: two weights for each
-        label, whatever the lengths. With weights of -1 / scale and shape - 1, the durations of a label have a gamma
-        distribution. The lengths of a sequence's segments have a fixed sum, so weights of ``length`` are determined up
-        to a constant for all labels.
+        Features of the segment's length d. "indicator" makes the features ``length=1`` to ``length=max_length``; longer
+        segments get no indicator. "capped" is the same, except that the last indicator, whose name ends with a plus
+        sign, also applies to longer segments. "gamma" makes two features for any length: ``length``, which is d itself,
+        and ``log_length``, its natural logarithm. With the weights -1 / scale for ``length`` and shape - 1 for
+        ``log_length``, the lengths of a label's segments follow a gamma distribution. Because the lengths of a
+        sequence's segments have a fixed sum, the weights of ``length`` are determined only up to a constant that all
+        labels share.
     max_length : int or None, default=None
-        Maximum length with a separate indicator; None means the length of the longest training segment. A number
-        without `length` is an error.
+        Maximum length with a separate indicator; None means the length of the longest training segment. If `length` is
+        None, a number raises an error.
     identity : bool, field or None, default=False
-        Whether to make an indicator, ``identity=<text>``, of the text of a segment if it is the text of a training
-        segment. True means the first text field of the raw tokens, or the first field if there is no text field; None
-        is the same as False.
+        Whether to make an indicator, ``identity=<text>``, for each text of a training segment. Instead of True, you can
+        pass the field that contains the text; True means the first text field of the raw tokens, or the first field if
+        there is no text field. None is the same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
-        segments as arrays of shape (n_segments,). It returns an array of that shape, of numbers or bools, for a feature
-        that is named after the function or by its key in a dict. Features that are 0 for all training segments have no
-        effect. `tokens` is an array of shape (T,), of float64 (nan if missing) or of strings (None if missing); tokens
-        of several fields are a dict of such arrays. ``cumsum`` and similar operations are faster than loops. Define
-        functions in an importable module: with lambdas, the fitted transformer cannot be pickled; with methods such as
-        ``dict.get``, skops cannot load it.
+        segments as arrays of shape (n_segments,). It returns an array of that shape with the values of a feature, as
+        numbers or bools. The feature is named after the function or, in a dict, by the function's key. Features that
+        are 0 for all training segments have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing)
+        or of strings (None if missing); for tokens with several fields, it is a dict of such arrays. ``cumsum`` and
+        similar operations are faster than loops. Define functions in an importable module: a fitted transformer with
+        lambdas cannot be pickled, and skops cannot load one with methods such as ``dict.get``.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` needs y for
-        `identity`, for functions, and for indicators of lengths without `max_length`.
+        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` requires y for
+        `identity`, for `functions`, and for length indicators without `max_length`.
 
     Attributes
     ----------
     max_length_ : int or None
         Maximum length with a separate indicator; None without length indicators.
     n_features_out_ : int
-        Number of features of segments, including the earlier features of a `SequenceBatch`.
+        Number of segment features, including those that a `SequenceBatch` already contains.
 
     See Also
     --------
-    SequenceFeatureExtractor : Features of tokens.
-    SegmentLogOddsEncoder : How often the text of a segment was a segment in training.
+    SequenceFeatureExtractor : Make features of tokens.
+    SegmentLogOddsEncoder : Measure how often the text of a segment was a segment in training.
 
     Notes
     -----
-    Texts and functions are evaluated when the estimator scores candidate segments, not in `transform`. The token
-    features of a `SequenceBatch` are shared, not copied, even if they count at several places.
+    The features of texts and functions are computed when the estimator scores candidate segments, not in `transform`.
+    The token features of a `SequenceBatch` are shared, not copied, even if they count at several positions.
 
     References
     ----------
@@ -187,11 +190,11 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            Raw tokens, as in :class:`SequenceFeatureExtractor`, have no token features, only strings and numbers for
-            `identity` and `functions`. This also applies to feature dicts, lists of attribute names and numeric arrays,
-            unless a :class:`SequenceFeatureExtractor` made features of them.
+            Raw tokens, as for :class:`SequenceFeatureExtractor`, contain no token features, only strings and numbers
+            for `identity` and `functions`. This also applies to feature dicts, lists of attribute names and numeric
+            arrays, unless a :class:`SequenceFeatureExtractor` has turned them into features.
         y : list of sequences, or None, default=None
-            The training segments, in the format that `scheme` names. Only some features need them.
+            The training segments, in the format that `scheme` names. Only some features require them.
 
         Returns
         -------
@@ -200,22 +203,22 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Raises
         ------
         ValueError
-            If a parameter does not match X, or if y is needed but missing, or does not match X; the message names
-            sequence and position.
+            If a parameter or y does not match X, or if y is required but missing; the message names the sequence and
+            the position.
         TypeError
             If a parameter, a token or the result of a function has the wrong type.
 
         Warns
         -----
         UserWarning
-            If no token feature's name begins with a given prefix; if tokens that look like token features are read as
-            raw tokens and `bag` is not ``()``.
+            If no token feature has a name that begins with a given prefix, or if tokens that look like token features
+            are read as raw tokens although `bag` is not ``()``.
         """
         self._learn(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> SequenceBatch:
-        """Learn the features of training segments and return the sequences with them.
+        """Learn the features of training segments and return the sequences with these features.
 
         Parameters
         ----------
@@ -279,7 +282,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
             TokenBlock(channel, _choose(features.attribute_names, prefixes, parameter), prefix)
             for parameter, channel, prefix, prefixes in wanted
         ]
-        empty = () if self.bag is None else chosen[:1]  # even a batch without any features has a block
+        empty = () if self.bag is None else chosen[:1]  # even a batch without features contains a block
         return [block for block in chosen if block.n_features] or list(empty)
 
 

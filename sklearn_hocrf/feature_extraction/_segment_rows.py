@@ -1,4 +1,4 @@
-"""Features of segments that are computed for candidates: indicators of texts, and functions of users."""
+"""Features that are computed for candidate segments: indicators of texts, and user-defined functions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ._templates import find_keys, value_text
 
 
 class IdentityRows:
-    """One indicator for each text of training segments.   See RowBlock.
+    """One indicator for each distinct text of training segments.   See RowBlock.
 
     Parameters
     ----------
     strings : ndarray of int
-        The fingerprint of the text of each feature.
+        The fingerprint of each feature's text.
     names : FeatureNames
     """
 
@@ -41,10 +41,10 @@ class IdentityRows:
 
     @classmethod
     def from_strings(cls, strings, min_count) -> IdentityRows:
-        """Return the indicators of the texts of at least ``min_count`` segments, none of whose values is missing.
+        """Return an indicator for each text without missing values that at least ``min_count`` segments have.
 
-        Features are in the order of length, and then of texts. Tokens are separated by blanks, unless all are single
-        characters.
+        The features are sorted by length and then by text. In names, spaces separate the tokens, unless all tokens are
+        single characters.
         """
         start = np.flatnonzero(strings.lengths)
         stop = start + strings.lengths[start]
@@ -89,16 +89,16 @@ def check_functions(functions) -> tuple[tuple[str, Callable], ...]:
 
 
 class FunctionRows:
-    """The numbers that functions return for all segments of a sequence at once.   See RowBlock.
+    """The values that functions return for all segments of a sequence at once.   See RowBlock.
 
     Parameters
     ----------
     functions : tuple of (str, callable)
-        ``function(tokens, starts, stops)`` returns an array of the feature with the name.
+        The name of each feature, and ``function(tokens, starts, stops)``, which returns an array of its values.
     fields : list
         Fields of the tokens.
     names : FeatureNames
-        Names of the features of training segments.
+        Names of the features that occur in training segments.
     """
 
     def __init__(self, functions, fields, names):
@@ -111,7 +111,7 @@ class FunctionRows:
 
     @classmethod
     def from_segments(cls, functions, fields, batch, segments, min_count) -> Self:
-        """Return the features that are not 0 for at least ``min_count`` training segments."""
+        """Return the features that are nonzero for at least ``min_count`` training segments."""
         counts: Counter = Counter()
         for name, chosen, _ in _entries(functions, fields, batch.columns, batch.offsets, segments.start, segments.stop):
             counts[name] += len(chosen)
@@ -119,7 +119,7 @@ class FunctionRows:
         return cls(functions, fields, FeatureNames.from_names(names))
 
     def rows(self, columns, offsets, token_data, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the features of candidate segments, without those that occur in no training segment."""
+        """Return those features of candidate segments that occur in training segments."""
         rows, indices, data = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
         for name, segments, values in _entries(self._functions, self._fields, columns, offsets, start, stop):
             if name in self._index_of:
@@ -132,7 +132,7 @@ class FunctionRows:
 
 
 def _entries(functions, fields, columns, offsets, start, stop) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Yield name, indices of segments and nonzero values of each feature, one sequence at a time."""
+    """Yield the name, segment indices and nonzero values of each feature, one sequence at a time."""
     sequence = np.searchsorted(offsets, start, side="right") - 1
     order = np.argsort(sequence, kind="stable")
     of_sequence, firsts = np.unique(sequence[order], return_index=True)
@@ -150,7 +150,7 @@ def _entries(functions, fields, columns, offsets, start, stop) -> Iterator[tuple
 
 
 def _reader(column) -> Callable[[int, int], np.ndarray]:
-    """Return a function for the values of tokens first to last - 1; a missing text is None, a missing number is nan."""
+    """Return a function that reads the values of tokens first to last - 1; a missing value is None or nan."""
     if is_text(column):
         values = np.array([*column.values, None], dtype=object)
         return lambda first, last: values[column.codes[first:last]]
@@ -158,7 +158,7 @@ def _reader(column) -> Callable[[int, int], np.ndarray]:
 
 
 def _read_only(array) -> np.ndarray:
-    """Make an array read-only, so that no function changes it for the next one, and return it."""
+    """Make an array read-only and return it, so that no function can change it for the next one."""
     array.flags.writeable = False
     return array
 

@@ -1,8 +1,8 @@
-"""Templates of CRF++ and Wapiti: strings with macros, which are replaced by texts of tokens.
+"""CRF++ and Wapiti templates: strings with macros, which are replaced by strings of tokens.
 
-``U01:%x[-1,0]/%x[0,1]`` makes the attribute ``U01:the/NN``. Equal strings are one attribute, whichever template they
-come from. The first letter determines what the attributes are paired with: ``U`` with labels, ``B`` with pairs of
-labels, ``*`` with both, in either case.
+``U01:%x[-1,0]/%x[0,1]`` makes attributes such as ``U01:the/NN``. Equal strings are the same attribute, whichever
+template they come from. The first letter, in upper or lower case, determines what the attributes are paired with: ``U``
+for labels, ``B`` for pairs of labels, ``*`` for both.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _MACRO = re.compile(r"%([A-Za-z])(?:\[\s*(@?)\s*([-+]?\d+)\s*,\s*(\d+)\s*((?:,[^
 
 
 class TemplateLine(NamedTuple):
-    """A line of templates."""
+    """A template, which is one line of a file."""
 
     orders: tuple[int, ...]  # of the label patterns with which its features are paired
-    texts: list[str]  # around the macros
-    macros: list[tuple[int, int, bool]]  # the offset and the column of a token, whether its text is made lower-case
+    texts: list[str]  # before, between and after the macros
+    macros: list[tuple[int, int, bool]]  # offset, column, and whether the string becomes lower-case
     text: str
 
 
 class StringTemplates(GivenNames):
-    """Templates, compiled, with which an extractor makes names of attributes.
+    """Compiled CRF++ or Wapiti templates, with which an extractor makes attribute names.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class StringTemplates(GivenNames):
     Raises
     ------
     ValueError
-        If a template is not valid.
+        If a template is invalid.
     """
 
     unused = "templates of CRF++ and Wapiti have"
@@ -70,7 +70,7 @@ class StringTemplates(GivenNames):
 
     @property
     def feature_order(self) -> int | dict[str, Any]:
-        """The orders of the label patterns that are paired with features, by the first letter of their names."""
+        """The orders of the label patterns that are paired with features, by the first letter of feature names."""
         orders = {line.text[0]: line.orders for line in self.making if max(line.orders)}
         return {letter: 1 if len(of_letter) == 2 else of_letter for letter, of_letter in sorted(orders.items())} or 0
 
@@ -78,7 +78,7 @@ class StringTemplates(GivenNames):
         return FeaturePlan([line.text for line in self.lines], {}, {}), list(columns)[: self.n_columns]
 
     def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
-        from .._sklearn.layers import checked_name  # of a file that few write
+        from .._sklearn.layers import checked_name  # imported here, because few users write such files
 
         templates = []
         for line in self.making:
@@ -90,7 +90,7 @@ class StringTemplates(GivenNames):
         return super().tagger_features(extractor, vocabularies, text_fields, kept)._replace(entry=entry)
 
     def tokens(self, table) -> list[list[list[str]]]:
-        """Return the attributes of each token of each sequence, in the order of the templates; they may repeat."""
+        """Return the attributes of each token of each sequence, in the order of the templates; some may repeat."""
         columns = [column.values[column.codes].tolist() for column in self._columns(table)]
         forms = [(template_form(line.texts), line.macros) for line in self.making]
         sequences = []
@@ -108,15 +108,15 @@ class StringTemplates(GivenNames):
             return super().rows(vocabularies, table)
         names, indptr, ids = self._names(table)
         known = np.fromiter(map(vocabularies.vocabulary.__getitem__, names), np.int32, len(names))
-        if (known < 0).all():  # what reads the texts warns
+        if (known < 0).all():  # this method issues the warning
             return super().rows(vocabularies, table)
         batch = known_batch(table.offsets, indptr, known[ids], None, len(vocabularies), vocabularies.names())
         return batch.indptr, batch.indices, batch.values
 
     def _names(self, table) -> tuple[dict, np.ndarray, np.ndarray]:
-        """Return the ids of all attributes by name, and those of the tokens as CSR arrays; names may repeat in a token.
+        """Return a dict from attribute names to ids, and the tokens' ids, some of which may repeat, as CSR arrays.
 
-        A text is made once for each distinct row of the texts that the macros of a template read.
+        Each template makes a name only once for each distinct combination of strings that its macros read.
         """
         window, columns, read = Window(table.offsets), self._columns(table), {}
         for macro in dict.fromkeys(chain.from_iterable(line.macros for line in self.making)):
@@ -135,7 +135,7 @@ class StringTemplates(GivenNames):
         return names, np.arange(len(ids) + 1) * ids.shape[1], ids.ravel()
 
     def _read_by(self, window, column, offset, is_lower) -> tuple[np.ndarray, np.ndarray]:
-        """Return the codes of the texts that a macro reads at each token, (N,), and the texts."""
+        """Return the codes of the strings that a macro reads at each token, (N,), and the strings."""
         texts = column.values.tolist()
         distance = -offset - window.from_begin if offset < 0 else offset - window.to_end
         far = np.unique(distance[distance > 0])
@@ -145,7 +145,7 @@ class StringTemplates(GivenNames):
         return codes, np.array([*(map(str.lower, texts) if is_lower else texts), *outside], dtype=object)
 
     def _columns(self, table) -> list:
-        """Return the columns that the templates read, or raise an error if a token has none of their texts."""
+        """Return the columns that the templates read, or raise an error if a column or a string is missing."""
         fields = list(table.columns)[: self.n_columns]
         if len(fields) < self.n_columns:
             raise ValueError(
@@ -155,10 +155,10 @@ class StringTemplates(GivenNames):
 
 
 def read_template_lines(path: str | PathLike[str]) -> list[str]:
-    """Return the templates of a file; raise a ValueError that names the line of one that is not valid."""
+    """Return the templates of a file; if one is invalid, raise a ValueError that names its line."""
     lines = {}
     for lineno, line in enumerate(_template_text(path).split("\n"), start=1):
-        template = line.strip(" \t\r")  # no more: a space of another kind belongs to the text
+        template = line.strip(" \t\r")  # only these: other spaces belong to the template
         if template and not template.startswith("#"):
             lines[lineno] = template
     for lineno, template in lines.items():
@@ -195,7 +195,7 @@ def _parsed_line(text: str) -> TemplateLine:
 
 
 def _text_column(table: TokenTable, field) -> Any:
-    """Return a column of texts, or raise an error if a token has none."""
+    """Return a column of strings, or raise an error if it contains numbers or missing values."""
     column: Any = table.columns[field]
     if not is_text(column):
         raise TypeError(f"templates of CRF++ and Wapiti read texts, but the field {short(field)} holds numbers")
@@ -206,5 +206,5 @@ def _text_column(table: TokenTable, field) -> Any:
 
 
 def are_strings(templates) -> bool:
-    """Return whether templates are those of CRF++ and Wapiti."""
+    """Return whether the templates are strings, as in CRF++ and Wapiti."""
     return isinstance(templates, (list, tuple)) and bool(templates) and all(isinstance(text, str) for text in templates)

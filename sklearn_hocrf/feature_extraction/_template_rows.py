@@ -1,6 +1,6 @@
-"""Makes rows of features from the columns of tokens with templates of fields, here and in a tagger.
+"""Rows of features, which templates make from the columns of tokens.
 
-The description by which a tagger makes the features of an extractor, in the format of ``tagger``.
+The module also writes the description by which a tagger makes the same features, in the format of ``tagger``.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from ._token_functions import Phrases, as_function
 if TYPE_CHECKING:
     from .._sklearn.layers import TaggerFeatures
 
-NO_ATTRIBUTES = TemplateVocabularies([], {})  # where they are hashed
+NO_ATTRIBUTES = TemplateVocabularies([], {})  # if attributes are hashed
 ALWAYS = {"bias": 0, BOS: 1, EOS: 2}  # rows of a tagger's array of that name
-FEW_TOKENS = 1000  # whose attributes are looked up in dicts, one sequence after the other
+FEW_TOKENS = 1000  # the most tokens whose attributes are looked up in dicts, one sequence after the other
 
 
 @dataclass(frozen=True)
 class FieldTemplates(GivenNames):
-    """Templates of fields, with which an extractor makes attributes."""
+    """Templates of (field, offset) pairs, with which an extractor makes attributes."""
 
-    templates: list  # those that make attributes
+    templates: list  # only those that make attributes
     functions: dict  # {name: (field, function or its name)}
     padding: str
     bias: bool
-    n_features: int | None  # of hashing
+    n_features: int | None  # for hashing
 
     paddings: ClassVar[tuple] = ("mark", "drop")
     unused: ClassVar[str | None] = None  # all parameters have a use
     read = staticmethod(read_tokens)
 
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
-        is_fixed = of_all or self.n_features is not None  # with hashing, nothing may depend on the texts
+        is_fixed = of_all or self.n_features is not None  # with hashing, nothing may depend on the strings
         settings = parameters.templates, parameters.token_features, parameters.affixes
         plan = plan_of(*settings, columns, is_fixed=is_fixed)
         used = [field for template in plan.templates for field, _ in template]
@@ -54,7 +54,7 @@ class FieldTemplates(GivenNames):
     def learn(self, table, min_count) -> tuple[TemplateVocabularies, tuple]:
         vocabularies, ids, values = self._of_many(table, min_count=min_count)
         rows = self._rows(vocabularies, table, ids, values)
-        if self.n_features is not None:  # which fields are numbers remains
+        if self.n_features is not None:  # only the distinction between text and numbers remains
             nothing = {vocabulary.template: np.zeros(len(vocabulary), bool) for vocabulary in vocabularies.all}
             vocabularies = vocabularies.chosen(self.templates, nothing)
         return vocabularies, rows
@@ -84,7 +84,7 @@ class FieldTemplates(GivenNames):
         fields, always = extractor.fields_, self.names_of_always()
         n_attributes, is_kept = len(vocabularies), np.zeros(len(vocabularies) + len(always), bool)
         is_kept[: len(kept)] = kept
-        parts = np.split(is_kept, np.cumsum(list(map(len, vocabularies.all))))  # the last: those outside the templates
+        parts = np.split(is_kept, np.cumsum(list(map(len, vocabularies.all))))  # the last: not from templates
         of_template = {v.template: part for v, part in zip(vocabularies.all, parts, strict=False)}
         chosen = vocabularies.chosen(list(of_template), of_template)
         lists = {name: pair for name, pair in self.functions.items() if isinstance(pair[1], Phrases)}
@@ -116,7 +116,7 @@ class FieldTemplates(GivenNames):
         return TaggerFeatures(entry, np.flatnonzero(is_kept[:n_attributes]), texts, code, outside)
 
     def derived(self, table) -> dict:
-        """Return the columns and the token features."""
+        """Return the columns of the tokens and those of the token features."""
         derived = {
             name: apply_function(as_function(function), table.columns[field], name)
             for name, (field, function) in self.functions.items()
@@ -125,13 +125,13 @@ class FieldTemplates(GivenNames):
         return {**self.with_phrases(table), **derived}
 
     def with_phrases(self, table) -> dict:
-        """Return the columns and the marks of phrases, which depend on neighbouring tokens."""
+        """Return the columns of the tokens and the marks of phrases, which depend on neighbouring tokens."""
         lists = ((name, *pair) for name, pair in self.functions.items() if isinstance(pair[1], Phrases))
         marks = {n: phrases.column(table.columns[field], table.offsets, n) for n, field, phrases in lists}
         return {**table.columns, **marks}
 
     def _of_few(self, vocabularies, table) -> tuple | None:
-        """Look attributes up by their values; None without tokens, or if ``find`` returns None."""
+        """Look up attributes by their values; return None if there are no tokens or if ``find`` returns None."""
         if self.n_features is not None or not table.offsets[-1] or not vocabularies.all:
             return None
         columns = without_arrays(self.with_phrases(table))
@@ -149,7 +149,7 @@ class FieldTemplates(GivenNames):
         """Return the attributes of a sequence, whose columns are lists, as ``Vocabulary.ids_of`` does."""
         n_hashed = self.n_features
         if len(vocabularies.all) != len(self.templates) or (n_hashed is not None and len(vocabularies)):
-            return None  # of another fit, or of an earlier version
+            return None  # from another fit or an earlier version
         always, marks = np.empty((0, n_tokens), np.intp), self.padding == "mark"
         if self.bias or not marks:
             names = self.names_of_always()
@@ -161,7 +161,7 @@ class FieldTemplates(GivenNames):
         """Return the vocabularies and, for each template, the ids and values of the tokens.
 
         The ids, of shape (N,), index the attributes of a template, or hashed features; -1 means no attribute. The
-        values are float64, or None if all are 1. If there are no vocabularies, they are learned, unless ids are hashes.
+        values are float64, or None if all are 1. If ``vocabularies`` is None, they are learned.
         """
         window, columns, ids, values = Window(table.offsets), self.derived(table), [], []
         is_new = vocabularies is None or self.n_features is not None
@@ -195,7 +195,7 @@ class FieldTemplates(GivenNames):
         return vocabularies, ids, values
 
     def _rows(self, vocabularies, table, ids, values) -> tuple:
-        """Return the attributes of all tokens as CSR arrays, from those of the templates."""
+        """Return the attributes of all tokens as CSR arrays, given the ids and values of each template."""
         names, window = self.names_of_always(), Window(table.offsets)
         firsts = offsets_of([*(vocabulary.codes[0].size for vocabulary in vocabularies.all), *[1] * len(names)])[:-1]
         if self.n_features is not None:
@@ -216,12 +216,12 @@ class FieldTemplates(GivenNames):
         return indptr, indices, None if (data == 1).all() else data
 
     def always(self, window) -> list:
-        """Return, for each attribute outside the templates, which tokens have it."""
+        """Return, for each attribute that does not come from templates, a mask of the tokens that have it."""
         present = [window.from_begin >= 0] if self.bias else []
         return [*present, window.from_begin == 0, window.to_end == 0] if self.padding == "drop" else present
 
     def names_of_always(self) -> list[str]:
-        """Return the names of the attributes outside the templates."""
+        """Return the names of the attributes that do not come from templates."""
         return (["bias"] if self.bias else []) + ([BOS, EOS] if self.padding == "drop" else [])
 
 
@@ -233,7 +233,7 @@ def _column(field, name, function, labels) -> dict:
 
 
 def _phrases(lists, field_index, texts) -> dict:
-    """Return the entry of phrases, whose texts are added."""
+    """Return the entry of the phrases, and append their strings to ``texts``."""
     entries = []
     for name, (field, phrases) in lists.items():
         if any("\0" in word for words in phrases.words for word in words):

@@ -1,11 +1,12 @@
-"""Templates: which fields, at which offsets from the token, make an attribute.
+"""Templates: the fields, and their offsets from the token, that make an attribute.
 
     template ((w, -1), (w, 0))   ->   one attribute for each pair of neighbouring words seen, "w[-1]|w[0]=in|the"
 
-A field is an array of integer codes of its sorted values. A template shifts the arrays of its fields; an attribute is a
-value, or a tuple of values, and its vocabulary is the sorted table of the training tokens' codes, a column for each
-pair. Names are made at the first request, because a third of a million strings take more time than all other steps. The
-dicts by which the attributes of a few tokens are found are also made at the first request.
+A field is represented by an array of integer codes for its sorted values. A template shifts the arrays of its fields.
+An attribute is a value or a tuple of values; the vocabulary of a template is the sorted table of the training tokens'
+codes, with a column for each (field, offset) pair. Names are created when they are first needed, because creating a
+third of a million strings takes more time than all other steps. The same applies to the dicts that look up the
+attributes of a few tokens.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from ._names import escape, hash_names
 from ._token_functions import Phrases, as_function
 
 BOS, EOS = "__BOS__", "__EOS__"
-FEW_HASHES = 1 << 12  # of a template, that are kept for calls with one sequence
-TABLE_FACTOR = 4  # keys are looked up in a table, not by bisection, if the table has at most so many cells a token
+FEW_HASHES = 1 << 12  # hashes per template that are kept for calls with one sequence
+TABLE_FACTOR = 4  # keys are looked up in a table, not by bisection, if it has at most this many cells per token
 
 
 def check_templates(templates) -> list[tuple]:
-    """Return the templates as tuples of (field, offset) pairs; a single pair is a template too."""
+    """Return the templates as tuples of (field, offset) pairs; a single pair is a template, too."""
     if isinstance(templates, (str, bytes)) or not np.iterable(templates):
         raise TypeError(f"templates must be an iterable of tuples of (field, offset) pairs, got {templates!r}")
     checked = [_check_template(i, template) for i, template in enumerate(templates)]
@@ -60,13 +61,13 @@ def _check_template(i, template):
 
 
 def value_text(value, joined) -> str:
-    """Return the text of a value in names: escaped if it is ``joined`` to others, or looks like a mark outside."""
+    """Return a value as written in names: escaped if it is ``joined`` to others or looks like a boundary mark."""
     text = escape(value, "|") if joined else value
     return f"\\{text}" if text.lstrip("\\") in (BOS, EOS) else text
 
 
 class FieldTable:
-    """The values of one field in training, in sorted order.
+    """The sorted values of one field in training.
 
     Parameters
     ----------
@@ -75,9 +76,9 @@ class FieldTable:
     Attributes
     ----------
     size : int
-        Number of codes: that of the labels, 1 for a numeric field.
+        Number of codes without boundary marks: the number of labels, or 1 for a numeric field.
     n_codes : int
-        The same with the codes of the two marks outside the sequence.
+        Number of codes with the two boundary marks.
     """
 
     def __init__(self, labels):
@@ -87,13 +88,13 @@ class FieldTable:
         self.code_of = None if self.labels is None else {label: code for code, label in enumerate(self.labels)}
 
     def texts(self, joined) -> np.ndarray:
-        """Return the text of each code, as in names; None for a number, which has no text."""
+        """Return the string of each code in names; None for the code of numbers, whose names contain no value."""
         if self.labels is None:
             return np.array([None, BOS, EOS], dtype=object)
         return np.array([*(value_text(label, joined) for label in self.labels), BOS, EOS], dtype=object)
 
     def encode(self, column, field) -> np.ndarray:
-        """Return the codes of a column, (N,) int32; -1 for values that are missing, 0, or were not seen in training."""
+        """Return the codes of a column, (N,) int32; -1 for values that are missing, zero, or absent from training."""
         if is_text(column) != (self.labels is not None) and kind_of_column(column) != MISSING:
             was = "numbers" if self.labels is None else "text"
             raise ValueError(f"field {short(field)} held {was} in fit, but holds {kind_of_column(column)} now")
@@ -112,7 +113,7 @@ class Window:
         self.to_end = np.repeat(lengths, lengths) - 1 - self.from_begin
 
     def shift(self, values, offset, before, after) -> np.ndarray:
-        """Return the values at ``offset`` from each token, and others for places before and after the sequence."""
+        """Return the values at ``offset`` from each token; outside the sequence, these are ``before`` or ``after``."""
         if offset == 0:
             return values
         shifted = np.roll(values, -offset, axis=0)
@@ -132,7 +133,7 @@ class TemplateVocabulary:
     Attributes
     ----------
     codes : list of (V,) int32
-        The codes of each pair's value; the rows of these columns ascend.
+        For each pair, the codes of its value in all attributes; the attributes are in ascending order of their codes.
     """
 
     def __init__(self, template, tables):
@@ -144,9 +145,9 @@ class TemplateVocabulary:
         return len(self.codes[0])
 
     def learn(self, columns, min_count=1) -> np.ndarray:
-        """Collect the rows of codes that occur at least ``min_count`` times; return what :meth:`lookup` returns.
+        """Collect the rows of codes that occur at least ``min_count`` times; return ids as :meth:`lookup` does.
 
-        ``columns`` has an int32 array of shape (N,) for each pair, -1 where a value is missing.
+        ``columns`` contains an int32 array of shape (N,) for each pair, -1 where a value is missing.
         """
         position, n_of, row_of = distinct_rows(columns, [table.n_codes for table in self.tables])
         kept = np.flatnonzero(n_of >= min_count)
@@ -165,7 +166,7 @@ class TemplateVocabulary:
         return position.astype(np.int32)
 
     def ids_by_value(self) -> dict:
-        """Return the ids of the attributes by their values or tuples of values: texts, marks, True for numbers."""
+        """Return a dict from the value, or tuple of values, of each attribute to its id; True represents numbers."""
         values = [
             np.array([*([True] if table.labels is None else table.labels), BEFORE, AFTER], dtype=object)[code].tolist()
             for table, code in zip(self.tables, self.codes, strict=True)
@@ -174,11 +175,11 @@ class TemplateVocabulary:
 
     @cached_property
     def head(self) -> str:
-        """The beginning of the attributes' names."""
+        """The common beginning of the attribute names."""
         return "|".join(f"{escape(str(field), '|=')}[{offset}]" for field, offset in self.template)
 
     def hash_of(self, n_features, value) -> int:
-        """Return the hash of the name of a value's attribute; values are those of ``ids_by_value``, None is missing."""
+        """Return the hash of an attribute's name; ``value`` is as in ``ids_by_value``, but None if it is missing."""
         values, is_joined = value if len(self.template) > 1 else (value,), len(self.template) > 1
         if None in values:
             return -1
@@ -187,7 +188,7 @@ class TemplateVocabulary:
         return int(hash_names([f"{self.head}={'|'.join(texts)}" if texts else self.head], n_features)[0])
 
     def names(self) -> np.ndarray:
-        """Return the names of the attributes, of dtype object."""
+        """Return the names of the attributes as an array of dtype object."""
         head = self.head
         texts = [table.texts(len(self.tables) > 1) for table in self.tables]
         cells = (values[code].tolist() for values, code in zip(texts, self.codes, strict=True))
@@ -196,10 +197,11 @@ class TemplateVocabulary:
 
 
 def distinct_rows(columns, n_codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the index of each row among the distinct rows of codes, (N,), and the count and the last row of each.
+    """Return each row's index among the distinct rows of codes, (N,), and the count and the last row of each of these.
 
     Rows with a code of -1 get the index -1. Columns are joined two at a time, so that keys fit into an int64. For a
-    single column, the distinct rows are all codes up to the highest one; for codes that do not occur, the row is 0.
+    single column, the distinct rows are all codes up to the highest one; for codes that do not occur, the last row is
+    0.
     """
     position = columns[0].astype(np.int64)
     for column, n in zip(columns[1:], n_codes[1:], strict=True):
@@ -207,23 +209,23 @@ def distinct_rows(columns, n_codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         position = np.unique(key, return_inverse=True)[1][:-1] - 1
     n_of = np.bincount(position + 1, minlength=1)[1:]
     row_of = np.zeros(len(n_of) + 1, dtype=np.int64)
-    row_of[position] = np.arange(len(position))  # its last element is of no attribute
+    row_of[position] = np.arange(len(position))  # its last element is for rows without an attribute
     return position, n_of, row_of
 
 
 def _joined(position, column, n_codes) -> np.ndarray:
-    """Return a key of each pair of a position and a code, int64; -1 where one of them is -1."""
+    """Return a key for each pair of a position and a code, int64; -1 if either is -1."""
     key = position * np.int64(n_codes) + column
     key[(position < 0) | (column < 0)] = -1
     return key
 
 
 def find_keys(keys, key) -> np.ndarray:
-    """Return the position of each element of ``key`` in the sorted ``keys``, int64; -1 where it is not there."""
+    """Return the position of each element of ``key`` in the sorted ``keys``, int64; -1 if it is absent."""
     if not len(keys):
         return np.full(len(key), -1)
     if keys[-1] < TABLE_FACTOR * len(key):
-        table = np.full(keys[-1] + 3, -1)  # the last elements are those of higher keys, and of the key -1
+        table = np.full(keys[-1] + 3, -1)  # the last elements are for higher keys and for the key -1
         table[keys] = np.arange(len(keys))
         return table[np.minimum(key, keys[-1] + 1)]
     position = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
@@ -232,7 +234,7 @@ def find_keys(keys, key) -> np.ndarray:
 
 
 def _made_of(function, is_text, text):
-    """Return the result of a function for a string: a string, or a finite number; None if it is missing."""
+    """Return the result of a function for a string: a string or a finite number, or None if a value is missing."""
     made = None if text is None else function(text)
     if made is not None and not (isinstance(made, str) if is_text else type(made) in (bool, int, float)):
         raise TypeError(f"{made!r} is of another kind than in fit")
@@ -247,10 +249,10 @@ class _Hashes(Made):
 
 
 class TemplateVocabularies:
-    """The vocabularies of several templates, which share the tables of the fields.   A part of ``FeatureNames``.
+    """The vocabularies of several templates, which share the tables of the fields; a part of ``FeatureNames``.
 
-    Files and copies contain them as a few arrays, made once, because skops writes an object anew for each reference to
-    it.
+    Files and copies contain the vocabularies as a few arrays that are created only once, because skops writes a
+    separate object for each reference.
 
     Parameters
     ----------
@@ -268,41 +270,41 @@ class TemplateVocabularies:
         self._by_value: dict[int | None, TemplateIds] = {}
 
     def by_value(self, functions, n_hashed=None) -> TemplateIds:
-        """Return the object that finds the attributes of a few tokens; it is made once.
+        """Return the object that finds the attributes of a few tokens; only the first call creates it.
 
-        ``functions`` are the token features: by name, a field and the function of its texts, or its name. If ids are
-        hashes, ``n_hashed`` is their number.
+        ``functions`` maps the name of each token feature to a pair: its field, and its function or the function's name.
+        If ids are hashes, ``n_hashed`` is the number of hashed features.
         """
         if n_hashed not in self._by_value:
-            made: tuple[dict, dict] = {}, {}  # of texts, of numbers
+            made: tuple[dict, dict] = {}, {}  # for strings, for numbers
             for name, table in self.tables.items():
                 is_number = table.labels is None
                 field, function = functions.get(name, (name, float if is_number else str))
-                if isinstance(function, Phrases):  # they depend on neighbours, and are a column already
+                if isinstance(function, Phrases):  # they depend on neighbours, so they are a column already
                     field, function = name, str
                 made[is_number][name] = field, Made(partial(_made_of, as_function(function), not is_number))
             hashes = (_Hashes(partial(vocabulary.hash_of, n_hashed), FEW_HASHES) for vocabulary in self.all)
             ids = [vocabulary.ids_by_value() for vocabulary in self.all] if n_hashed is None else list(hashes)
-            # other threads may do it, too
+            # other threads may do the same
             self._by_value[n_hashed] = TemplateIds([vocabulary.template for vocabulary in self.all], ids, *made)
         return self._by_value[n_hashed]
 
     @cached_property
     def _firsts(self) -> np.ndarray:
-        """The first id of each template, and the number of ids, for a few tokens at a time."""
+        """The first id of each template, followed by the number of ids."""
         return offsets_of([*map(len, self.all)])
 
     def find(self, columns, functions, marks, n_hashed=None) -> tuple[np.ndarray, np.ndarray | None] | None:
-        """Return the ids of the attributes of a sequence, (n_templates, T), -1 for none, and values unless all are 1.
+        """Return a sequence's attribute ids, (n_templates, T), -1 for none, and their values, or None if all are 1.
 
-        ``columns`` are lists of texts by field; with ``marks``, places outside the sequence are marked. The result is
-        None if a field is missing, or if a function does not return a string or a number, as it did in fit.
+        ``columns`` contains a list of values for each field. With ``marks``, positions outside the sequence are marked.
+        The result is None if a field is missing, or if a function returns a value of another kind than in `fit`.
         """
         try:
             template_ids = self.by_value(functions, n_hashed)
             ids = template_ids.find(columns, marks)
             values = template_ids.amounts(columns, ids.shape[1])
-        except Exception:  # functions of users may raise any error; the general code names the token
+        except Exception:  # user-defined functions may raise any error; the general code names the token
             return None
         if values is None or (values == 1).all():
             return ids, None
@@ -313,7 +315,8 @@ class TemplateVocabularies:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
         """Return the attributes of a sequence as ``Vocabulary.ids_of`` does; see ``find``.
 
-        ``always`` are the ids of attributes outside the templates at all tokens, (n_always, T), -1 for none.
+        ``always`` contains the ids of all tokens' attributes that do not come from templates, (n_always, T), -1 for
+        none.
         """
         attributes = self.find(columns, functions, marks, n_hashed) if self.all else (always[:0], None)
         if attributes is None:
@@ -329,7 +332,7 @@ class TemplateVocabularies:
 
     @classmethod
     def from_columns(cls, templates, columns) -> TemplateVocabularies:
-        """Return empty vocabularies, with the tables of the columns in use."""
+        """Return vocabularies without attributes, with the tables of the columns in use."""
         used = {field: columns[field] for template in templates for field, _ in template}
         labels = {field: sorted(column.values.tolist()) if is_text(column) else None for field, column in used.items()}
         return cls(templates, {field: FieldTable(known) for field, known in labels.items()})
@@ -338,9 +341,9 @@ class TemplateVocabularies:
         return sum(map(len, self.all))
 
     def chosen(self, templates, kept) -> TemplateVocabularies:
-        """Return the vocabularies of some templates, with the attributes in ``kept``, a bool array by template.
+        """Return vocabularies of the given templates with the attributes in ``kept``, a bool array for each template.
 
-        The tables contain no values of other attributes.
+        The tables do not contain values that occur only in other attributes.
         """
         codes = {v.template: [code[kept[v.template]] for code in v.codes] for v in self.all}
         used = {field: np.zeros(table.n_codes, dtype=bool) for field, table in self.tables.items()}
@@ -350,7 +353,7 @@ class TemplateVocabularies:
         tables = {}
         for field in dict.fromkeys(field for template in templates for field, _ in template):
             labels = self.tables[field].labels
-            used[field][len(labels or ()) :] = True  # marks outside have the last codes
+            used[field][len(labels or ()) :] = True  # boundary marks have the last codes
             tables[field] = FieldTable(labels and list(compress(labels, used[field])))
         new = TemplateVocabularies(templates, tables)
         new_codes = {field: np.cumsum(used[field], dtype=np.int32) - 1 for field in tables}
@@ -394,7 +397,7 @@ class TemplateVocabularies:
 
 
 def _cut(items, lengths) -> list:
-    """Return adjacent parts of these lengths, or raise a ValueError unless they fill the whole."""
+    """Return adjacent parts of the given lengths, or raise a ValueError if these do not cover all items exactly."""
     ends = np.cumsum(lengths, dtype=np.int64)
     if lengths.ndim != 1 or (lengths < 0).any() or int(ends[-1] if len(ends) else 0) != len(items):
         raise ValueError(f"parts of {ends[-1:]} elements, but there are {len(items)}")

@@ -1,8 +1,8 @@
-"""Token functions: functions of the text of one token, and phrases of lists.
+"""Token functions: functions of the string of a single token, and marks of listed phrases.
 
-Named functions, and the search for phrases, are in ``_data/tagger.py``, which must not import this package. Functions
-are called once per distinct text, not once per token, so plain Python is fast enough. They return a str (one attribute
-per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
+The named functions and the search for phrases are in ``_data/tagger.py``, which must not import this package. Functions
+are called once per distinct string, not once per token, so plain Python is fast enough. They return a str (one
+attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def affix_names(longest: int) -> list[str]:
 
 
 def as_function(function: Callable | str) -> Callable:
-    """Return a token function, from itself or its name; fitted objects contain names, which can be saved."""
+    """Return the token function for a callable or a name; fitted objects contain names, which can be saved."""
     token_function = named_function(function) if isinstance(function, str) else function
     if token_function is None:
         names = ", ".join([*FUNCTIONS, "prefixN", "suffixN"])
@@ -35,7 +35,7 @@ def as_function(function: Callable | str) -> Callable:
 
 
 def named_functions(token_features, default_field) -> dict:
-    """Return {name: (field, function or its name)} of the token features; the field may be ``default_field``."""
+    """Return {name: (field, function or its name)} of the token features; the field defaults to ``default_field``."""
     if isinstance(token_features, str) or not np.iterable(token_features):
         raise TypeError(
             f"token_features must be 'auto', None, a list of functions or a dict of them, got {token_features!r}"
@@ -72,24 +72,24 @@ def _field_and_function(spec, default_field):
 
 
 class Phrases:
-    """A token function that marks the tokens inside phrases; :func:`phrase_marks` makes it.
+    """A token function that marks the tokens of phrases, as returned by :func:`phrase_marks`.
 
     Parameters
     ----------
     words : iterable of tuple of str
         The words of each phrase, normalised.
     normalize : "casefold" or None
-        How to normalise tokens before they are compared.
+        How to normalise tokens before comparing them.
     """
 
-    __name__ = "phrase_marks"  # of the features, if the user gives no other
+    __name__ = "phrase_marks"  # name of the token feature, unless the user chooses another
 
     def __init__(self, words: Iterable[tuple[str, ...]], normalize: str | None):
-        self.words, self.normalize = dict.fromkeys(words), normalize  # a set that keeps the order
+        self.words, self.normalize = dict.fromkeys(words), normalize  # an ordered set
         self._lengths = lengths_by_first(self.words)
 
     def column(self, column: Any, offsets: np.ndarray, name: str) -> TokenColumn:
-        """Return the marks of a column of texts; ``name`` is that of the token feature."""
+        """Return the marks for a column of strings; ``name`` is the name of the token feature."""
         if not is_text(column):
             raise ValueError(f"the token feature {name!r} marks phrases in texts, but its field holds numbers")
         normal = str.casefold if self.normalize else str
@@ -102,7 +102,7 @@ class Phrases:
         return f"phrase_marks(<{len(self.words)} phrases>{options})"
 
     def __deepcopy__(self, memo: dict) -> Phrases:
-        return self  # it never changes
+        return self  # it is never modified
 
     def __getstate__(self) -> dict:
         words = pack_texts(chain.from_iterable(self.words))
@@ -115,19 +115,19 @@ class Phrases:
 
 
 def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | None = "casefold") -> Phrases:
-    """Make a token function that marks the tokens inside phrases of a list, such as names of cities or journals.
+    """Make a token function that marks the tokens of listed phrases, such as the names of cities or journals.
 
-    The values of the function are "B", "I" and "E" at the first, inner and last token of a phrase, "S" at a phrase of
-    one token, and None elsewhere. Of phrases that overlap, it marks the one that begins first, and of those that begin
-    at the same token, the longest.
+    The function returns "B", "I" and "E" for the first, inner and last tokens of a phrase, "S" for a phrase of one
+    token, and None for all other tokens. If phrases overlap, it marks the one that begins first; if several begin at
+    the same token, it marks the longest.
 
     Parameters
     ----------
     phrases : iterable of str or sequences of str
-        A text is split at white space. A list or tuple of tokens is for texts whose tokens are not separated by white
-        space.
+        A string is split at white space. If white space does not separate the tokens of your data, pass each phrase as
+        a list or tuple of tokens.
     normalize : "casefold" or None, default="casefold"
-        How to normalise the tokens and the words of the phrases before they are compared. None means no change.
+        How to normalise the tokens and the words of the phrases before comparing them. None means no change.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | Non
 
     See Also
     --------
-    SegmentLogOddsEncoder : Learns from y how often a phrase was a segment.
+    SegmentLogOddsEncoder : Measure how often a phrase was a segment in training.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""TokenTransformer: scikit-learn's transformers of rows, on the tokens of all sequences."""
+"""TokenTransformer: applies scikit-learn transformers of rows to the tokens of all sequences."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from .._sklearn.versions import VersionMixin
 class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Apply a transformer of rows, such as a scaler, to the tokens of all sequences.
 
-    scikit-learn's transformers take one table. This transformer stacks the tokens of all sequences, calls the wrapped
-    transformer, and divides the result into the same sequences. In a pipeline, each fold of a cross-validation
-    therefore fits a separate transformer.
+    scikit-learn's transformers require a single table. This transformer stacks the tokens of all sequences, calls the
+    wrapped transformer, and splits the result into the original sequences. In a cross-validated pipeline, the wrapped
+    transformer is therefore fitted anew in each fold, to training tokens only.
 
     Parameters
     ----------
     transformer : transformer
-        Any transformer that returns one row for each row: `StandardScaler`, `PCA`, `SimpleImputer`, `OneHotEncoder`,
-        `ColumnTransformer` for data frames, `DictVectorizer` for dicts, or a pipeline of such transformers. It is
-        cloned; the original is not fitted.
+        Any transformer that returns one row for each input row: `StandardScaler`, `PCA`, `SimpleImputer`,
+        `OneHotEncoder`, `ColumnTransformer` for data frames, `DictVectorizer` for dicts, or a pipeline of such
+        transformers. `fit` fits a clone of it, not the original.
 
     Attributes
     ----------
     transformer_ : transformer
         The fitted transformer.
     n_features_in_ : int
-        Number of columns seen in `fit`, if the transformer counts them.
+        Number of columns seen in `fit`, if the transformer counts columns.
     feature_names_in_ : ndarray of shape (n_features_in_,), dtype object
         Names of the columns seen in `fit`, if the sequences were data frames.
 
@@ -50,11 +50,12 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
 
     Notes
     -----
-    Data frames remain data frames, with the names of their columns, after ``set_output(transform="pandas")``. All
-    sequences with tokens must have the same type and the same columns.
+    After ``set_output(transform="pandas")``, data frames remain data frames with named columns. All sequences that
+    contain tokens must have the same type and the same columns.
 
     The rows of a plain table are transformed like tokens, because estimators read them as sequences of one token.
-    Errors about values, such as nan, come from the transformer, and count the tokens of all sequences as rows.
+    Errors about values, such as nan, come from the wrapped transformer, so their row numbers count the tokens of all
+    sequences.
 
     Examples
     --------
@@ -91,10 +92,10 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             Sequences of rows: arrays, sparse matrices or data frames of shape (T, n_columns), or lists of tokens that
-            the transformer takes as rows.
+            the transformer accepts as rows.
         y : list of label sequences, default=None
-            One label per token, for transformers that learn from labels, such as `SelectKBest`. Such transformers
-            accept neither segments nor labels that are unknown, sets or tuples.
+            One label per token, for transformers that learn from labels, such as `SelectKBest`. For such transformers,
+            y must contain neither segments, nor unknown labels, nor labels that are sets or tuples.
 
         Returns
         -------
@@ -103,8 +104,8 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         Raises
         ------
         ValueError
-            If there are no tokens, if sequences differ in type or columns, if y does not match X, or for data that the
-            transformer refuses.
+            If there are no tokens, if sequences differ in type or columns, if y does not match X, or if the transformer
+            rejects the data.
         """
         self._fit(X, y, "fit")
         return self
@@ -122,7 +123,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         Returns
         -------
         X_new : list of n_sequences arrays, sparse matrices or data frames, or in the form of X
-            As in :meth:`transform`, but from the ``fit_transform`` of the transformer.
+            As in :meth:`transform`, but computed by the transformer's ``fit_transform``.
         """
         if not hasattr(self.transformer, "fit_transform"):
             return self.fit(X, y).transform(X)
@@ -137,7 +138,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         lack = "" if tokens.form == "table" else _lack(y, labels, tokens.offsets)
         try:
             result = getattr(inner, method)(tokens.rows, None if lack else labels)
-        except (TypeError, ValueError) as error:  # only the transformer knows whether it needs labels
+        except (TypeError, ValueError) as error:  # only the call shows whether the transformer needs labels
             if not lack:
                 raise
             first_line = str(error).partition("\n")[0]
@@ -185,7 +186,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         Parameters
         ----------
         input_features : array-like of str or None, default=None
-            Names of the columns of X; None means those of fit, if there were any.
+            Names of the columns of X; None means those seen in `fit`, if any.
 
         Returns
         -------
@@ -233,7 +234,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
 
 
 def _labels_of_tokens(y, tokens, name):
-    """Return the label of each token; None without y, and for segments."""
+    """Return the label of each token, or None if y is None or contains segments."""
     if y is None or tokens.form == "table":
         return y
     y, lengths = without_columns(y), np.diff(tokens.offsets)
@@ -244,7 +245,7 @@ def _labels_of_tokens(y, tokens, name):
 
 
 def _lack(y, labels, offsets) -> str:
-    """Return why a transformer cannot learn from y, and the cure; an empty text if it can."""
+    """Return the reason why a transformer cannot learn from y, with a remedy; an empty string if it can."""
     if y is not None and labels is None:
         as_tags = "text.convert_tags(y, 'segments', 'bio', lengths=list(map(len, X)))"
         return f"y has segments: pass tags, as {as_tags} returns"

@@ -21,34 +21,34 @@ FUNCTIONS = ("mean", "std", "slope")
 class WindowFeatures(  # type: ignore[call-arg]
     VersionMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, auto_wrap_output_keys=None
 ):
-    """Add means, deviations and slopes over a window around each token, which never crosses into another sequence.
+    """Add means, deviations and slopes over a window around each token; windows never extend into other sequences.
 
-    A row of a recording describes one moment. With these columns, a linear model can also use the level, spread and
-    trend of neighbouring moments: for each column the mean, the standard deviation, and the slope per token of the
-    least-squares line.
+    Each row of a recording describes a single moment. The added columns let a linear model also use the level, spread
+    and trend around that moment: for each column of X, they contain the mean, the standard deviation, and the slope per
+    token of the least-squares line.
 
     Parameters
     ----------
     before : int, default=5
         Number of tokens before each token in its window.
     after : int, default=5
-        Number of tokens after it; 0 for predictions that cannot wait for later tokens.
+        Number of tokens after each token in its window; use 0 if predictions cannot wait for later tokens.
 
     Attributes
     ----------
     n_features_in_ : int
         Number of columns of X seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,), dtype object
-        Names of the columns in fit, if the sequences were data frames.
+        Names of the columns seen in `fit`, if the sequences were data frames.
 
     See Also
     --------
-    TokenTransformer : Apply any transformer of scikit-learn to tokens, for example a scaler after this transformer.
+    TokenTransformer : Apply any scikit-learn transformer to tokens, for example a scaler after this transformer.
 
     Notes
     -----
-    At the ends of a sequence, its first and last token are repeated until the window is full. The time for each token
-    grows with the length of the window; the memory does not.
+    At the ends of a sequence, its first and last tokens are repeated to fill the window. The time per token grows with
+    the length of the window; memory use does not.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the columns of X, followed by those of each function.
+        """Return the columns of X, followed by their means, deviations and slopes.
 
         Parameters
         ----------
@@ -127,12 +127,12 @@ class WindowFeatures(  # type: ignore[call-arg]
         return tokens.split(table, self.get_feature_names_out(), type(self).__name__)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of X, followed by those of each function.
+        """Return the names of the columns of X, followed by those of their means, deviations and slopes.
 
         Parameters
         ----------
         input_features : array-like of str or None, default=None
-            Names of the columns of X; None means those of fit, or x0, x1 and so on.
+            Names of the columns of X; None means those seen in `fit`, or else x0, x1 and so on.
 
         Returns
         -------
@@ -142,7 +142,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         return np.array([*names, *(f"{name}_{suffix}" for suffix in FUNCTIONS for name in names)], dtype=object)
 
     def _read(self, X, reset):
-        """Return the tokens of X, and their rows as an array of float64; None without tokens."""
+        """Return the tokens of X, and their rows as a float64 array, or None if there are no tokens."""
         tokens = TokenRows.from_sequences(X, type(self).__name__, fit=reset)
         if not tokens.offsets[-1]:
             return tokens, None
@@ -157,15 +157,15 @@ class WindowFeatures(  # type: ignore[call-arg]
 
 
 def _windows(rows, offsets, before, after) -> list[np.ndarray]:
-    """Return the columns of each function, with a loop over places in the window that processes all tokens at once."""
+    """Return the means, deviations and slopes, looping over window positions and processing all tokens at once."""
     lengths = np.diff(offsets)
     first, last = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:] - 1, lengths)
     lags = np.arange(-before, after + 1)
 
     def summed(function):
-        """Return the sum of a function of each place in the window and of the difference of the rows there and here.
+        """Sum ``function(lag, difference)`` over the window; a difference is a neighbour's row minus the token's row.
 
-        Differences are exact where a column is constant.
+        In constant columns, the differences are exactly 0.
         """
         tokens = np.arange(len(rows))
         return sum(function(lag, rows[np.clip(tokens + lag, first, last)] - rows) for lag in lags.tolist())

@@ -1,4 +1,4 @@
-"""Inspect what a fitted model has learned, the reasons for its predictions, and the predictions themselves.
+"""Inspect the weights of a fitted model, the reasons for its predictions, and the predictions themselves.
 
 ========================  ==============================================================================================
 :func:`explain`           the exact contribution of each weight to the preference for a labelling
@@ -8,8 +8,8 @@
 :class:`SequenceDisplay`  the probabilities and segments of one sequence over time, as a picture
 ========================  ==============================================================================================
 
-Notebooks show displays, explanations and tables as HTML without scripts, on light and dark backgrounds; in terminals
-they are plain text. Pictures need matplotlib.
+Notebooks show displays, explanations and tables as HTML without scripts, which suits light and dark backgrounds;
+terminals show plain text. Pictures require matplotlib.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.inspection import weights_table

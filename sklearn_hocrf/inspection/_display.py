@@ -1,4 +1,4 @@
-"""Shared code of tables and displays: safe texts, colours, tables.
+"""Shared code of tables and displays: escaped text, colours, tables.
 
 Notebooks show HTML on a light or dark background. The HTML contains only inline styles and no scripts; plain text has
 the notebook's colour, and text on a coloured background is black.
@@ -29,11 +29,11 @@ EDGES = {  # line style, and colours that are visible on black and on white: a c
     "wrong": ("dashed", "#D55E00"),
     "missed": ("dotted", "#808080"),
 }
-_MOST_ROWS = 60  # shown of a table
+_MOST_ROWS = 60  # shown in a table
 
 
 def color_map(labels: Iterable) -> dict:
-    """Return the colour of each label, in order: eight colours, their tints, then repeated; grey for "O"."""
+    """Return a colour for each label: eight colours, then their tints, then the same again; grey for "O"."""
     colors = itertools.cycle([*COLORS, *TINTS])
     return {label: GREY if label == OUTSIDE else next(colors) for label in dict.fromkeys(labels)}
 
@@ -51,7 +51,7 @@ def chip(text: str, caption: str, color: str, edge: str = "") -> str:
 
 
 def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: Iterable[str]) -> str:
-    """Return a table as HTML; the cells are HTML, their alignments "start", "right" or "center"."""
+    """Return a table as HTML; the cells are HTML, and their alignments are "start", "right" or "center"."""
     styles = [f"padding:.15em .6em;text-align:{alignment};vertical-align:top" for alignment in alignments]
     header = "".join(f'<th style="{style}">{cell}</th>' for style, cell in zip(styles, head, strict=True))
     body = ""
@@ -116,18 +116,18 @@ class Table(list):
         return html_table(map(escaped, self.columns), rows, alignments) + rest
 
     def _numeric(self) -> list[bool]:
-        """Return which columns contain only numbers."""
+        """Return, for each column, whether it contains only numbers."""
         columns = zip(*self, strict=True) if self else [()] * len(self.columns)
         return [bool(column) and all(isinstance(value, Real) for value in column) for column in columns]
 
 
 def remaining(count: int, what: str) -> list[str]:
-    """Return a line about the rows that are not shown, if any."""
+    """Return a list with a line that counts the rows not shown; the list is empty if all are shown."""
     return [f"... and {count} more {what}{'s' if count > 1 else ''}"] if count > 0 else []
 
 
 def number(value: float) -> str:
-    """Return a number with three decimals; with an exponent if it is not 0 but rounds to 0, and from a million on.
+    """Format a number with three decimals; use an exponent from a million on and for nonzero numbers that round to 0.
 
     Examples
     --------
@@ -151,14 +151,14 @@ def _cell(value: Any) -> str:
 
 
 def texts_of(X: Iterable) -> list[list[str]]:
-    """Return the texts of the tokens of each sequence."""
+    """Return the tokens of each sequence as strings."""
     if isinstance(X, SequenceBatch):
         return _texts_of_batch(X)
     return [[_text_of(token, t) for t, token in enumerate(_tokens_of(x))] for x in X]
 
 
 def _text_of(token: Any, position: int) -> str:
-    """Return the text of a token: the token itself, its first field or attribute that is a string, or its position."""
+    """Return a string for a token: the token itself, its first field or attribute that is a string, or its position."""
     if isinstance(token, bytes):
         return token.decode("utf-8", "replace")
     has_fields = isinstance(token, (list, tuple))
@@ -167,14 +167,14 @@ def _text_of(token: Any, position: int) -> str:
 
 
 def _tokens_of(sequence: Any) -> Iterable:
-    """Return the tokens of a sequence; the rows of a data frame as dicts."""
+    """Return the tokens of a sequence; the rows of a data frame become dicts."""
     if not hasattr(sequence, "columns"):
         return sequence
     return [dict(zip(sequence.columns, row, strict=True)) for row in np.asarray(sequence).tolist()]
 
 
 def listed(X: Sized) -> Any:
-    """Return X; if it is an iterator, which can be read only once, as a list."""
+    """Return X, converted to a list if it is an iterator, which can be read only once."""
     return list(X) if isinstance(X, Iterator) else X
 
 

@@ -23,9 +23,9 @@ class SegmentError(NamedTuple):
     sequence : int
     error : {"label", "other boundary", "missing", "spurious"}
     true, predicted : tuple (start, stop, label), or None
-        The true segment and the predicted one.
+        The true segment and the predicted segment.
     true_text, predicted_text : str
-        The tokens of these segments.
+        The texts of these segments.
     probability : float or None
         Probability of the predicted segment.
     """
@@ -47,26 +47,26 @@ def error_table(
     scheme: str = "auto",
     separator: str = " ",
 ) -> Table:
-    """Return all errors of predicted segments, with their texts: the most confident ones first, if there are
-    probabilities.
+    """Return all errors of predicted segments with their texts, the most confident ones first.
 
-    The table shows each wrong predicted segment next to the true one with the same start and stop ("label"), or else
-    next to the true one with which it shares the most tokens ("other boundary"). All other segments are "spurious" or
-    "missing". Confident errors are often annotation errors.
+    The table shows each wrong predicted segment next to the true segment with the same start and stop ("label"), or
+    else next to the true segment with which it shares the most tokens ("other boundary"). Wrong predicted segments
+    without such a partner are "spurious", and true segments without one are "missing". Errors with high probabilities
+    are often annotation errors. Without probabilities, the errors are in the order of the sequences.
 
     Parameters
     ----------
     X : list of sequences
         The tokens: strings, or tokens with fields or attributes, of which the first string is shown.
     y_true, y_pred : list of sequences
-        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as the
-        result of ``predict_segments(X, with_probability=True)``. The two may have different forms; if one has tags,
-        segments of the other that are labelled "O" do not count.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts, such as the
+        result of ``predict_segments(X, with_probability=True)``. The two may have different forms; if one contains
+        tags, segments of the other that are labelled "O" are ignored.
     scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "tokens": each token is a
-        separate segment.
+        How token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). With "tokens", each token
+        is a separate segment.
     separator : str, default=" "
-        Separator between tokens.
+        Separator between the tokens in the texts.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def error_table(
 
 
 def _paired(true: list[Segment], predicted: list[Segment]) -> list[tuple[str, Segment | None, Segment | None]]:
-    """Return the kind of each error, in order, with its true and its predicted segment."""
+    """Return the kind, the true segment and the predicted segment of each error, in order."""
     right = set(true) & set(predicted)
     true, predicted = ([s for s in segments if s not in right] for segments in (true, predicted))
     at: dict[int, list[int]] = {}  # predicted segments by token: comparing all pairs is slow in long sequences

@@ -1,4 +1,4 @@
-"""Why a model prefers one labelling to another: the weights in which the two differ."""
+"""Explanations of why a model prefers one labelling to another: the contribution of each weight."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ._paths import Contest, read_position
 from ._segments_display import SegmentsDisplay
 from ._weights import features_of_weights, row_names
 
-_MOST_ROWS = 20  # shown of the table
-_ROUNDING = 1e-12  # relative: rounding errors of sums of features that cancel
+_MOST_ROWS = 20  # shown in the table
+_ROUNDING = 1e-12  # relative: rounding errors in sums of features that cancel
 
 
 class Contribution(NamedTuple):
@@ -33,10 +33,10 @@ class Contribution(NamedTuple):
     feature : str, int or None
         The feature; None for the weight of the pattern itself.
     value : float
-        How much more often the weight applies in the first labelling.
+        How much more often the weight applies in the first labelling than in the second.
     weight : float
     contribution : float
-        Their product.
+        The product of the value and the weight.
     """
 
     pattern: tuple
@@ -48,7 +48,7 @@ class Contribution(NamedTuple):
 
 @dataclass(repr=False, eq=False)
 class Explanation:
-    """Why a model prefers one labelling to another; :func:`explain` returns it and describes its attributes."""
+    """Explanation of why a model prefers one labelling to another; :func:`explain` describes the attributes."""
 
     sequence: int
     position: int | None
@@ -63,7 +63,7 @@ class Explanation:
 
     @property
     def title(self) -> str:
-        """One-line description of the explanation."""
+        """Summary of the explanation in one line."""
         if self.position is None:
             return f"the best labelling against another: log-odds {self.log_odds_paths:.2f}"
         return (
@@ -94,17 +94,17 @@ def explain(
     *,
     against: Any = None,
 ) -> Explanation:
-    """Explain why a model prefers its best labelling of a sequence to another: exact log-odds, weight by weight.
+    """Explain by exact log-odds, weight by weight, why a model prefers its best labelling of a sequence to another.
 
     Let y be the most probable labelling and y' the most probable one that labels a token differently. In log P(y) - log
-    P(y') all weights cancel except those that apply more often in one of the two. Each of these is one row of the
-    table, which therefore contains not only weights of features at the token, but also those of label patterns, and of
+    P(y'), all weights cancel except those that apply more often in one of the two. Each of these is a row of the table,
+    which therefore contains not only the weights of features at the token, but also those of label patterns and of
     neighbours whose labels differ in y'.
 
     Parameters
     ----------
     estimator : HighOrderCRF, or a pipeline or search around one
-        A fitted model; y is the most probable labelling.
+        A fitted model, whose most probable labelling is y.
     X : list of sequences, SequenceBatch, array-like or sparse matrix
         As in the estimator's ``predict``.
     sequence : int, default=0
@@ -112,16 +112,16 @@ def explain(
     position : int or None, default=None
         The index of the token. If None, the whole labelling is explained.
     against : object, default=None
-        What y' must contain.
+        The label or labels that y' must contain.
 
         * With a position: a label, one of ``classes_``, that the token has in y'. None means any other label.
         * Without a position: labels of the sequence, such as the true ones, in the form of y in ``fit``; some may be
-          missing, as ``known`` in ``predict``. None means the second best labelling.
+          missing, as in ``known`` of ``predict``. None means the second-best labelling.
 
     Returns
     -------
     explanation : Explanation
-        Notebooks show it as HTML. Its attributes:
+        Notebooks show it as HTML. It has these attributes:
 
         sequence : int
             The index of the sequence in X.
@@ -132,15 +132,15 @@ def explain(
         labels, labels_against : as ``predict`` returns them for one sequence
             The best labelling, and its best competitor.
         log_odds_paths : float
-            log P(labels) - log P(labels_against), which is the difference of their scores.
+            log P(labels) - log P(labels_against), which is the difference between their scores.
         log_odds_marginal : float or None
-            log P(label) - log P(against) of the token, whatever the labels of the other tokens; None without a
+            log P(label) - log P(against) for the token, where the other tokens may have any labels; None without a
             position.
         table : Table
             Columns ``pattern``, ``feature``, ``value``, ``weight`` and ``contribution``, the largest contributions
             first. They add up to ``log_odds_paths``.
         tokens : list of str
-            The texts of the tokens.
+            The tokens as strings.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def explain(
 
     Notes
     -----
-    Two passes of Viterbi's algorithm find y and y'.
+    Two passes of the Viterbi algorithm find y and y'.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def explain(
 
 
 def _contributions_table(contest: Contest, other: Any) -> Table:
-    """Return the weights in which the best labelling differs from another one."""
+    """Return the contributions of all weights that distinguish the best labelling from another one."""
     fitted, batch, layout = contest.fitted, contest.batch, contest.fitted.state.layout
     rows = layout.rows(batch)
     counts = [layout.empirical_counts(batch, labelling, np.ones(1), rows) for labelling in (contest.best, other)]

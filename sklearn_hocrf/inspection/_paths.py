@@ -1,4 +1,4 @@
-"""Two competing labellings of a sequence: the best one, and the best one that differs in some respect."""
+"""Two competing labellings of a sequence: the best one, and the best alternative that meets a condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._data.segments import Mask, both
 from .._estimator.answers.fitted import FittedModel
 from .._reading.labels import label_codes
 
-_LABELS = 240  # characters of a list of labels in a message: about twenty of them
+_LABELS = 240  # characters of a list of labels in a message: about twenty labels
 
 
 class Contest:
@@ -40,14 +40,14 @@ class Contest:
         return self.fitted.labels[labelling[[position]]].tolist()[0]
 
     def log_probability(self, labelling: np.ndarray, position: int) -> float:
-        """Return the log probability of the label of a token in a labelling."""
+        """Return the log probability of a token's label in a labelling."""
         with np.errstate(divide="ignore"):
             return float(np.log(self.posterior.marginals()[position, labelling[position]]))
 
     # --- competitors --------------------------------------------------------------------------------------------------
 
     def other(self, position: int | None, against: Any) -> Any:
-        """Return the best competing labelling; parameters as in :func:`explain`."""
+        """Return the best competing labelling; the parameters are those of :func:`explain`."""
         if against is None:
             return self._second() if position is None else self._runner_up(position)
         if position is None:  # labels of all tokens, some of which may be missing
@@ -62,14 +62,14 @@ class Contest:
         return self.model.labelling(self.batch.offsets, best.codes[1], best.lengths[1])
 
     def _runner_up(self, position: int) -> Any:
-        """Return the best labelling that differs at a token."""
+        """Return the best labelling that has another label at a token."""
         labelling = self._best_under(self._mask(position, np.arange(len(self.fitted.labels)) != self.best[position]))
         if labelling is None:
             raise ValueError(f"the model allows nothing else at position {position}, so there is nothing to explain")
         return labelling
 
     def _of_class(self, position: int, against: Any) -> Mask:
-        """Return the mask of the labellings with a class at a token."""
+        """Return a mask that allows only labellings with a given class at a token."""
         classes = self.fitted.labels
         code = label_codes(classes).get(against, -1) if isinstance(against, Hashable) else -1
         if code < 0:
@@ -79,7 +79,7 @@ class Contest:
         return self._mask(position, np.arange(len(classes)) == code)
 
     def _mask(self, position: int, labels: np.ndarray) -> Mask:
-        """Return the mask of the labellings with certain labels at a token, (L,) of bool."""
+        """Return a mask that allows only certain labels at a token, given as a bool array of shape (L,)."""
         mask = Mask.free(self.batch.n_tokens, len(labels))
         mask.allowed[position] = labels
         return mask

@@ -18,29 +18,29 @@ from ._display import chip, color_map, listed, remaining, texts_of
 
 
 class SegmentsDisplay:
-    """Display of sequences as text with coloured segments, with their labels and probabilities.
+    """Display of sequences as text with coloured segments and their labels and probabilities.
 
-    Create one with :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows it as HTML without scripts, in
-    which every token appears as text, even ``<script>``. Control characters appear as escapes, and right-to-left text
-    runs from right to left.
+    Create one with :meth:`from_estimator` or :meth:`from_predictions`. A notebook shows the display as HTML without
+    scripts, in which every token appears as text, even ``<script>``. Control characters are escaped, and right-to-left
+    text runs from right to left.
 
     Parameters
     ----------
     texts : list of lists of str
-        The texts of the tokens of each sequence.
+        The tokens of each sequence, as strings.
     segments : list of lists of segments
-        The segments of each sequence in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. They must not
-        overlap. Segments with the label "O" are shown like the text between segments, and the label "_", of tags
-        without a label, is not written.
+        The segments of each sequence, in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. They must
+        not overlap. Segments with the label "O" are shown like the text between segments. The label "_", which stands
+        for tags without a label, is not shown.
     true_segments : list of lists of segments or None, default=None
         The true segments. Predicted segments that are not among them are marked as wrong, and true segments that are
         not predicted are listed below their sequence.
     gaps : list of lists of str or None, default=None
-        The text after each token; None means a space after each.
+        The text after each token; None means a space after every token.
     names : list of str or None, default=None
-        The names shown before the sequences in HTML; None means the indices of the sequences.
+        The names to show before the sequences in HTML; None means the indices of the sequences.
     classes : iterable of labels or None, default=None
-        All labels of segments, to which colours are assigned in this order; None means the labels shown, sorted.
+        All segment labels, to which colours are assigned in this order; None means the labels shown, in sorted order.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class SegmentsDisplay:
         Maximum number of sequences shown, 20 by default.
     colors : dict
         The colour of each label as "#RRGGBB", which you can change. The first eight are distinguishable with any kind
-        of colour vision; tints of them follow, then the colours repeat.
+        of colour vision; their tints follow, and then the colours repeat.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class SegmentsDisplay:
         known: Sized | None = None,
         separator: str = " ",
     ) -> Self:
-        """Return the display of the segments that a model predicts, with their probabilities.
+        """Return a display of the segments that a model predicts, with their probabilities.
 
         Parameters
         ----------
@@ -102,18 +102,19 @@ class SegmentsDisplay:
             A fitted model of this package, or a pipeline or a search around one.
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in the estimator's ``predict``. For a token that is a mapping, a list or a tuple, the display shows the
-            first string, and for a token without strings its position. For a :class:`~sklearn_hocrf.SequenceBatch`, it
-            shows the first column of strings.
+            first string; for a token without strings, it shows the position. For a
+            :class:`~sklearn_hocrf.SequenceBatch`, it shows the first column of strings.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-            How labels encode segments; "auto" is the scheme of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, the scheme
-            that ``constraints`` name, the scheme of labels that look like tags, and else "runs" of equal labels.
+            How labels encode segments; "auto" means the scheme of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, the
+            scheme that ``constraints`` names, or the scheme of labels that look like tags; otherwise, it means "runs"
+            of equal labels.
         known : list of label sequences, or array-like, default=None
             As in the estimator's ``predict``.
         separator : str, default=" "
-            The text between tokens, "" for characters; ignored for a :class:`~sklearn_hocrf.text.TokenizedText`, which
-            contains the original text.
+            The string between tokens; use "" if tokens are characters. It is ignored for a
+            :class:`~sklearn_hocrf.text.TokenizedText`, which contains the original text.
 
         Returns
         -------
@@ -122,7 +123,7 @@ class SegmentsDisplay:
         Raises
         ------
         ValueError, TypeError
-            If X, ``y_true`` or ``known`` are not valid, or if labels are not tags of the scheme.
+            If X, ``y_true`` or ``known`` is invalid, or if labels are not tags of the scheme.
 
         Examples
         --------
@@ -156,14 +157,14 @@ class SegmentsDisplay:
         separator: str = " ",
         classes: Iterable | None = None,
     ) -> Self:
-        """Return the display of labels or segments that you pass.
+        """Return a display of the given labels or segments.
 
         Parameters
         ----------
         X : list of sequences
-            The tokens, see :meth:`from_estimator`.
+            The tokens, as in :meth:`from_estimator`.
         y_pred : list of sequences
-            Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes, such as the
+            Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts, such as the
             arrays that ``predict_segments(X, with_probability=True)`` returns.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
@@ -172,8 +173,8 @@ class SegmentsDisplay:
         separator : str, default=" "
             As in :meth:`from_estimator`.
         classes : iterable of labels or None, default=None
-            All existing labels, tags or labels of segments, in any order. With these, colours are the same in all
-            displays and in :meth:`from_estimator`. None means the labels shown.
+            All possible labels (tags or segment labels), in any order, so that all displays, including those of
+            :meth:`from_estimator`, use the same colours. None means the labels shown.
 
         Returns
         -------
@@ -182,7 +183,7 @@ class SegmentsDisplay:
         Raises
         ------
         ValueError, TypeError
-            If ``y_pred`` or ``y_true`` are not valid, overlap, or do not match X.
+            If ``y_pred`` or ``y_true`` is invalid, contains overlapping segments, or does not match X.
 
         Examples
         --------
@@ -205,7 +206,7 @@ class SegmentsDisplay:
         gaps = [_gaps_of(x, [separator] * len(tokens)) for x, tokens in zip(X, texts, strict=True)]
         return cls(texts, segments, true[0] if true else None, gaps, classes=labels)
 
-    # --- what is shown ------------------------------------------------------------------------------------------------
+    # --- contents -----------------------------------------------------------------------------------------------------
 
     def _pieces(self, n: int) -> Iterator[_Piece]:
         """Yield all tokens of a sequence in pieces."""
@@ -223,18 +224,18 @@ class SegmentsDisplay:
             yield _Piece(at, len(self.texts[n]))
 
     def _missed(self, n: int) -> list[_Piece]:
-        """Return the true segments that were not found."""
+        """Return the true segments that were not predicted."""
         true, predicted = (self.true_segments or {n: []})[n], {segment[:3] for segment in self.segments[n]}
         missed = [segment[:3] for segment in true if segment[:3] not in predicted and segment[2] != OUTSIDE]
         return [_Piece(start, stop, label, None, "missed") for start, stop, label in missed]
 
     def _text(self, n: int, piece: _Piece) -> str:
-        """Return the text of a piece, without the text after it."""
+        """Return the text of a piece, without the gap after it."""
         words, gaps = (of_tokens[n][piece.start : piece.stop] for of_tokens in (self.texts, self.gaps))
         return "".join(word + gap for word, gap in zip(words, [*gaps[:-1], ""], strict=True))
 
     def _gap(self, n: int, piece: _Piece) -> str:
-        """Return the text after a piece."""
+        """Return the gap after a piece."""
         return self.gaps[n][piece.stop - 1]
 
     def _shown(self) -> range:
@@ -293,7 +294,7 @@ class _Piece(NamedTuple):
 
     @property
     def caption(self) -> str:
-        """Label and probability as text."""
+        """The label and the probability as a string."""
         label = "" if self.label == NO_LABEL else visible(self.label)
         caption = label if self.probability is None else f"{label} {self.probability:.2f}".strip()
         return f"✗ {caption}" if self.edge == "wrong" else caption
@@ -303,7 +304,7 @@ class _Piece(NamedTuple):
 
 
 def _gaps_of(sequence: Any, separators: list[str]) -> list[str]:
-    """Return the text after each token of a sequence: from its text and offsets if it has any, else separators."""
+    """Return the text after each token, from the sequence's text and offsets if it has any, else ``separators``."""
     if not (hasattr(sequence, "text") and hasattr(sequence, "offsets")):
         return separators
     starts, stops = sequence.offsets.T.tolist()
@@ -312,12 +313,13 @@ def _gaps_of(sequence: Any, separators: list[str]) -> list[str]:
 
 
 def _labels_in(classes: Iterable, scheme: str) -> list:
-    """Return the segment labels in tags of a scheme, known or guessed; other labels are returned unchanged."""
+    """Return the segment labels in tags of a known or guessed scheme; other labels are returned unchanged."""
     return sorted(set(labels_of_classes(list(classes), scheme)), key=str)
 
 
 def labels_of_classes(classes: list, scheme: str) -> list:
-    """Return the segment label of each class that is a tag of a known or guessed scheme; other classes are labels."""
+    """Return the segment label of each class that is a tag of a known or guessed scheme; other classes are
+    unchanged."""
     scheme = guessed_scheme(classes) if scheme == "auto" else scheme
     parts = [split_tag(label, scheme) if scheme in PREFIXES else None for label in classes]
     return [label if part is None else part[1] for label, part in zip(classes, parts, strict=True)]

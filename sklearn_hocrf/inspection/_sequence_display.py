@@ -21,15 +21,15 @@ from .._sklearn.layers import method_of_model, model_inside
 from ._display import color_map
 from ._segments_display import SegmentsDisplay, labels_of_classes
 
-_BAR, _GAP, _SIGNAL = 0.16, 0.06, 0.4  # heights; that of the probabilities is 1
-_LEAST = 0.01  # labels that are never more probable are not in the legend
+_BAR, _GAP, _SIGNAL = 0.16, 0.06, 0.4  # heights; the height of the probabilities is 1
+_LEAST = 0.01  # labels that are never this probable are not in the legend
 
 
 class SequenceDisplay:
-    """Picture of one sequence: probabilities of labels over its tokens, below its predicted and its true segments.
+    """Plot of one sequence: the probabilities of labels for each token, below the predicted and the true segments.
 
-    Create one with :meth:`from_estimator` or :meth:`from_predictions`, which also plot it. It needs matplotlib: ``pip
-    install 'sklearn_hocrf[plot]'``.
+    Create one with :meth:`from_estimator` or :meth:`from_predictions`, which also plot it. Plotting requires
+    matplotlib: ``pip install 'sklearn_hocrf[plot]'``.
 
     Parameters
     ----------
@@ -44,17 +44,18 @@ class SequenceDisplay:
     labels : sequence of n_labels labels, default=()
         The labels of the columns of ``probabilities``.
     times : array-like of shape (n_tokens,) or None, default=None
-        The beginning of each token on the horizontal axis: ascending numbers or times. None means the position of the
-        token.
+        The beginning of each token on the horizontal axis, as ascending numbers or times. None means the positions of
+        the tokens.
     signals : mapping of str to array-like of shape (n_tokens,), or None, default=None
-        Numbers to draw below the probabilities, by name, such as columns of X. Each is drawn on a separate scale.
+        Numbers to draw below the probabilities, by name, such as columns of X. Each signal is drawn on a separate
+        scale.
 
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
         The axes of the last plot.
     figure_ : matplotlib.figure.Figure
-        Its figure.
+        The figure that contains the axes.
     colors : dict
         The colour of each label as "#RRGGBB", which you can change. The colours are those of :class:`SegmentsDisplay`:
         the first eight are distinguishable with any kind of colour vision.
@@ -62,7 +63,7 @@ class SequenceDisplay:
     Raises
     ------
     TypeError, ValueError
-        If segments, probabilities, times or signals do not match the number of tokens, or are not of the kinds above.
+        If segments, probabilities, times or signals do not match the number of tokens, or do not have the types above.
 
     See Also
     --------
@@ -140,7 +141,7 @@ class SequenceDisplay:
         estimator : estimator
             A fitted model of this package, or a pipeline or a search around one.
         x : sequence, or SequenceBatch of one sequence
-            One sequence as in the X of the estimator's ``predict``.
+            One sequence, in any form that the X of the estimator's ``predict`` may contain.
         y : sequence of labels or of segments, or None, default=None
             The true labels or segments of the sequence.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -162,7 +163,7 @@ class SequenceDisplay:
         ImportError
             If matplotlib is absent.
         ValueError, TypeError
-            If x or y are not valid, or if times or signals do not match x.
+            If x or y is invalid, or if times or signals do not match x.
 
         Examples
         --------
@@ -219,7 +220,7 @@ class SequenceDisplay:
         classes : sequence of n_classes labels or None, default=None
             The labels of the columns of ``probabilities``, such as ``classes_`` of a model.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-            How labels encode segments; "auto" is the scheme of labels that look like tags, and else "runs" of equal
+            How labels encode segments; "auto" means the scheme of labels that look like tags, or else "runs" of equal
             labels.
         times : array-like of shape (n_tokens,) or None, default=None
             As in the class.
@@ -237,7 +238,7 @@ class SequenceDisplay:
         ImportError
             If matplotlib is absent.
         ValueError, TypeError
-            If labels, segments, probabilities, times or signals are not valid, or do not match.
+            If labels, segments, probabilities, times or signals are invalid or do not match each other.
 
         Examples
         --------
@@ -253,7 +254,7 @@ class SequenceDisplay:
         labellings = {"y_pred": [y_pred]} | ({} if y_true is None else {"y_true": [y_true]})
         tables = read_segmentations(labellings, scheme)
         lengths = [int(table.lengths[0]) for table in tables if table.lengths is not None]
-        # segments tell no length
+        # segments do not determine the length
         lengths += [np.shape(part)[0] for part in (probabilities, times) if part is not None]
         n_tokens = lengths[0] if lengths else max((row[2] for table in tables for row in table.rows), default=0)
         options: dict[str, Any] = {"times": times, "signals": signals}
@@ -269,7 +270,7 @@ class SequenceDisplay:
         ax : matplotlib.axes.Axes or None, default=None
             Where to plot; None makes a new figure.
         start, stop : int or None, default=0, None
-            The range of tokens to plot, as in a slice; None means the end. Plot long sequences in parts.
+            The range of tokens to plot, as in a slice; None means the end. It is best to plot long sequences in parts.
 
         Returns
         -------
@@ -281,7 +282,7 @@ class SequenceDisplay:
         ImportError
             If matplotlib is absent.
         ValueError
-            If the range has no tokens.
+            If the range contains no tokens.
         """
         pyplot, tokens = _pyplot(), range(self.n_tokens)[start:stop]
         if not tokens:
@@ -309,7 +310,7 @@ class SequenceDisplay:
         return self
 
     def _edges(self) -> np.ndarray:
-        """Return the beginnings of tokens, and the end of the last one."""
+        """Return the beginning of each token, followed by the end of the last one."""
         if self.times is None:
             return np.arange(self.n_tokens + 1)
         if self.n_tokens == 1:
@@ -317,7 +318,7 @@ class SequenceDisplay:
         return np.append(self.times, 2 * (self.times[-1:] - self.times[-2:-1]) + self.times[-2:-1])
 
     def _plot_signals(self, edges: np.ndarray, tokens: range) -> dict[float, str]:
-        """Plot each signal in a row below 0; return the names by their heights."""
+        """Plot each signal in a row below 0; return a dict from heights to names."""
         ticks = {}
         for row, (name, values) in enumerate(self.signals.items(), start=1):
             shown = np.array(values[tokens.start : tokens.stop])
@@ -338,7 +339,7 @@ class SequenceDisplay:
         return {0.0: "0", 0.5: "probability", 1.0: "1"}
 
     def _probable(self, tokens: range) -> set:
-        """Return the labels whose bands can be seen."""
+        """Return the labels whose bands are visible."""
         if self.probabilities is None:
             return set()
         largest = self.probabilities[tokens.start : tokens.stop].max(axis=0)
@@ -365,7 +366,7 @@ class SequenceDisplay:
 
 
 def _pyplot() -> Any:
-    """Return matplotlib's module, or raise an ImportError with the remedy."""
+    """Return matplotlib's ``pyplot`` module, or raise an ImportError that names the remedy."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -374,13 +375,13 @@ def _pyplot() -> Any:
 
 
 def _plain(label: Any) -> str:
-    """Return a label as plain text, which matplotlib reads neither as a formula nor as a hidden label."""
+    """Return a label as a string that matplotlib reads neither as a formula nor as a hidden label."""
     text = visible(label).replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
 
 def _by_label(probabilities: np.ndarray, classes: list, scheme: str) -> dict[str, Any]:
-    """Return the probabilities of segment labels: sums over tags; other classes are labels."""
+    """Return the probabilities of segment labels, summed over tags; other classes are labels already."""
     if probabilities.shape[1] != len(classes):
         raise ValueError(f"probabilities have {probabilities.shape[1]} columns, but there are {len(classes)} classes")
     of_class = labels_of_classes(classes, scheme)

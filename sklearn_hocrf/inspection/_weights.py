@@ -25,10 +25,10 @@ class Weight(NamedTuple):
     pattern : tuple of labels
         The label pattern; for weights that labels share (``label_parts``), a tuple that contains the part.
     order : int
-        Order of the pattern, its number of labels minus 1; 0 for parts.
+        Order of the pattern, which is its number of labels minus 1; 0 for parts.
     feature : str, int or None
-        Name of the feature, or its index if it has none; None for the weight of the pattern itself, and "(each token)"
-        for the weight of each token of a segment, ``token_intercept_``.
+        Name of the feature, or its index if it has no name; None for the weight of the pattern itself, and "(each
+        token)" for the weight of each token of a segment (``token_intercept_``).
     weight : float
     """
 
@@ -46,26 +46,26 @@ def weights_table(
     order: int | Iterable[int] | None = None,
     top: int | None = 20,
 ) -> Table:
-    """Return weights of a fitted model, the largest absolute values first.
+    """Return the weights of a fitted model, with the largest absolute values first.
 
-    Weights show what a model has learned; :func:`explain` gives the reasons for a prediction. The weight of a feature
-    of value 1 is a log-odds; the weights of other features depend on the scales of their values.
+    Weights describe the model as a whole; :func:`explain` gives the reasons for a single prediction. If a feature has
+    the value 1, its weights are log-odds; otherwise, they depend on the scale of the feature's values.
 
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, or a pipeline or search around one
-        A fitted model; features have the names that the pipeline's other steps gave them.
+        A fitted model. In a pipeline, features have the names that the other steps gave them.
     label : label, default=None
-        If not None, only weights of patterns that end with this label, and of its parts, are returned.
+        If not None, only the weights of patterns that end with this label, and of the label's parts, are returned.
     feature : str, int or bool, default=None
-        A name selects the weights of this feature or, if it does not exist, of all features whose names begin with it.
-        An index selects a feature if features have no names. True selects all weights of features, False all weights of
-        patterns themselves and of tokens, and None all weights.
+        A name selects the weights of this feature or, if there is no such feature, of all features whose names begin
+        with it. An index selects a feature if features have no names. True selects all weights of features, False all
+        weights of patterns themselves and of tokens, and None all weights.
     order : int, iterable of int or None, default=None
-        If not None, only weights of patterns of these orders are returned: 0 for single labels, 1 for pairs of
-        neighbours.
+        If not None, only the weights of patterns of these orders are returned: 0 for single labels, 1 for pairs of
+        neighbouring labels.
     top : int or None, default=20
-        Number of weights; None means all that are not 0.
+        Maximum number of weights; None means all nonzero weights.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def weights_table(
     Raises
     ------
     ValueError, TypeError
-        If the model has no such label, feature or order, or if a setting is invalid.
+        If the model has no such label, feature or order, or if a parameter is invalid.
 
     Examples
     --------
@@ -115,20 +115,20 @@ def weights_table(
 
 
 def _of_label(fitted: FittedModel, label: Any) -> np.ndarray:
-    """Return which patterns end with a label, and which parts the label contains."""
+    """Return a mask of the patterns that end with a label, followed by a mask of the label's parts."""
     layout = fitted.state.layout
     if label is None:
         return np.ones(layout.n_rows, bool)
     chosen = np.array([pattern[-1] == label for pattern in fitted.estimator.patterns_], dtype=bool)
     if not chosen.any():
         raise ValueError(f"unknown label={short(label)}; the labels are {short(fitted.labels.tolist())}")
-    single = np.flatnonzero(chosen[: len(fitted.labels)])  # none for a label of the segments that tags describe
+    single = np.flatnonzero(chosen[: len(fitted.labels)])  # none for a segment label of tags
     parts = [layout.parts.parts[layout.parts.starts[y] : layout.parts.starts[y + 1]] for y in single]
     return np.concatenate([chosen, np.isin(np.arange(layout.parts.n_parts), np.concatenate([[], *parts]))])
 
 
 def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
-    """Return which features are chosen, followed by the choices for weights of tokens and of patterns themselves."""
+    """Return a mask of the chosen features, then the choices for weights of tokens and of patterns themselves."""
     if feature is None or isinstance(feature, bool):
         chosen = np.full(len(names) + 2, feature is not False)
         chosen[-2:] = feature is not True
@@ -142,7 +142,7 @@ def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
 
 
 def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
-    """Return which weights belong to patterns of some orders."""
+    """Return a mask of the weights that belong to patterns of the given orders."""
     if order is None:
         return np.ones(len(orders), bool)
     wanted: Any = list(order) if isinstance(order, Iterable) else [order]
@@ -157,7 +157,7 @@ def _of_order(orders: np.ndarray, order: Any) -> np.ndarray:
 
 
 def features_of_weights(fitted: FittedModel) -> tuple[np.ndarray, list]:
-    """Return the feature of each weight, as an index of names, and the names of features, or their indices.
+    """Return the feature of each weight, as an index into names, and the names (or else indices) of the features.
 
     The last two names are for the weights of tokens, and of patterns themselves.
     """
@@ -169,5 +169,5 @@ def features_of_weights(fitted: FittedModel) -> tuple[np.ndarray, list]:
 
 
 def row_names(fitted: FittedModel) -> list[tuple]:
-    """Return the names of the rows of a model's weights: its patterns, and then its parts of labels, as tuples."""
+    """Return the names of the rows of a model's weights as tuples: its patterns, and then its parts of labels."""
     return [*fitted.estimator.patterns_, *((part,) for part in fitted.state.part_names.tolist())]

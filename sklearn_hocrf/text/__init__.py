@@ -1,4 +1,4 @@
-"""Tokens with character offsets, tags from spans of characters, and spans from tags.
+"""Tokens with character offsets, tags from character spans, and spans from tags.
 
 ========================  ==============================================================================================
 :func:`tokenize`          splits texts into tokens; each result is a :class:`TokenizedText`
@@ -8,8 +8,8 @@
 :func:`extract_segments`  finds the segments of label sequences
 ========================  ==============================================================================================
 
-This module needs only numpy, as :mod:`sklearn_hocrf.tagger` does. Positions count the characters of a Python string,
-which are code points, as in spaCy; JavaScript and Java count UTF-16 units, two for an emoji.
+Like :mod:`sklearn_hocrf.tagger`, this module needs only numpy. Positions count the characters (code points) of a Python
+string, as in spaCy; JavaScript and Java count UTF-16 units, of which an emoji has two.
 
 >>> from sklearn_hocrf.text import spans_from_tags, tags_from_spans, tokenize
 >>> X = tokenize(["Ann Lee lives in Oslo."])

@@ -1,4 +1,4 @@
-"""Conversion between spans of characters and labels of tokens, of tags between schemes, and to segments."""
+"""Conversion between character spans and token labels, between tagging schemes, and from labels to segments."""
 
 from __future__ import annotations
 
@@ -38,39 +38,40 @@ class Text(NamedTuple):
 def tags_from_spans(
     tokenized: Sequence[TokenizedText], spans: Iterable[Any], scheme: str = "bio", *, misaligned: str = "raise"
 ) -> list[list]:
-    """Return labels of tokens from annotated spans of characters.
+    """Return token labels for annotated character spans.
 
     Parameters
     ----------
     tokenized : list of TokenizedText
-        The tokens, as :func:`tokenize` returns them.
+        The tokens, as returned by :func:`tokenize`.
     spans : list of lists of spans
         The spans of each text, in any order: (start, stop, label), with ``stop`` excluded, or in any other form that
-        :func:`~sklearn_hocrf.text.extract_segments` takes, such as dicts.
+        :func:`~sklearn_hocrf.text.extract_segments` accepts, such as dicts.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
-        How labels of tokens encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all spans
-        get "O"; with "segments", each of them becomes a segment labelled "O".
+        How token labels encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all spans get
+        "O"; with "segments", each of them becomes a segment labelled "O".
     misaligned : {"raise", "expand", "contract", "drop"}, default="raise"
-        How to treat spans that are not aligned with token boundaries: raise an error; expand to all tokens that they
-        touch; contract to the tokens that lie completely inside; drop the span. Spans without tokens are then dropped.
+        How to treat spans that are not aligned with token boundaries. "raise" raises an error, "expand" extends the
+        span to all tokens that it touches, "contract" reduces it to the tokens that are completely inside, and "drop"
+        omits it. Except with "raise", spans without tokens are omitted.
 
     Returns
     -------
     y : list of lists
-        The labels of each sequence of `tokenized`; with "segments", (start, stop, label), counted in tokens.
+        The labels of each sequence of `tokenized`; with "segments", tuples (start, stop, label), counted in tokens.
 
     Raises
     ------
     TypeError
-        If a span has none of these forms, or if its label is not a string although `scheme` makes tags.
+        If a span has none of these forms, or if its label is not a string although `scheme` is a tagging scheme.
     ValueError
         If spans overlap or end after the text, if the label of a span is "O", if `misaligned` is "raise" and a span
-        cuts a token or does not end at one, if both span and tokens cut a letter from its combining mark, or if "runs"
-        would join two spans. The message names text and span.
+        does not begin and end at token boundaries, if both a span and the tokens separate a letter from its combining
+        mark, or if "runs" would join two spans. The message names the text and the span.
 
     See Also
     --------
-    spans_from_tags : The inverse.
+    spans_from_tags : Return character spans for token labels (the inverse).
 
     Examples
     --------
@@ -128,7 +129,7 @@ def _check_label(span: Span, where: str, scheme: str) -> None:
 
 
 def _segments_of_text(text: Text, spans: list[Span], misaligned: str, scheme: str) -> Iterable[Span]:
-    """Yield (start, stop, label) in tokens of each span that is kept."""
+    """Yield (start, stop, label), counted in tokens, for each span that is kept."""
     previous: tuple[Span, int] | None = None
     for span in spans:
         first, end = _tokens_of_span(text, span, misaligned)
@@ -180,7 +181,7 @@ def _fault(text: Text, start: int, stop: int, touched: tuple[int, int]) -> str:
 
 
 def _cut_mark(text: str, start: int, stop: int) -> str:
-    """Return how a span cuts a character from its combining mark, or an empty string."""
+    """Describe how a span separates a character from its combining mark; return an empty string if it does not."""
     for t in (start, stop):
         if 0 < t < len(text) and is_mark(text[t]) and not text[t - 1].isspace():
             return f"cuts {text[t - 1]!r} at character {t} from its mark U+{ord(text[t]):04X}"
@@ -188,7 +189,7 @@ def _cut_mark(text: str, start: int, stop: int) -> str:
 
 
 def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: str) -> list[list]:
-    """Return the labels of tokens from segments; tokens outside get "O"."""
+    """Return the token labels for segments; tokens outside all segments get "O"."""
     tiles = [_tile_spans(of_sequence, length) for of_sequence, length in zip(segments, lengths, strict=True)]
     if scheme == "segments":
         return tiles
@@ -198,7 +199,7 @@ def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: s
 
 
 def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
-    """Return segments, with a segment of label "O" for each token between them."""
+    """Return segments, with an added segment of label "O" for each token between them."""
     tile: list[Span] = []
     last = 0
     for segment in [*segments, (n_tokens, n_tokens, OUTSIDE)]:
@@ -209,7 +210,7 @@ def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
 
 
 def _tags(tile: list[Span], scheme: str) -> list[str]:
-    """Return the tags of a sequence that segments tile."""
+    """Return the tags of a sequence, given segments that cover all its tokens."""
     rules, before = TAG_SCHEMES[scheme], OUTSIDE
     tags: list[str] = []
     for start, stop, label in tile:
@@ -226,34 +227,34 @@ def _tags(tile: list[Span], scheme: str) -> list[str]:
 
 
 def spans_from_tags(tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme: str = "auto") -> list[list[tuple]]:
-    """Return spans of characters from labels of tokens.
+    """Return character spans for token labels.
 
     Parameters
     ----------
     tokenized : list of TokenizedText
-        The tokens, as :func:`tokenize` returns them.
+        The tokens, as returned by :func:`tokenize`.
     y : list of label sequences
         The true or predicted labels of each sequence; or segments, counted in tokens, in any form that
-        :func:`~sklearn_hocrf.text.extract_segments` takes, such as the arrays that ``predict_segments(X,
-        with_probability=True)`` returns, and those of a :class:`~sklearn_hocrf.tagger.Tagger` for each sequence.
+        :func:`~sklearn_hocrf.text.extract_segments` accepts, such as the arrays that ``predict_segments(X,
+        with_probability=True)`` returns, or that a :class:`~sklearn_hocrf.tagger.Tagger` returns for each sequence.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="auto"
-        How labels encode segments, as in :func:`~sklearn_hocrf.text.extract_segments`. Segments of the label "O" are
-        left out.
+        How labels encode segments, as in :func:`~sklearn_hocrf.text.extract_segments`. Segments with the label "O" are
+        omitted.
 
     Returns
     -------
     spans : list of lists of (start, stop, label) or (start, stop, label, probability)
-        The spans of characters of each text, with the probabilities in `y`, if any; ``stop`` is excluded. A span
-        extends from the start of its first token to the stop of its last.
+        The character spans of each text, with the probabilities that `y` contains, if any; ``stop`` is excluded. A span
+        extends from the start of its first token to the stop of its last token.
 
     Raises
     ------
     TypeError, ValueError
-        If `y` does not match the tokens, or a label is not a tag; the message names sequence and position.
+        If `y` does not match the tokens, or if a label is not a tag; the message names the sequence and the position.
 
     See Also
     --------
-    tags_from_spans : The inverse.
+    tags_from_spans : Return token labels for character spans (the inverse).
 
     Examples
     --------
@@ -280,21 +281,21 @@ def spans_from_tags(tokenized: Sequence[TokenizedText], y: Sequence[Any], scheme
 def convert_tags(
     y: Iterable[Sequence[Any]], source: str, target: str, *, lengths: Iterable[int] | None = None
 ) -> list[list]:
-    """Convert labels of tokens to another scheme of segments and back, or repair invalid tags.
+    """Convert token labels between schemes or to and from segments, or repair invalid tags.
 
     Parameters
     ----------
     y : list of label sequences
-        The tags to convert, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes.
+        The tags to convert, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts.
     source : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
-        The scheme of `y`. Invalid tags, such as an I of "bio" after an O, begin a segment, as in conlleval: see
-        :func:`~sklearn_hocrf.text.extract_segments`.
+        The scheme of `y`. Invalid tags, such as an I after an O in "bio", begin a segment, as in conlleval (see
+        :func:`~sklearn_hocrf.text.extract_segments`).
     target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
-        The scheme to return. It may be the scheme of `y`: all valid tags then stay the same. With "runs", neighbouring
-        segments with the same label become one.
+        The scheme of the result. If it is also the scheme of `y`, valid tags remain the same. With "runs", neighbouring
+        segments with the same label become a single segment.
     lengths : iterable of int, default=None
-        Number of tokens of each sequence, if the source is "segments": tokens in no segment get "O". By default, the
-        last segment ends with the last token, and there must be no gaps.
+        Number of tokens of each sequence, if the source is "segments"; tokens outside all segments get "O". By default,
+        sequences end with their last segments, and there must be no gaps.
 
     Returns
     -------
@@ -305,13 +306,13 @@ def convert_tags(
     Raises
     ------
     TypeError, ValueError
-        If a scheme does not exist, or a label is not a tag; if `y` has segments and the source is another scheme; if
-        segments overlap, leave a gap without `lengths` or end after the last token. The message names sequence and
-        position.
+        If a scheme does not exist, if a label is not a tag, if `y` contains segments and the source is another scheme,
+        or if segments overlap, end after the last token or, without `lengths`, leave a gap. The message names the
+        sequence and the position.
 
     See Also
     --------
-    tags_from_spans : Tags from spans of characters.
+    tags_from_spans : Return token labels for character spans.
 
     Examples
     --------
@@ -344,7 +345,7 @@ def convert_tags(
 
 
 def _n_tokens(segments: list[list[Span]], lengths: Iterable[int] | None) -> list[int]:
-    """Return the number of tokens of each sequence of segments; without ``lengths``, segments must have no gaps."""
+    """Return the number of tokens of each sequence; without ``lengths``, there must be no gaps between segments."""
     stops = [[0, *(stop for _, stop, _ in of_sequence)] for of_sequence in segments]
     n_tokens = [of_sequence[-1] for of_sequence in stops] if lengths is None else list(lengths)
     if len(n_tokens) != len(segments):
@@ -372,34 +373,34 @@ def extract_segments(
     Parameters
     ----------
     y : list of sequences
-        Labels of tokens: lists, tuples or arrays of shape (n_tokens,), which may be empty. Or segments, with ``stop``
-        excluded, which are only checked for any scheme:
+        Token labels, as lists, tuples or arrays of shape (n_tokens,), which may be empty; or segments, with ``stop``
+        excluded, which are only checked, whatever the scheme:
 
         * tuples or lists (start, stop, label) or (start, stop, label, probability);
         * dicts with the keys "start", "stop" or "end", and "label", or "labels" with one member. "probability" is
           optional, and other keys are ignored;
-        * structured arrays with fields of these names, as ``predict_segments`` returns them.
+        * structured arrays with fields of these names, such as those that ``predict_segments`` returns.
 
-        Labels that are such tuples, with two integers at the beginning, are read as segments.
+        Labels that are such tuples, beginning with two integers, are read as segments.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments:
 
-        * "auto": the scheme that all labels fit, or else "runs"; "segments" if y consists of them;
+        * "auto": the scheme that all labels fit, or else "runs"; "segments" if y consists of segments;
         * "runs": a segment is a maximal run of equal labels;
         * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and continues with I of the same label;
-        * "bioes": the same with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
+        * "bioes": the same, with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
           other letters for the same tags;
-        * "iob1": a segment begins with I, but with B directly after a segment of the same label;
+        * "iob1": a segment begins with I, or with B if it directly follows a segment of the same label;
         * "segments": `y` must consist of segments.
 
-        A tag without a label ("B", "I") has the label "_". If all labels are "O", no sequence has a segment.
+        A tag without a label ("B", "I") gets the label "_". If all labels are "O", there are no segments.
     strict : bool, default=False
-        Whether invalid tags are left out of segments, as with ``mode="strict"`` in seqeval. Examples are an I of "bio"
-        after an O and a B of "bioes" without an E. If False, every tag other than O belongs to a segment; a new segment
-        begins at B, at S, after E, and where the label changes. These are the rules of conlleval, seqeval's default
-        mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "iob1", a B is valid directly after a B or I of the same
-        label, even if that tag is invalid itself. An invalid B is read as O, and a segment of one token directly before
-        it that begins with B is also left out.
+        Whether to exclude invalid tags from segments, as with ``mode="strict"`` in seqeval. Examples are an I after an
+        O in "bio", and a B without an E in "bioes". If False, every tag other than O belongs to a segment; a new
+        segment begins at B, at S, after E, and where the label changes. These are the rules of conlleval, seqeval's
+        default mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "iob1", a B is valid directly after a B or I of
+        the same label, even if that tag is invalid itself. An invalid B is read as O; a one-token segment that begins
+        with B directly before the invalid tag is also omitted.
 
             tags (bio)           strict=False            strict=True
             O    I-PER           [1, 2) PER              none
@@ -419,7 +420,7 @@ def extract_segments(
     Raises
     ------
     TypeError, ValueError
-        If a tag or a segment is invalid; the message names sequence and position.
+        If a tag or a segment is invalid; the message names the sequence and the position.
 
     Warns
     -----

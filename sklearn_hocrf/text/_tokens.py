@@ -1,4 +1,4 @@
-"""Texts as tokens with character offsets."""
+"""Texts as sequences of tokens with character offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class TokenizedText(Sequence):
     text : str
         The text.
     offsets : array-like of shape (T, 2)
-        Start and stop of each token, in characters of `text`; in order, not empty, not overlapping.
+        Start and stop of each token, in characters of `text`. Tokens must be in order, must not be empty, and must not
+        overlap.
 
     Attributes
     ----------
@@ -36,9 +37,9 @@ class TokenizedText(Sequence):
     Raises
     ------
     TypeError
-        If `text` is not a str, or `offsets` are not integers.
+        If `text` is not a str, or if `offsets` does not contain integers.
     ValueError
-        If `offsets` have another shape, are out of order, empty or overlap, or lie outside the text.
+        If `offsets` has another shape, or if tokens are out of order, are empty, overlap, or extend beyond the text.
 
     See Also
     --------
@@ -46,7 +47,7 @@ class TokenizedText(Sequence):
 
     Examples
     --------
-    Tokens of another tool, such as spaCy's ``[(t.idx, t.idx + len(t)) for t in doc]``:
+    Tokens from another tool, such as spaCy's ``[(t.idx, t.idx + len(t)) for t in doc]``:
 
     >>> from sklearn_hocrf.text import TokenizedText
     >>> tokens = TokenizedText("don't go", [(0, 2), (2, 5), (6, 8)])
@@ -117,13 +118,13 @@ def tokenize(texts: Iterable[str], pattern: str | Any | None = None) -> list[Tok
         The texts.
     pattern : str, compiled pattern or None, default=None
         A regular expression (of :mod:`re` or the package regex) whose matches are the tokens. If None, tokens are runs
-        of letters, digits and underscores, and single other characters, each with its combining marks. For the tokens
-        of another program, see :class:`TokenizedText`.
+        of letters, digits and underscores, and single other characters, each with its combining marks. For tokens from
+        another program, see :class:`TokenizedText`.
 
     Returns
     -------
     tokenized : list of TokenizedText
-        One for each text. To make a sequence of each line or sentence, pass the lines or sentences as texts.
+        One object for each text. To make each line or sentence a sequence, pass the lines or sentences as texts.
 
     Raises
     ------
@@ -140,7 +141,7 @@ def tokenize(texts: Iterable[str], pattern: str | Any | None = None) -> list[Tok
     -----
     Combining marks, such as the vowel signs of Devanagari, the points of Hebrew or separate accents, belong to the
     character before them, and the joiners ZWJ and ZWNJ between letters belong to the word. For :mod:`re`, marks are not
-    letters, so your own pattern cuts such words, unless it is a pattern of the package regex with ``[\w\p{M}]+``.
+    letters, so a custom pattern splits such words, unless it is a pattern of the package regex with ``[\w\p{M}]+``.
 
     Examples
     --------
@@ -166,20 +167,20 @@ def tokenize(texts: Iterable[str], pattern: str | Any | None = None) -> list[Tok
 
 
 def is_mark(character: str) -> bool:
-    """Return whether a character belongs to the one before it: an accent, a vowel sign, a point."""
+    """Return whether a character is a combining mark, such as an accent, a vowel sign or a point."""
     return unicodedata.category(character)[0] == "M"
 
 
 def _marks_in(text: str) -> str:
-    """Return the marks of a text, each once and sorted."""
+    """Return the distinct combining marks of a text, sorted."""
     return "" if text.isascii() else "".join(sorted(filter(is_mark, set(text))))
 
 
 @lru_cache(maxsize=256)
 def _word_pattern(marks: str) -> re.Pattern:
-    """Return the pattern of tokens in texts with some marks, for which :mod:`re` defines no class.
+    """Return the pattern of tokens in texts with the given marks, because :mod:`re` defines no class for marks.
 
-    A token is a run of letters, digits and underscores, or another character, with its marks.
+    A token is a run of letters, digits and underscores, or a single other character, with its marks.
     """
     if not marks:
         return re.compile(rf"\w(?:\w|[{JOINERS}](?=\w))*|[^\w\s]")
@@ -187,7 +188,7 @@ def _word_pattern(marks: str) -> re.Pattern:
 
 
 def _compiled(pattern: Any) -> Any:
-    """Return a regular expression, compiled, or raise an error."""
+    """Return the compiled regular expression, or raise an error."""
     if not isinstance(pattern, str):
         if hasattr(pattern, "finditer"):
             return pattern
@@ -199,7 +200,7 @@ def _compiled(pattern: Any) -> Any:
 
 
 def check_tokenized(tokenized: Any) -> list[TokenizedText]:
-    """Return a result of :func:`tokenize` as a list, or raise an error."""
+    """Return the result of :func:`tokenize` as a list, or raise an error."""
     if isinstance(tokenized, TokenizedText):
         raise TypeError("tokenized must be a list of TokenizedText, got a single one: pass [tokenized]")
     tokenized = list(tokenized)
