@@ -142,9 +142,9 @@ class Fold:
             Norm of the residual of the linear system, relative to its right-hand side. This residual accounts for most
             of the error of the gradient.
         error : float
-            If finite, training continues with finer tolerances until the relative change of the score is at most this
-            number. The size of the correction does not suffice as a criterion, because the correction may be 0 by
-            chance.
+            If this number is finite, training continues with finer tolerances until the relative change of the score is
+            at most ``error``. The size of the correction does not suffice as a criterion, because the correction may be
+            0 by chance.
         before : float
             The score for these penalties after less precise training, if known.
         """

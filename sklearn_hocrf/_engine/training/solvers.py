@@ -256,8 +256,8 @@ def minimize_in_box(
     Parameters
     ----------
     function : callable
-        Returns the value and the gradient, of shape (n,), at a point. It must record its results, and may end the
-        search by raising :class:`SearchEnd`.
+        Returns the value and the gradient, of shape (n,), at a point. The function must record its results, and may end
+        the search by raising :class:`SearchEnd`.
     start : ndarray of shape (n,)
     bounds : tuple of float, or of ndarray of shape (n,)
         Lowest and highest values, either for all variables or for each variable.

@@ -221,7 +221,7 @@ class SGDMinimizer(Minimizer):
         except ValueError as error:
             if _REMEDY in str(error):
                 raise
-            # usually, the scores themselves, or weights that make scores too large
+            # the usual cause is scores that overflow, or weights that make scores too large
             raise ValueError(f"steps lead beyond the range of floating point numbers ({error}): {_REMEDY}") from error
 
     def partial_solve(
