@@ -268,8 +268,7 @@ class OneSequence:
 
     @classmethod
     def for_model(cls, model: Any, borders: np.ndarray | None) -> Self | None:
-        """Return the object for a model; ``borders``, (2, L), indicates which labels may be first and last in a
-        sequence.
+        """Return the object for a model; ``borders``, (2, L), marks the labels that may begin and end a sequence.
 
         The result is None if the model is not a :class:`ChainModel`, or contains varying arcs or many labels.
         """

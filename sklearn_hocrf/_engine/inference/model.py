@@ -112,8 +112,7 @@ class Model:
         return plan
 
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
-        """Return a model with additional score columns, as for the layout, and their indices; the last such model is
-        kept.
+        """Return a model with additional score columns, and their indices; the last such model is kept.
 
         The additional columns do not change scores, but passes count them.
         """

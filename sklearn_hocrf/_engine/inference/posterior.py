@@ -125,7 +125,7 @@ class Posterior(metaclass=ABCMeta):
         return posterior
 
     def narrowed(self) -> Self:
-        """Return the posterior whose mask excludes labellings that a lattice lacks; this posterior without lattices."""
+        """Return the posterior whose mask excludes labellings outside the lattice; without a lattice, this one."""
         return self
 
     # --- large scores -------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Posterior(metaclass=ABCMeta):
         return alone.with_plan(alone.plan.masked(self.mask, may_be_impossible=True)).log_z() > -np.inf
 
     def refuse_impossible(self, sequences: Sequence | np.ndarray, scores: Sequence | np.ndarray) -> None:
-        """Raise an error unless the score of each sequence, which is log Z or the best score, is finite."""
+        """Raise an error unless the score of each sequence (log Z, or the score of its best labelling) is finite."""
         if np.isfinite(scores).all():
             return
         bad = np.flatnonzero(~np.isfinite(scores))
@@ -295,7 +295,7 @@ class Posterior(metaclass=ABCMeta):
         )
 
     def _first_without_any(self) -> int:
-        """Return the first position such that no labelling of an impossible sequence is possible up to it."""
+        """Return the first position of an impossible sequence up to which no labelling is possible."""
         mask: Any = self.mask
         length = self.batch.n_tokens
         free = Mask.free(length, mask.allowed.shape[1])
