@@ -94,7 +94,7 @@ class Candidates(NamedTuple):
 
 
 class CandidateFinder:
-    """Finder of the best labels of tokens by a model of order 0; ties go to the lowest label.
+    """A finder of the best labels of tokens by a model of order 0; ties go to the lowest label.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class LevelZero(NamedTuple):
         return CandidateFinder(self.layout, self.weights, self.n_candidates, self.n_states)
 
     def checked(self, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero:
-        """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not fit.
+        """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not match.
 
         ``numbers`` is the function that checks the weights.
         """
@@ -305,7 +305,7 @@ def build_lattice(
 
 
 def _without_candidates(lists: lattice.Lattice, is_out: np.ndarray) -> lattice.Lattice:
-    """Return the lattice without the paths through some candidates, (M,) bool, which it still lists."""
+    """Return the lattice without the paths through candidates that ``is_out``, (M,), marks; it still lists them."""
     there = ~is_out[lists.candidate]
     there[0] = True
     while True:  # at most as often as there are tokens
@@ -327,7 +327,7 @@ def _without_candidates(lists: lattice.Lattice, is_out: np.ndarray) -> lattice.L
 
 
 def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the score columns of each token: their ranges and indices, and the ranges and columns of links."""
+    """Return the score columns of each token: their ranges and indices, and the ranges and columns of links to them."""
     starts, labels = candidates.starts, candidates.labels
     if not layout.parts.n_parts:
         return starts, labels, freeze(np.empty(0), np.int64), freeze(np.empty(0), np.uint32)
@@ -362,7 +362,8 @@ class LatticePosterior(Posterior):
     def _make_plan(self) -> LatticePlan:
         """Return the lattice: for each token, the best labels that the mask allows.
 
-        A sequence without a labelling among these labels gets twice as many labels, until it has a labelling.
+        For sequences that have no labelling of these labels, the number of labels per token doubles until a labelling
+        exists.
         """
         finder, layout, batch = self.model.finder, self.model.layout, self.batch
         options = self.model.schedule, self.n_jobs

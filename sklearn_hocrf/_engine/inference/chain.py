@@ -52,7 +52,7 @@ class _ChainBasePass(BasePass):
         return scores
 
     def scratch(self, tile: Tile) -> chain.ChainScratch:
-        """Return the arrays in which kernels process one position at a time."""
+        """Return the memory that kernels overwrite at each position."""
         network, automaton = self.arc_layout.compiled.network, self.arc_layout.automaton
         n_values = automaton.n_states + len(network.starts) - 1
         n_adjoints = automaton.n_arcs + len(network.back_starts) - 1
@@ -289,7 +289,7 @@ class OneSequence:
         return cls(given_arcs(n_labels, structure, score), borders, pairs)
 
     def decode(self, tokens: tuple) -> np.ndarray | None:
-        """Return the codes of the best labelling; None also if this search cannot determine it."""
+        """Return the codes of the best labelling, or None, for example if the search cannot determine it."""
         entries = token_entries(*tokens)
         codes = np.empty(len(entries.indptr) - 1, np.int32)
         if not len(codes):

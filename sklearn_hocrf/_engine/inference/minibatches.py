@@ -39,7 +39,7 @@ class _Entries(NamedTuple):
 
 
 def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
-    """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
+    """Return, for each entry of the feature rows, the end of its range of pairs; shape (nnz,), uint32."""
     stop = allocator(batch)(len(features.pair), np.uint32)
     for first, last in ranges_of_tokens(batch):
         starts = features.indptr[first : last + 1]
@@ -147,7 +147,7 @@ class Minibatches(metaclass=ABCMeta):
         Parameters
         ----------
         batches : list of ndarray of int64
-            The sequences of each minibatch, by length.
+            The sequences of each minibatch, sorted by length.
         course : Course
             The weights; changed in place.
         """
@@ -275,7 +275,7 @@ def shuffled_minibatches(lengths: np.ndarray, batch_size: int, rng: np.random.Ra
     Returns
     -------
     minibatches : list of ndarray of int64
-        In random order.
+        The minibatches, in random order.
     """
     shuffled = rng.permutation(len(lengths))
     n_minibatches = -(-len(lengths) // batch_size)

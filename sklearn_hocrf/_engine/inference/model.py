@@ -130,7 +130,7 @@ class Model:
 
     @classmethod
     def for_layout(cls, layout: Any) -> type[Model]:
-        """Return the class of models for a layout: this class, or one that takes less time and memory."""
+        """Return the class of models for a layout: this class, or a class that takes less time and memory."""
         return cls
 
     def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Labelling:

@@ -1,8 +1,8 @@
 """Passes over the tasks of one chunk: the code that chains and segmentations share.
 
-A forward pass computes log Z; if there is a receiver of marginals, a backward pass follows. Both use scaled numbers,
-for blocks of sequences side by side; sequences for which scaling fails are processed on wide numbers, one after the
-other.
+A forward pass computes log Z; if there is a receiver of marginals, a backward pass follows. Both passes use scaled
+numbers, and process blocks of sequences side by side; sequences for which scaling fails are processed one by one, on
+wide numbers.
 """
 
 from __future__ import annotations
@@ -333,7 +333,7 @@ class MarginalPass(BasePass):
         wide[:, ::2], wide[:, 1::2] = self._shrink * table, 0.0
 
     def sequences(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
-        """Return the indices of the sequences of a tile, -1 for lanes that are empty or left out."""
+        """Return the index of the sequence in each lane of a tile, -1 for lanes that are empty or left out."""
         sequences = np.searchsorted(self.plan.offsets, tile.first_token, side="right") - 1
         return np.where(weight > 0, sequences, -1)
 
@@ -343,7 +343,7 @@ class MarginalPass(BasePass):
         return np.concatenate([table, *[np.zeros_like(table)] * n_zeros], axis=1) if n_zeros else table
 
     def _sum(self, name: str, size: int, columns: int) -> np.ndarray:
-        """Return an array of sums by column, to which kernels add, of shape (size, columns)."""
+        """Return the array, of shape (size, columns), to which kernels add sums by column."""
         if (name, columns) not in self._sums:
             self._sums[name, columns] = np.zeros((size, columns))
         return self._sums[name, columns]
@@ -354,7 +354,7 @@ class MarginalPass(BasePass):
         return self._sum("arcs", self.arc_layout.automaton.n_arcs, columns)
 
     def _total(self, name: str, size: int) -> np.ndarray:
-        """Return a sum over all lanes; for dual numbers, of the derivatives."""
+        """Return a sum over all lanes or, for dual numbers, its derivative."""
         total = np.zeros(size)
         for (sum_name, columns), table in sorted(self._sums.items()):
             if sum_name == name:
@@ -368,7 +368,7 @@ class ExpectedCounts:
     Parameters
     ----------
     posterior : LanePosterior
-        The model.
+        The posterior whose expected counts are summed.
     gradient : ndarray of shape (first_bias,) or None
         The array to which the counts of pairs are added; by default, zeros of shape (n_weights,), which have space for
         the counts of biases, too.
@@ -420,7 +420,7 @@ class DecodePass(BasePass):
         """Return the log scores of a tile of whole sequences, and of the best continuations."""
 
     def store_best(self, task: Task, beta: np.ndarray) -> None:
-        """Store the scores of best labellings from the first rows of the first tile's beta."""
+        """Store the scores of the best labellings, which are in the first rows of beta in the first tile."""
         tile, filled = task.tiles[0], task.sequences >= 0
         firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.arc_layout.automaton.n_states
         scores = beta[firsts][filled]

@@ -75,9 +75,9 @@ class Posterior(metaclass=ABCMeta):
     support : Mask or None
         The possible labellings; None means all labellings of the model.
     n_jobs : int or None
-        Number of threads, as in joblib. Results are bitwise the same for any number.
+        Number of threads, as in joblib. Results are bitwise identical for any number of threads.
     evidence : Evidence or None
-        Known labels: results are conditional on labellings that agree with them.
+        Known labels; results are conditional on the event that the labelling agrees with them.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class Posterior(metaclass=ABCMeta):
 
     @abstractmethod
     def _best(self) -> tuple[Any, np.ndarray]:
-        """Return the labelling with the highest score, and this score, of each sequence."""
+        """Return the labelling with the highest score of each sequence, and these scores."""
 
     @abstractmethod
     def best_labellings(self, n_best: int) -> BestLabellings:
@@ -242,7 +242,7 @@ class Posterior(metaclass=ABCMeta):
     def entropy(self) -> np.ndarray:
         """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
 
-        The entropy is log Z minus the expected score, which is a derivative of log Z.
+        The entropy is log Z minus the expected score, where the expected score is a derivative of log Z.
         """
 
     def log_score(self, labelling: Any) -> np.ndarray:
@@ -348,7 +348,7 @@ class LanePosterior(Posterior):
     def add_expectations(
         self, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
     ) -> tuple:
-        """For some sequences, add expected counts of (feature, pattern) pairs to ``gradient``, and write to ``log_z``.
+        """For some sequences, add expected counts of (feature, pattern) pairs to ``gradient``, and write ``log_z``.
 
         The model and the plan have no dense table, so the time depends on the sequences, but not on the number of
         weights.

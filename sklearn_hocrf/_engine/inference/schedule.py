@@ -1,12 +1,11 @@
 """Division of the work on a batch, its distribution to threads, and sums of its results.
 
-    chunk   a unit of work of a thread; its sums are added to the sums of other chunks, in a fixed order
-    task    blocks of sequences whose tables fit into the cache; all steps from scores to counts process it in one go
-    tile    consecutive positions of the blocks of a task: all of them, or a part if sequences are very long
-    block   sequences of similar length that are processed side by side
-    lane    one sequence of a block: one column of the tables
+    chunk a unit of work for a thread; its sums are added to the sums of other chunks, in a fixed order task blocks of
+    sequences whose tables fit into the cache; all steps from scores to counts process it in one go tile consecutive
+    positions of the blocks of a task: all of them, or a part if sequences are very long block sequences of similar
+    length that are processed side by side lane one sequence of a block: one column of the tables
 
-The number of chunks depends only on the data, so results are bitwise the same for every ``n_jobs``. Only this module
+The number of chunks depends only on the data, so results are bitwise identical for every ``n_jobs``. Only this module
 uses threads.
 """
 
@@ -45,7 +44,7 @@ _LONE_SIZE = 1 << 26  # sequences run alone if a block of them would take more t
 
 @dataclass(frozen=True)
 class Schedule:
-    """Sizes that determine how a batch is cut; sizes of tables are given in floating point numbers.
+    """Sizes that determine how a batch is cut; table sizes count floating point numbers.
 
     Parameters
     ----------
@@ -217,7 +216,7 @@ class SharedWork:
 
         joblib determines the number of threads, but its own pool checks for results only every 10 ms, which is longer
         than many gradients take. If kernel calls take long, the caller's thread does no work, because Python handles an
-        interrupt (Ctrl-C) only in this thread, and between calls.
+        interrupt (Ctrl-C) only in this thread, and only between calls.
         """
         n_chunks, n_jobs, halt = len(self.chunks), self.n_jobs, self.halt
         n_threads = n_chunks if n_chunks < 2 and n_jobs != 0 else min(threads_for(n_jobs), n_chunks)
@@ -268,7 +267,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
     row_size, work_per_token : int
         Approximate numbers of floating point numbers in the tables, and of operations, for one position of one lane.
     n_counted_lengths : int
-        Number of the sums of probabilities of segments by length, from which the counts of lengths follow.
+        Number of sums of segment probabilities by length, from which the counts of lengths follow.
     part_columns : PartLinks or None
         The parts of labels by score column, whose scores are added to the scores of labels at each token; None: no
         parts.
@@ -434,12 +433,12 @@ class Plan(SharedWork, metaclass=ABCMeta):
         Parameters
         ----------
         batches : list of ndarray of int64
-            The sequences of each minibatch, by length.
+            The sequences of each minibatch, sorted by length.
 
         Returns
         -------
         sequences : ndarray of shape (m, B, LANES)
-            -1 for an empty lane.
+            The sequence of each lane, -1 for an empty lane.
         tiles : Tile
             Arrays whose first axis runs over the minibatches.
         """

@@ -92,7 +92,7 @@ class SegmentPlan(Plan):
         return (*sizes, n_states * (3 if self.has_tails else 1), n_longest + 1, self.n_spans * n_longest)
 
     def score_segments(self, lane_kind: Any, tile: Tile, weights: tuple, constants: np.ndarray, tables: tuple) -> None:
-        """Write the scores of candidate segments to ``tables``, from the scores of tokens, cells and lengths."""
+        """Write the scores of candidate segments to the cells in ``tables``, from the scores of tokens and lengths."""
         index, candidates, cells = self.segment_index, self.candidates, tables[1]
         segment_scores.assemble(lane_kind, index, tile, constants, *tables)
         if len(candidates.length):  # a kernel that is not called need not be compiled
@@ -107,7 +107,7 @@ class SegmentPlan(Plan):
 
     @cached_property
     def length_weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """The weights of lengths and tokens, and the position among them of the weight of each length entry."""
+        """The indices of length and token weights, and the position of each length entry's weight among them."""
         return np.unique(self.length_entries.weight, return_inverse=True)
 
     def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -163,7 +163,7 @@ class _SegmentBasePass(BasePass):
         return reach, self._pass_table("span_reach", tile, self.plan.n_spans)
 
     def _scratch(self, tile: Tile) -> segment.SegmentScratch:
-        """Return the arrays in which kernels process one position at a time."""
+        """Return the memory that kernels overwrite at each position."""
         sizes = self.plan.scratch_sizes
         memory = self.workspace("scratch", sum(sizes), self._columns(tile, self.is_wide))
         stops = accumulate(sizes)
@@ -239,7 +239,7 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
         (tile,) = task.tiles
         cells, varying_log, beta = self._backward_max(tile)
         self.store_best(task, beta)
-        if len(self.codes):  # not only the scores are requested
+        if len(self.codes):  # labels are requested, too
             segment.walk(self.weighted_arcs, self.index, tile, cells, varying_log, beta, self.codes, self.lengths)
 
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:

@@ -106,7 +106,7 @@ class WeightLayout(ArcLayout):
         The parts of labels by score column in channel BEGIN.
     pairs : PairTable
     dense_slots : ndarray of int64
-        Positions, in the flattened dense table, of the weights that it contains, which are the first weights.
+        Positions of the first weights in the flattened dense table, which contains only these weights.
     column_pattern, column_channel : ndarray of shape (C,), int32
         Pattern (or part) and channel of each score column; the first L are the single labels in channel 0.
     n_features : int
@@ -257,7 +257,7 @@ class WeightLayout(ArcLayout):
         raise ValueError(f"a {type(self).__name__} has no state except the arguments of its constructor")
 
     def dense_table(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return a table of the weights of dense features' pairs, of shape (H, D); without weights, zeros."""
+        """Return the table, of shape (H, D), of the weights of dense features' pairs; None means weights of 0."""
         table = zeros_aligned(self.pairs.n_dense, self._dense_width)
         if weights is not None:
             dense_weights = weights[: len(self.dense_slots)]
@@ -552,7 +552,7 @@ class LayoutFrame(NamedTuple):
 
 
 class LayoutBuilder:
-    """Builder of the layout of a model from counts of features in training data.
+    """A builder that derives the layout of a model from counts of features in training data.
 
     The counts determine which weights the model has. Chunks of the data may be counted one by one, and the counts
     merged.

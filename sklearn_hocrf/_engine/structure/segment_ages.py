@@ -29,11 +29,11 @@ MOST_AGES = 256  # with more, the chain would cost as much as a table of candida
 
 
 class AgeLinks(NamedTuple):
-    """The terms of each column of a chain of aged labels: score columns of a layout, for kernels.   C columns."""
+    """The score columns of a layout that form each column of a chain of aged labels, for kernels.   C columns."""
 
     starts: np.ndarray  # (C + 1,) int64   range of each column's terms
     column: np.ndarray  # int32   score column of the layout
-    shift: np.ndarray  # int64   number of tokens before the current one at which the score is read
+    shift: np.ndarray  # int64   the score is read this many tokens before the current one
     sign: np.ndarray  # float64
 
 
@@ -60,12 +60,12 @@ class _Increment(NamedTuple):
 
     first: int  # lowest age
     last: int
-    shift: int  # how many tokens before the current one the contributing token is
+    shift: int  # the contributing token comes this many tokens before the current one
     sign: float
 
 
 def _increments(channel: Channel) -> list[_Increment]:
-    """Return the contributions of each token of a segment to its score, for a column of the given channel."""
+    """Return the contributions of each token to the score of its segment, for a column of the given channel."""
     anchor, offset, shortest, longest = channel
     if channel == WHOLE:
         return []
@@ -358,7 +358,7 @@ class AgedLayout(ArcLayout):
         return layout_arc
 
     def _length_entries(self, layout: SegmentLayout) -> LengthEntries:
-        """Return the contributions of the weights of lengths and tokens to columns of the chain."""
+        """Return the contributions of length and token weights to columns of the chain."""
         entries: list[tuple[int, int, float]] = []
         for index, label in enumerate(layout.token_labels.tolist(), start=layout.n_pairs):
             entries += [(self._columns[label, age], index, 1.0) for age in range(1, int(self._most[label]) + 1)]

@@ -232,7 +232,7 @@ class SegmentLayout(WeightLayout):
         return [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in of_blocks]
 
     def length_entries(self, index: SegmentIndex) -> LengthEntries:
-        """Return the contributions of the weights of lengths and tokens to cells."""
+        """Return the contributions of length and token weights to cells."""
         counts = index.longest[self.token_labels]
         firsts = index.first_cell[self.token_labels]
         cells = joined_ranges(firsts, firsts + counts)
@@ -378,7 +378,7 @@ def _candidates_of_one(n_tokens: int, longest: int) -> tuple[np.ndarray, ...]:
 
 
 class SegmentLayoutBuilder(LayoutBuilder):
-    """Builder of the layout of a semi-Markov model from counts of features in training data.
+    """A builder that derives the layout of a semi-Markov model from counts of features in training data.
 
     Parameters
     ----------

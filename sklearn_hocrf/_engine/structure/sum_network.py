@@ -10,9 +10,9 @@ and p has a y-arc (the matrix S of ``m = S alpha``). Let A(q) be the sum of alph
                                                            partial(c, y)   otherwise
 
 and ``m(p, y) = partial(p, y)`` for each existing arc. Most children are of the first kind. A binary tree of pair sums
-over the children of p provides their sum, so a label with y-arcs below only a few children needs only a few additions.
-The network therefore needs at most (total pattern length) x log(number of labels) additions. Because the network never
-subtracts, the same list works in any semiring, and its transpose gives the backward pass.
+over the children of p provides the sum of their A(c), so a label with y-arcs below only a few children needs only a few
+additions. The network therefore needs at most (total pattern length) x log(number of labels) additions. Because the
+network never subtracts, the same list works in any semiring, and its transpose gives the backward pass.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class _FailureTree:
     """Sums over the failure tree: subtree sums A, and a binary tree of pair sums over the children of each state.
 
     Nodes are numbered in this order: alpha (P), A (P), and the pair sums level by level. Level 0 of the binary tree of
-    a state consists of the A of its children, in order; ``widths[level]`` contains the number of nodes of each state at
-    a level.
+    a state consists of the sums A of its children, in order; ``widths[level]`` contains the number of nodes of each
+    state at a level.
     """
 
     def __init__(self, fail: np.ndarray) -> None:

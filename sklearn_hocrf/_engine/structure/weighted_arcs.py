@@ -67,8 +67,8 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = (), repeats: bool
 def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
     """Exclude forbidden arcs from the passes; return the automaton, its network, and the forbidden arcs.
 
-    All forbidden arcs stay in the passes if kernels need one of them: if it is the arc of a pattern, whose marginals
-    may be requested, or if all arcs into or out of a state are forbidden.
+    Kernels need forbidden arcs if one of these is the arc of a pattern, whose marginals may be requested, or if all
+    arcs into or out of a state are forbidden. Then all forbidden arcs stay in the passes.
     """
     if not (is_forbidden & (automaton.arc_pattern >= 0)).any():
         closed = with_last_arcs(automaton, is_forbidden)
@@ -300,6 +300,6 @@ def bias_of_arc(layout: ArcLayout) -> np.ndarray:
 
 
 def _add_suffixes(compiled: CompiledPatterns, scores: np.ndarray) -> None:
-    """Add to the score of each arc the scores of its proper suffixes, in place."""
+    """Add the scores of its proper suffixes to the score of each arc, in place."""
     for arcs in compiled.longer_arcs:
         scores[arcs] += scores[compiled.automaton.arc_suffix[arcs]]

@@ -64,7 +64,7 @@ class Fold:
     groups : ndarray of shape (n_weights,), int
         Group of each weight.
     strength : ndarray of shape (n_weights,)
-        Strength of the L1 penalty of each weight, unless it is learned.
+        Strength of the L1 penalty of each weight; ignored if strengths are learned.
     n_groups : int
         Number of groups G; some may have no weights in a fold.
     accuracy : callable
@@ -137,7 +137,7 @@ class Fold:
             Logarithms of the standard deviations of the groups of weights, followed by those of their L1 penalties if
             these are learned.
         tol : float
-            Tolerance of training; a finer one is used if this one is not sufficient.
+            Tolerance of training; a finer tolerance is used if this one does not suffice.
         residual : float
             Norm of the residual of the linear system, relative to its right-hand side. This residual accounts for most
             of the error of the gradient.

@@ -295,7 +295,7 @@ class _Doubles:
         return self.dot(other.values)
 
     def add_to(self, vector, factor):
-        """Add a multiple to a vector, in place."""
+        """Add a multiple of this vector to another one, in place."""
         daxpy(self.values, vector, a=factor)
 
 
@@ -328,7 +328,7 @@ class _Rounded:
         return sum(float(self[block] @ other[block]) for block in self._blocks)
 
     def add_to(self, vector, factor):
-        """Add a multiple to a vector, in place."""
+        """Add a multiple of this vector to another one, in place."""
         lists.add(self._integers, self._units, factor, vector)
 
 
@@ -532,7 +532,7 @@ def _lower_on_model(hessian, w, gradient, strength):
 
 
 def _within_orthant(w, direction, steepest, strength):
-    """Return the end of a step, where weights whose sign would change are 0; weights at 0 descend or stay."""
+    """Return the end of a step; weights whose sign would change become 0, and weights at 0 descend or stay."""
     end = w + direction
     orthant = np.where(w != 0, w, -steepest)
     end[(strength > 0) & (np.sign(end) != np.sign(orthant))] = 0.0

@@ -3,12 +3,12 @@
 For attributes that always occur together, the weights in the same column share one variable.
 
 Rare attributes often occur together, for example all attributes that occur only once, at the same token. If attributes
-have the same values at the same tokens, and pairs with the same score columns, scores depend only on the sum of their
-weights. Under a convex penalty that treats them equally, their weights are therefore equal at the optimum, and at every
-step of a solver that starts from equal weights and uses only values and gradients. A group of g such weights w becomes
-one variable u = sqrt(g) w. This map preserves inner products, and hence norms, the Gaussian penalty and every step of a
-quasi-Newton method: the result of training is the same, with fewer weights to store and fewer entries of sparse rows to
-read.
+have the same values at the same tokens, and have pairs with the same score columns, scores depend only on the sum of
+their weights. Under a convex penalty that treats these weights equally, they are therefore equal at the optimum, and at
+every step of a solver that starts from equal weights and uses only values and gradients. A group of g such weights w
+becomes one variable u = sqrt(g) w. This map preserves inner products, and hence norms, the Gaussian penalty and every
+step of a quasi-Newton method: the result of training is the same, with fewer weights to store and fewer entries of
+sparse rows to read.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def minimise(
 def _minimise_tied(
     solver: Minimizer, objective: Objective, penalty: Penalty, problem: Problem, start: np.ndarray
 ) -> SolverReport | None:
-    """Minimise over fewer variables if some weights must be equal; return None if too few weights must be.
+    """Minimise over fewer variables if enough weights must be equal; otherwise, return None.
 
-    Attributes that always occur together get equal weights if criterion and solver treat equal weights alike.
+    Attributes that always occur together get equal weights if the criterion and the solver treat equal weights alike.
     """
     if not (objective.depends_on_scores_only and solver.keeps_equal_weights_equal):
         return None

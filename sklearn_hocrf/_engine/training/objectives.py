@@ -105,7 +105,7 @@ class NegativeLogLikelihood(Objective):
         self.is_convex = self._partial is None
 
     def value(self, w: np.ndarray) -> float:
-        """Return f(w) of data without missing labels, with only a forward pass."""
+        """Return f(w) for data without missing labels, computed with only a forward pass."""
         return self._value(self.problem.posterior(w).log_z(), w)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:

@@ -102,7 +102,7 @@ class Penalty:
         return (self.precision, self.strength) if type(self).prox is Penalty.prox else None
 
     def gap(self, gradient: np.ndarray) -> float:
-        """Return an upper bound on a convex objective plus this penalty, minus its minimum.
+        """Return an upper bound on the gap between a convex objective plus this penalty and its minimum.
 
         The curvature of the sum is at least that of the penalty. The gap is therefore at most the sum of ``gradient**2
         / (2 precision)``, for any subgradient; the bound is lowest for the shortest one. If some precision is 0, the

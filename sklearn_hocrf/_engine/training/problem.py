@@ -57,7 +57,7 @@ class Problem:
     sequence_weight : ndarray of shape (n_sequences,) or None
         Weight of each sequence; None means 1.
     n_jobs : int or None
-        Number of threads, as in joblib. Results are bitwise the same for any number.
+        Number of threads, as in joblib. Results are bitwise identical for any number of threads.
     schedule : Schedule or None
         The sizes that determine how the batch is cut into tasks.
     support : Mask or None
@@ -130,7 +130,7 @@ class Problem:
 
     @cached_property
     def minibatches(self) -> Minibatches:
-        """Values and gradients of a few sequences at a time."""
+        """The minibatches, which give values and gradients of a few sequences at a time."""
         if self.sparse is not self:
             return self.sparse.minibatches
         made: Any = self.model_class.minibatches_class
@@ -320,7 +320,7 @@ class Matching:
 
 
 class _Candidates(NamedTuple):
-    """Maker of the features of candidate segments: one feature, of value 1, for each."""
+    """A maker of features of candidate segments: one feature, of value 1, for each segment."""
 
     n_lengths: int
     n_features: int

@@ -167,7 +167,7 @@ class _Descent:
 
 
 def _of_equal_size(features: TokenFeatures, starts: np.ndarray) -> tuple[TokenFeatures, np.ndarray | float]:
-    """Return features scaled to a mean absolute value of 1, and the resulting scale of the weights of each pair.
+    """Return features scaled to a mean absolute value of 1, and the resulting scale of the weight of each pair.
 
     The length of a step depends on the whole token, so a feature with large values, such as a year, would make the
     steps of all other features too short. ``starts`` (F + 1,) gives the range of each attribute's pairs.

@@ -152,7 +152,7 @@ def shortest_subgradient(w, gradient, strength) -> np.ndarray:
 
 
 def gap_above_minimum(objective: Criterion, penalty: Penalty, gradient: np.ndarray) -> float:
-    """Return an upper bound on an objective plus a penalty, minus its minimum; inf if the objective is not convex."""
+    """Return an upper bound on the gap between an objective plus a penalty and its minimum; inf if it is not convex."""
     return penalty.gap(gradient) if objective.is_convex else np.inf
 
 
@@ -209,7 +209,7 @@ def zero_of_slope(
     slope : callable
         The derivative, which must be decreasing.
     bounds : tuple of float
-        Lowest and highest value of the variable; 1 lies between them.
+        Lowest and highest values of the variable; 1 lies between them.
     flat : float
         Slopes of at most this size may be rounding errors, and do not count as a change of sign. If the function
         increases without end, but ever more slowly, the result is therefore the bound.

@@ -1,10 +1,10 @@
 """Stochastic solvers: many cheap steps, each on a few sequences.
 
 The time of a step depends on the number of weights that its sequences use, not on the total number of weights. The
-objective is a sum over sequences. A minibatch has ``weights``, the indices of the weights on which its value depends,
-and ``value_gradient(w)``, which returns derivatives with respect to only these weights. The penalty on the other
-weights is applied in closed form when a step next uses them. After an epoch that hardly lowers the function, training
-continues with L-BFGS.
+objective is a sum over sequences. A minibatch provides ``weights``, the indices of the weights on which its value
+depends, and ``value_gradient(w)``, which returns derivatives with respect to only these weights. The penalty on the
+other weights is applied in closed form when a step next uses them. After an epoch that hardly lowers the function,
+training continues with L-BFGS.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class SGD(Solver):
     callback : callable or None, default=None
         As in :class:`LBFGS`, but also called after each epoch; ``gradient_norm`` is then nan and ``gap`` is inf.
     batch_size : int, default=16
-        Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
-        the same data.
+        Number of sequences per step. Up to 16 sequences are processed side by side. With smaller batches, an epoch
+        takes more steps.
     step_size : float or None, default=None
         The factor ``step_size`` in the formulas above. If None, `fit` selects the best step size for one pass over a
         sample of up to 1000 sequences.
