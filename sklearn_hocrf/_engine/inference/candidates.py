@@ -505,7 +505,7 @@ class LatticePosterior(Posterior):
         )
 
     def _check(self, scores: np.ndarray) -> None:
-        """Raise an error unless the log Z or best scores of all sequences are valid."""
+        """Raise an error unless the ``scores`` of all sequences, which are log Z or best scores, are valid."""
         bad = ~np.isfinite(scores)
         if self.plan.may_be_impossible:
             bad &= scores != -np.inf

@@ -243,7 +243,7 @@ class OneSequence:
     ----------
     arcs : WeightedArcs
     borders : ndarray of shape (2, L)
-        Scores that are added to those of labels at the first and at the last token.
+        Scores that are added to the label scores at the first and the last token.
     pairs : tuple of ndarray
         The rank of each attribute, the range of the weights of each rank, their score columns, and the weights.
     links : PartLinks or None

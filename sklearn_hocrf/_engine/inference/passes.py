@@ -91,7 +91,7 @@ class BasePass(metaclass=ABCMeta):
         return self.workspace(name, (int(tile.rows[-1]) + n_extra_rows) * row_size, self._columns(tile))
 
     def _pass_table(self, name: str, tile: Tile, row_size: int, n_extra_rows: int = 0) -> np.ndarray:
-        """Return a table for forward and backward passes, which may be of wide numbers."""
+        """Return a table for forward and backward passes, which may contain wide numbers."""
         n_rows = (int(tile.rows[-1]) + n_extra_rows) * row_size
         return self.workspace(f"wide {name}" if self.is_wide else name, n_rows, self._columns(tile, self.is_wide))
 

@@ -367,7 +367,7 @@ class LanePosterior(Posterior):
         Returns
         -------
         arcs, lengths : ndarray
-            Expected counts of the arcs, and of lengths of segments.
+            Expected counts of arcs and of segment lengths.
         """
         with self.plan.workspace() as workspace:
             receiver = ExpectedCounts(self, gradient)

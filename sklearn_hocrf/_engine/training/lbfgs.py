@@ -1,6 +1,6 @@
 """Limited-memory BFGS: memory of curvature, line search, and orthant-wise steps for L1 penalties.
 
-The memory of the curvature contains the last steps of L-BFGS, and the changes of the gradient along them. For L1
+The curvature memory stores the last steps of L-BFGS, and the changes of the gradient along these steps. For L1
 penalties, the module implements an orthant-wise limited-memory quasi-Newton method. The absolute values are linear
 within an orthant. Each iteration moves the weights that are not 0, or that steepest descent moves away from 0, towards
 a lower point of the quadratic model of L-BFGS plus the absolute values [2]_. A step of Newton's method within an

@@ -15,7 +15,7 @@ from ..kernels import candidates as kernels
 from ..structure.layout import WeightLayout
 from .problem import Problem
 
-_EPOCHS = 3  # at least; one fewer before the recall is measured, and half as many afterwards, on all sequences
+_EPOCHS = 3  # minimum number of epochs; one fewer before the recall is measured, half as many afterwards
 _LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # with few tokens, more epochs, up to this number of steps
 
 

@@ -326,7 +326,7 @@ def _run_epoch(objective, batch_size, penalty, state, n_sequences):
 
 
 def _stiffness(squares, step):
-    """Return the inverse of each weight's step size, without the penalty."""
+    """Return the inverse step size of each weight, without the penalty."""
     return (np.sqrt(squares) + SMALLEST_ROOT) / step
 
 
