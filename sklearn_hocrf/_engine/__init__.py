@@ -1,1 +1,1 @@
-"""The engine: from weights and arrays to predictions and gradients, independent of users' labels and of estimators."""
+"""The engine computes predictions and gradients from weights and arrays, independently of estimators."""

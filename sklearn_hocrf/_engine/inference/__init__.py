@@ -1,1 +1,1 @@
-"""Queries about a batch. ``model.Model`` declares them; ``families`` lists the classes that implement them."""
+"""Queries on a batch. ``posterior.Posterior`` declares them, and its subclasses implement them."""

@@ -1,8 +1,8 @@
-"""High-order CRFs over lattices: the model in which each token has one of a few candidate labels.
+"""High-order CRFs over lattices, in which each token has one of a few candidate labels.
 
-It is the model of all labels, conditional on all labels of a labelling being candidates. Queries without a kernel over
-lattices therefore use that model, with a mask. The candidates are the best labels by a model of order 0, which is
-trained only for this.
+Such a model is the model of all labels, conditional on all labels of a labelling being candidates. Queries for which no
+lattice kernel exists therefore use the model of all labels, with a mask. The candidates are the best labels according
+to a model of order 0, which is trained only for this purpose.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from .schedule import Schedule, SharedWork, Workspace
 
 
 class Candidates(NamedTuple):
-    """The possible labels of each token. N tokens, M candidates."""
+    """The possible labels of each token.   N tokens, M candidates."""
 
     starts: np.ndarray  # (N + 1,) int64
     labels: np.ndarray  # (M,) int32   ascending for each token
-    scores: np.ndarray  # (M,)   by which they were chosen
+    scores: np.ndarray  # (M,)   scores by which the labels were chosen
     codes: np.ndarray  # (N,) int32   labels of tokens that no limit drops; or empty
 
     @classmethod
@@ -79,27 +79,27 @@ class Candidates(NamedTuple):
         return is_candidate
 
     def slots(self, codes: np.ndarray) -> np.ndarray:
-        """Return the index of the candidate that is the label of each token; it must be among them."""
+        """Return the index of the candidate that is the label of each token; all labels must be candidates."""
         return np.flatnonzero(self.labels == codes[self.tokens])
 
     def with_labels(self, codes: np.ndarray) -> Candidates:
-        """Return the candidates with one more label of each token, which no limit drops."""
+        """Return the candidates with the given label of each token added, which no limit drops."""
         missing = np.flatnonzero(~self.contain(codes))
         tokens = np.concatenate([self.tokens, missing])
         labels = np.concatenate([self.labels, codes[missing]])
-        scores = np.concatenate([self.scores, np.full(len(missing), self.scores.min(initial=0.0))])  # the lowest
+        scores = np.concatenate([self.scores, np.full(len(missing), self.scores.min(initial=0.0))])  # the lowest score
         order = np.lexsort((labels, tokens))
         counts = np.bincount(tokens, minlength=len(self.starts) - 1)
         return Candidates.of_counts(counts, labels[order], scores[order], codes)
 
 
 class CandidateFinder:
-    """Find the best labels of tokens with a model of order 0; ties go to the lowest label.
+    """A finder of the best labels of tokens by a model of order 0; ties go to the lowest label.
 
     Parameters
     ----------
     layout : WeightLayout
-        Its patterns are the single labels.
+        A layout whose patterns are the single labels.
     weights : ndarray of shape (n_weights,)
     n_candidates : int
         Number of labels of each token.
@@ -134,12 +134,12 @@ class CandidateFinder:
 
 
 class LevelZero(NamedTuple):
-    """A model of order 0 that determines which labels tokens may have in lattices."""
+    """A model of order 0 that determines the candidate labels of tokens in lattices."""
 
     layout: WeightLayout  # its patterns are the single labels
     weights: np.ndarray  # (n_weights,)
-    n_candidates: int  # labels of each token
-    n_states: int  # states after each token, at most
+    n_candidates: int  # number of labels of each token
+    n_states: int  # maximum number of states after each token
     recall: float  # fraction of held-out labels that are among the candidates of their token; nan without such labels
 
     def finder(self) -> CandidateFinder:
@@ -147,7 +147,7 @@ class LevelZero(NamedTuple):
         return CandidateFinder(self.layout, self.weights, self.n_candidates, self.n_states)
 
     def checked(self, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero:
-        """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not fit.
+        """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not match.
 
         ``numbers`` is the function that checks the weights.
         """
@@ -174,13 +174,13 @@ class LatticePlan(SharedWork):
     Parameters
     ----------
     layout : WeightLayout
-        Its features are paired only with single labels.
+        A layout whose features are paired only with single labels.
     batch : SequenceBatch
     candidates : Candidates
     n_states : int, ndarray of shape (N,) or None
         Maximum number of states of the automaton after each token; None means all.
     schedule : Schedule or None
-        Determines the number of chunks.
+        The sizes that determine the number of chunks.
     n_jobs : int or None
         Number of threads, as in joblib.
 
@@ -193,7 +193,7 @@ class LatticePlan(SharedWork):
         Whether sequences without any labelling have a log Z of -inf instead of raising an error.
     """
 
-    mask = None  # candidates are those that it allows
+    mask = None  # the candidates are those that the mask allows
     may_be_impossible = False
 
     def __init__(
@@ -236,7 +236,7 @@ class LatticePlan(SharedWork):
 
     @property
     def is_possible(self) -> np.ndarray:
-        """Whether the lattice has a labelling of each sequence; bool of shape (n_sequences,)."""
+        """Whether the lattice contains a labelling of each sequence; bool of shape (n_sequences,)."""
         n_nodes, is_empty = np.diff(self.lattice.nodes), self.batch.lengths == 0
         return (n_nodes[np.maximum(self.batch.offsets[1:] - 1, 0)] > 0 if len(n_nodes) else False) | is_empty
 
@@ -265,7 +265,7 @@ class LatticePlan(SharedWork):
         return np.concatenate([counts, self.layout.sum_over_suffixes(used)])
 
     def tables(self, workspace: Workspace) -> lattice.Tables:
-        """Return the memory of a thread."""
+        """Return the tables of a thread."""
         n_nodes = len(self.lattice.candidate)
         n_columns = len(self.lattice.entries) - 1 if len(self.lattice.links) else 0
         sizes = {"scores": len(self.lattice.labels), "columns": n_columns}
@@ -305,7 +305,7 @@ def build_lattice(
 
 
 def _without_candidates(lists: lattice.Lattice, is_out: np.ndarray) -> lattice.Lattice:
-    """Return a lattice without the paths through some candidates (bool of shape (M,)), which it still lists."""
+    """Return the lattice without the paths through candidates that ``is_out``, (M,), marks; it still lists them."""
     there = ~is_out[lists.candidate]
     there[0] = True
     while True:  # at most as often as there are tokens
@@ -362,7 +362,8 @@ class LatticePosterior(Posterior):
     def _make_plan(self) -> LatticePlan:
         """Return the lattice: for each token, the best labels that the mask allows.
 
-        A sequence without a labelling among them gets twice as many, and so on until it has one.
+        For sequences that have no labelling of these labels, the number of labels per token doubles until a labelling
+        exists.
         """
         finder, layout, batch = self.model.finder, self.model.layout, self.batch
         options = self.model.schedule, self.n_jobs
@@ -381,7 +382,7 @@ class LatticePosterior(Posterior):
             plan = LatticePlan(layout, batch, candidates, n_states, *options)
         return plan
 
-    # --- answered by kernels ------------------------------------------------------------------------------------------
+    # --- computed by kernels ------------------------------------------------------------------------------------------
 
     def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
         weight = freeze(np.ones(len(self.batch)) if sequence_weight is None else sequence_weight, np.float64)
@@ -425,8 +426,8 @@ class LatticePosterior(Posterior):
     def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the probability of each node, and of each step given the node that it leaves; shapes (V + 1,), (E,).
 
-        The probabilities of steps sum to 1 at each node, even at an unlikely one. The node before all sequences has a
-        probability of 1.
+        The probabilities of the steps that leave a node sum to 1, even if the node is unlikely. The node before all
+        sequences has a probability of 1.
         """
         lists, steps = self.plan.lattice, self.lattice_marginals()[1]
         share = np.bincount(lists.target, steps, len(lists.candidate))
@@ -448,7 +449,7 @@ class LatticePosterior(Posterior):
         label[1:] = lists.labels[lists.candidate[1:]]
         tokens = np.repeat(np.arange(self.batch.n_tokens), np.diff(lists.nodes))
         for column, (first, *others) in enumerate(patterns):
-            path = np.where(label == first, share, 0.0)  # of the pattern so far, ending in each node
+            path = np.where(label == first, share, 0.0)  # probability of the pattern so far, by last node
             for code in others:
                 path = np.bincount(lists.target, path[lists.source] * conditional, len(path))
                 path[label != code] = 0.0
@@ -494,7 +495,7 @@ class LatticePosterior(Posterior):
     def _run(self, work: Callable[..., tuple | None]) -> tuple | None:
         """Return the sums of the results of ``work``.
 
-        It is called with the lattice, the weights, each chunk and the memory of a thread.
+        This function is called with the lattice, the weights, each chunk and the tables of a thread.
         """
         plan, kernel_weights = self.plan, self.model.kernel_weights
         if self.shift is not None:
@@ -504,19 +505,19 @@ class LatticePosterior(Posterior):
         )
 
     def _check(self, scores: np.ndarray) -> None:
-        """Raise an error unless the log Z or best scores of all sequences are valid."""
+        """Raise an error unless the ``scores`` of all sequences, which are log Z or best scores, are valid."""
         bad = ~np.isfinite(scores)
         if self.plan.may_be_impossible:
             bad &= scores != -np.inf
         self.refuse_impossible(np.flatnonzero(bad), scores[bad])
 
-    # --- answered by the model of all labels, given the candidates ----------------------------------------------------
+    # --- computed by the model of all labels, given the candidates ----------------------------------------------------
 
     @property
     def exact(self) -> ChainPosterior:
         """The posterior of the model of all labels over the labellings of the lattice."""
         plan = self.plan
-        if plan.is_limited:  # it drops more than labels, which no mask can express
+        if plan.is_limited:  # the lattice lacks states, which no mask can express
             raise ValueError(
                 "this method needs all states that the candidates lead to, but pruning has dropped some: train with "
                 "a larger number in pruning, or with a lower max_order"
@@ -548,12 +549,12 @@ class LatticeModel(Model):
     Parameters
     ----------
     layout : WeightLayout
-        Its features are paired only with single labels.
+        A layout whose features are paired only with single labels.
     weights : ndarray of shape (n_weights,)
     finder : CandidateFinder or None
-        Determines the labels that the tokens of a batch may have; None if the caller passes plans.
+        Finds the candidate labels of a batch; None if the caller passes plans.
     schedule : Schedule or None
-        Determines the number of chunks.
+        The sizes that determine the number of chunks.
     """
 
     plan_class, posterior_class = LatticePlan, LatticePosterior

@@ -1,9 +1,10 @@
-"""High-order CRFs: the passes over their tables, one row of alpha and beta per position.
+"""Passes of high-order CRFs over their tables, which contain one row of alpha and beta per position.
 
 Long sequences are cut by position: the forward pass keeps one row of alpha per cut, and the backward pass runs the
 forward pass of each tile again (checkpointing), so that memory does not grow with (length x states).
 
-Results for one sequence need no batch, plan or copies; decoding processes only few states.
+:class:`OneSequence` computes results for a single sequence without a batch, a plan or copies; its decoding processes
+only a few states.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .schedule import Plan, Task, Tile, lanes_of
 
 
 class ChainPlan(Plan):
-    """Plan of a batch, for high-order CRFs of one layout."""
+    """The plan of a batch for high-order CRFs of one layout."""
 
     def _read(self) -> None:
         layout = self.layout
@@ -42,7 +43,7 @@ class ChainPlan(Plan):
 
 
 class _ChainBasePass(BasePass):
-    """Writes scores to the tables of a tile; base class of both kinds of passes."""
+    """Base class of both kinds of passes, which writes scores to the tables of a tile."""
 
     def _score(self, tile: Tile) -> np.ndarray:
         scores = self._score_tokens(tile)
@@ -51,7 +52,7 @@ class _ChainBasePass(BasePass):
         return scores
 
     def scratch(self, tile: Tile) -> chain.ChainScratch:
-        """Return the arguments of the kernels for one position."""
+        """Return the memory that kernels overwrite at each position."""
         network, automaton = self.arc_layout.compiled.network, self.arc_layout.automaton
         n_values = automaton.n_states + len(network.starts) - 1
         n_adjoints = automaton.n_arcs + len(network.back_starts) - 1
@@ -74,7 +75,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
         return checkpoints
 
     def _product(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        if self.is_wide:  # right is 1: the next tile takes the scale
+        if self.is_wide:  # right is 1: the next tile applies the scale
             return left.copy()
         if self.n_parts == 1:
             return left * right
@@ -100,7 +101,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
     def _forward_tile(
         self, tile: Tile, carry: np.ndarray, log_scale: np.ndarray, suspect: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Run the forward pass of a tile and return the last alpha of its last block, and 1 / its total."""
+        """Run the forward pass of a tile; return the last alpha of its last block, and the inverse of its total."""
         scores, tables, lane_kind = self._score(tile), self.tables(tile), self._lane_kind(tile, self.is_wide)
         if self.is_wide:
             self._widen(scores, tables.scores)
@@ -123,7 +124,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
         return alive | safe
 
     def _log_spread(self) -> float | None:
-        """Return a bound on log(max beta / min beta), inf if there is none; None if all doubtful lanes are suspect."""
+        """Return a bound on log(max beta / min beta), inf if unknown; None if all doubtful lanes are suspect."""
         is_of_tokens = self.layout.patterns.history == TOKENS
         return None if is_of_tokens else log_spread(self.layout, self.weighted_arcs)
 
@@ -135,7 +136,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
             self._forward_again(tile, carry, alive)
             tables = self._backward_tile(tile, unused, beta, np.zeros_like(self._arcs(self._columns(tile))))
             firsts = (tile.rows[:-1] + np.arange(len(tile.length)) + 1) * n_states
-            within = tables.alpha[:, : alive.shape[1]]  # the first rows of each block are alpha before it
+            within = tables.alpha[:, : alive.shape[1]]  # the first rows of each block are alpha before the block
             largest = np.maximum(largest, np.maximum.reduceat(within, firsts))
         return largest
 
@@ -155,7 +156,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
         beta = self._with_derivatives(np.ones((self.arc_layout.automaton.n_states, weight.shape[1])))
         for tile, carry in zip(task.tiles[::-1], checkpoints[::-1], strict=True):
-            if len(task.tiles) > 1:  # the tables contain the last tile
+            if len(task.tiles) > 1:  # otherwise, the tables still contain the tile
                 self._forward_again(tile, carry, alive)
             self._backward_tile(tile, weight, beta, self._arcs(self._columns(tile)))
             self.receiver(self, tile, weight)
@@ -223,11 +224,11 @@ class ChainModel(Model):
     plan_class, posterior_class, minibatches_class = ChainPlan, ChainPosterior, ChainMinibatches
 
 
-MOST_LABELS = 128  # the bound takes their square a token
-SHARE_KEPT = 0.25  # of states: with more, the kernels of a batch take less time
+MOST_LABELS = 128  # the bound takes time proportional to their square per token
+SHARE_KEPT = 0.25  # of states: with a larger share, the kernels of a batch take less time
 FEWEST_KEPT = 64
-MOST_CELLS = 1 << 24  # states times tokens: a longer sequence fills the lanes of a batch
-MOST_OF_PASS = 1 << 20  # likewise, of passes that keep all of them
+MOST_CELLS = 1 << 24  # states times tokens: for more, the kernels of a batch are used
+MOST_OF_PASS = 1 << 20  # likewise, for passes that keep all states
 MOST_PRODUCTS = 1 << 15  # of dense features with labels: for more, the kernels of a batch take less time
 _FIRST = np.zeros((1, 1), np.int64)  # the sequence of the only lane
 
@@ -242,7 +243,7 @@ class OneSequence:
     ----------
     arcs : WeightedArcs
     borders : ndarray of shape (2, L)
-        Scores that are added to those of labels at the first and at the last token.
+        Scores that are added to the label scores at the first and the last token.
     pairs : tuple of ndarray
         The rank of each attribute, the range of the weights of each rank, their score columns, and the weights.
     links : PartLinks or None
@@ -267,9 +268,9 @@ class OneSequence:
 
     @classmethod
     def for_model(cls, model: Any, borders: np.ndarray | None) -> Self | None:
-        """Return the object for a model; ``borders``, (2, L), say whether a label may be first and last in a sequence.
+        """Return the object for a model; ``borders``, (2, L), marks the labels that may begin and end a sequence.
 
-        The result is None if the model contains varying arcs or many labels, or is of another kind.
+        The result is None if the model is not a :class:`ChainModel`, or contains varying arcs or many labels.
         """
         n_labels = model.weighted_arcs.n_labels
         if type(model) is not ChainModel or n_labels > MOST_LABELS or model.layout.n_varying:
@@ -281,14 +282,14 @@ class OneSequence:
 
     @classmethod
     def of_arrays(cls, n_labels: int, structure: tuple, score: np.ndarray, borders: np.ndarray, pairs: tuple) -> Any:
-        """Return the object for the model of a file, with states and arcs as in ``given_arcs``."""
+        """Return the object for a model from a file, with states and arcs as in ``given_arcs``."""
         if n_labels > MOST_LABELS:
             return None
         pairs = freeze_all(pairs, np.int32, np.int64, np.int32, np.float64)
         return cls(given_arcs(n_labels, structure, score), borders, pairs)
 
     def decode(self, tokens: tuple) -> np.ndarray | None:
-        """Return the codes of the best labelling; None also if this search cannot determine it."""
+        """Return the codes of the best labelling, or None, for example if the search cannot determine it."""
         entries = token_entries(*tokens)
         codes = np.empty(len(entries.indptr) - 1, np.int32)
         if not len(codes):
@@ -306,15 +307,15 @@ class OneSequence:
         return log_z, np.divide(scores, np.add.reduce(scores, axis=1, keepdims=True), out=scores)
 
     def log_likelihood(self, tokens: tuple, codes: list[int], log_z: float | None = None) -> float | None:
-        """Return the logarithm of the probability of a possible labelling, for which log Z may be known."""
+        """Return the log-probability of a possible labelling; ``log_z`` is log Z, if known."""
         scores = self._scores(tokens)
-        if scores is None or len(codes) != len(scores):  # a batch says what is wrong
+        if scores is None or len(codes) != len(scores):  # the query on a batch raises the error
             return None
         labels, used = np.array(codes, np.int32), np.empty(len(codes), np.int32)
         chain.label_arcs(self.arcs, np.array([0, len(codes)]), labels, used)
         score = float(np.add.reduce(self.arcs.arc_score[used] + scores[np.arange(len(codes)), labels]))
         log_z = _Lane(self.arcs, scores).run() if log_z is None else log_z
-        if log_z is None or score == -np.inf or abs(log_z) > LARGE_SCORE:  # rounding of large sums matters
+        if log_z is None or score == -np.inf or abs(log_z) > LARGE_SCORE:  # rounding errors of large sums matter
             return None
         return min(score - log_z, 0.0)
 
@@ -342,7 +343,7 @@ class OneSequence:
         if not (self.scales and n_tokens) or is_large or entries.numbers.size * self.arcs.n_labels > MOST_PRODUCTS:
             return None
         scores = np.empty((n_tokens, self.arcs.n_labels))
-        return scores if score_tokens(self.tables, entries, scores) > 2 * n_tokens else None  # of attributes
+        return scores if score_tokens(self.tables, entries, scores) > 2 * n_tokens else None  # None: unknown attributes
 
 
 _NOTHING = freeze_all((np.zeros(0), np.zeros(0), np.zeros((0, 0))), np.float64, np.int32, np.float64)
@@ -351,7 +352,7 @@ _NOTHING = freeze_all((np.zeros(0), np.zeros(0), np.zeros((0, 0))), np.float64, 
 def token_entries(
     ids: np.ndarray, indptr: np.ndarray, values: np.ndarray | None = None, dense: DenseColumns | None = None
 ) -> TokenEntries:
-    """Return the attributes of tokens for kernels; ``values`` are None if all are 1."""
+    """Return the attributes of tokens for kernels; ``values`` is None if all values are 1."""
     of_entries = _NOTHING[0] if values is None else freeze(values, np.float64)
     if dense is None:
         return TokenEntries(ids, indptr, of_entries, *_NOTHING[1:])
@@ -370,7 +371,7 @@ class _Lane:
         self.scratch = chain.ChainScratch(*_columns(n_values, self.n_arcs + len(arcs.back_starts) - 1, n_values))
 
     def run(self, backward: bool = False) -> float | None:
-        """Return log Z; None if another kind of numbers is needed."""
+        """Run the passes, and return log Z; None if scaled numbers do not suffice."""
         n_states = len(self.arcs.fail)
         carry, log_z, suspect = np.zeros((n_states, 1)), np.zeros((1, 1)), np.zeros((1, 1))
         carry[0] = 1.0

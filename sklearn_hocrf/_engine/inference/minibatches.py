@@ -1,8 +1,8 @@
-"""Gradients of a few sequences of a batch, in time that does not depend on the number of weights.
+"""Gradients of a few sequences of a batch, computed in time that does not depend on the number of weights.
 
 A step of stochastic training reads and updates the weights that its sequences use: all pairs of their attributes, the
-weights of lengths, and the biases. Tables with one number for each weight exist once per batch; each step restores
-their previous state.
+weights of lengths, and the biases. Tables with one number for each weight exist once per batch; each step restores them
+to their previous state.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POOL = 32  # minibatches whose sequences are sorted by length before they are c
 
 
 class _Entries(NamedTuple):
-    """Counts of the labels of each sequence: of pairs, or of arcs."""
+    """The counts of pairs, or of arcs, in the labels of each sequence."""
 
     starts: np.ndarray  # (n_sequences + 1,) int64
     ids: np.ndarray  # (nnz,)
@@ -39,7 +39,7 @@ class _Entries(NamedTuple):
 
 
 def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
-    """Return the end of the pairs of each entry of the feature rows; shape (nnz,), uint32."""
+    """Return, for each entry of the feature rows, the end of its range of pairs; shape (nnz,), uint32."""
     stop = allocator(batch)(len(features.pair), np.uint32)
     for first, last in ranges_of_tokens(batch):
         starts = features.indptr[first : last + 1]
@@ -50,7 +50,7 @@ def _stops(batch: SequenceBatch, features: TokenFeatures) -> np.ndarray:
 
 
 class Minibatches(metaclass=ABCMeta):
-    """Expected and labelled counts of a few sequences of a batch at a time.   K weights.
+    """Expected counts and counts in the labels, for a few sequences of a batch at a time.   K weights.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Minibatches(metaclass=ABCMeta):
         return touched[:count].copy()
 
     def _entries(self) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Return the entries of the feature rows, and where the entries of each sequence start."""
+        """Return the entries of the feature rows, and the first entry of each sequence."""
         return [self._entries_of_tokens]
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
@@ -117,7 +117,7 @@ class Minibatches(metaclass=ABCMeta):
             All weights; only those that the sequences use are read.
         sequences : ndarray of int
         touched : ndarray of int
-            The result of :meth:`weights` for them.
+            The result of :meth:`weights` for these sequences.
 
         Returns
         -------
@@ -136,7 +136,7 @@ class Minibatches(metaclass=ABCMeta):
                 *self._truth_arcs, sequences, weight, model.weighted_arcs.arc_score, arcs
             ) + self._subtract_truth(model, sequences)
             return value - score, np.concatenate([gradient[pairs], self.layout.sum_over_suffixes(arcs)])
-        finally:  # after an overflow, too: the search for a step size goes on
+        finally:  # also after an overflow, because the search for a step size continues
             gradient[pairs] = 0.0
 
     def descend(self, batches: list[np.ndarray], course: descent.Course) -> int:
@@ -147,7 +147,7 @@ class Minibatches(metaclass=ABCMeta):
         Parameters
         ----------
         batches : list of ndarray of int64
-            The sequences of each minibatch, by length.
+            The sequences of each minibatch, sorted by length.
         course : Course
             The weights; changed in place.
         """
@@ -155,7 +155,7 @@ class Minibatches(metaclass=ABCMeta):
 
     @abstractmethod
     def _subtract_truth(self, model: Model, sequences: np.ndarray) -> float:
-        """Subtract the counts of pairs in the labels from the gradient, and return the sum of their weights."""
+        """Subtract the counts of pairs in the labels from the gradient, and return the score of these pairs."""
 
 
 class ChainMinibatches(Minibatches):
@@ -163,7 +163,7 @@ class ChainMinibatches(Minibatches):
 
     def descend(self, batches: list[np.ndarray], course: descent.Course) -> int:
         plan, schedule = self._whole_plan, self._whole_plan.schedule
-        if self.layout.parts.n_parts or not self.layout.slots_are_distinct:  # with many labels, Python hardly counts
+        if self.layout.parts.n_parts or not self.layout.slots_are_distinct:  # many labels: Python takes little time
             return 0
         sequences, tiles = plan.tiles_of(batches)
         is_left = tiles.rows[:, -1] * LANES * plan.row_size > min(schedule.cut_size, schedule.single_sequence_size)
@@ -173,7 +173,7 @@ class ChainMinibatches(Minibatches):
         sizes, longest = (sequences >= 0).sum(axis=(1, 2))[:n_taken], tiles.rows[:n_taken, -1]
         weight = np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
         structure, arcs, scratch = self._of_steps
-        read = freeze_all((course.w, scratch.dense), np.float64)  # the same memory, as kernels expect what they read
+        read = freeze_all((course.w, scratch.dense), np.float64)  # the same memory: kernels expect read-only inputs
         posterior = self._model_class(self.layout, read[0], read[1]).posterior_on(plan)
         with plan.workspace() as workspace:
             passes = posterior.pass_class(workspace, posterior, self._log_z)
@@ -183,7 +183,7 @@ class ChainMinibatches(Minibatches):
 
     @cached_property
     def _of_steps(self) -> tuple:
-        """Arguments of all compiled steps: labels and structure, and memory that they overwrite."""
+        """Arguments of all compiled steps: the labels, the structure, and memory that the steps overwrite."""
         layout, plan, automaton = self.layout, self._whole_plan, self.layout.automaton
         allowed = np.empty((0, automaton.n_labels)) if plan.mask is None else plan.mask.allowed
         labels = freeze(self._truth_arcs.ids, np.int32), freeze(allowed, np.bool_)
@@ -191,7 +191,7 @@ class ChainMinibatches(Minibatches):
         bias[bias >= 0] += layout.first_bias
         bias[layout.compiled.forbidden_arcs] = descent.FORBIDDEN
         order, bias = freeze_all((np.argsort(automaton.arc_length, kind="stable"), bias), np.int32, np.int64)
-        scores, weights, none = np.full(len(bias), -np.inf), np.zeros(len(bias)), np.zeros(len(bias))  # if forbidden
+        scores, weights, none = np.full(len(bias), -np.inf), np.zeros(len(bias)), np.zeros(len(bias))  # forbidden arcs
         arcs = descent.ArcWeights(scores, weights, order, automaton.arc_suffix, bias)
         names = "arc_score", "arc_weight", "arc_score_derivative", "arc_weight_derivative"
         read = freeze_all((scores, weights, none, none), np.float64)
@@ -238,7 +238,7 @@ class SegmentMinibatches(Minibatches):
 
 
 def _pairs_of_segments(layout: WeightLayout, batch: SequenceBatch, segments: Segments, arcs: np.ndarray) -> _Entries:
-    """Return the pairs in segments, and the weights of the segments' tokens, by sequence."""
+    """Return, by sequence, the counts of pairs in segments, and of the token weights of the segments."""
     features = segment_features(batch, segments.start, segments.stop).tocoo()
     keys = layout.pair_feature.astype(np.int64) * layout.n_rows + layout.pair_pattern
     by_key = np.argsort(keys, kind="stable")
@@ -275,7 +275,7 @@ def shuffled_minibatches(lengths: np.ndarray, batch_size: int, rng: np.random.Ra
     Returns
     -------
     minibatches : list of ndarray of int64
-        In random order.
+        The minibatches, in random order.
     """
     shuffled = rng.permutation(len(lengths))
     n_minibatches = -(-len(lengths) // batch_size)

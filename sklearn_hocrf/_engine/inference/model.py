@@ -1,6 +1,6 @@
-"""Models: weights under a layout, ready for kernels. A :class:`Posterior` computes their results for a batch.
+"""Models: weights under a layout, prepared for kernels. A :class:`Posterior` computes their results for a batch.
 
-Labelled sequences are read once for all models of one layout.
+A :class:`LabelledBatch` reads labelled sequences once for all models of one layout.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..structure.weighted_arcs import weighted_arcs
 from .posterior import Evidence, Posterior
 from .schedule import Schedule
 
-MOST_WIDER = 1 << 20  # weights of models of which another one with more columns is kept
-MOST_PLANS, MOST_OF_PLAN = 16, 1 << 15  # plans of single sequences that are kept, and numbers in the tables of each
+MOST_WIDER = 1 << 20  # maximum number of weights of a model with additional columns that is kept
+MOST_PLANS, MOST_OF_PLAN = 16, 1 << 15  # plans of single sequences that are kept; numbers in the tables of a plan
 
 
 class Model:
-    """A model with its weights; labellings are label codes of tokens, (N,) int32, unless a subclass says otherwise.
+    """A model with its weights; labellings are label codes of tokens, (N,) int32, except in some subclasses.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Model:
     weights : ndarray of shape (n_weights,)
         The weights; -inf for the bias of a forbidden pattern.
     dense_table : ndarray or None
-        The dense table of the layout with these weights; or an empty one for plans without a dense table.
+        The dense table of the layout with these weights, or an empty table for plans without a dense table.
     schedule : Schedule or None
         The sizes that determine how batches are cut.
     """
@@ -42,21 +42,21 @@ class Model:
     layout_class: ClassVar[type[WeightLayout]] = WeightLayout
     plan_class: ClassVar[Any]
     posterior_class: ClassVar[type[Posterior]]
-    minibatches_class: ClassVar[type[Any] | None] = None  # a Minibatches; None: training uses all sequences at once
-    has_lengths: ClassVar[bool] = False  # whether labellings are made of segments
+    minibatches_class: ClassVar[type[Any] | None] = None  # subclass of Minibatches; None: training uses all sequences
+    has_lengths: ClassVar[bool] = False  # whether labellings consist of segments
 
     def __init__(
         self, layout: Any, weights: np.ndarray, dense_table: np.ndarray | None = None, schedule: Schedule | None = None
     ) -> None:
         self.layout, self.schedule = layout, schedule
-        self._wider: tuple | None = None  # what ``with_columns`` made last
+        self._wider: tuple | None = None  # the last result of ``with_columns``
         self._plans: dict[int, Any] = {}  # of single sequences, by length
         self.weights = freeze(weights, np.float64)
-        if self.weights.shape != (layout.n_weights,):  # kernels do not check
+        if self.weights.shape != (layout.n_weights,):  # kernels do not check shapes
             raise ValueError(
                 f"there are {layout.n_weights} weights, but the given ones have shape {self.weights.shape}"
             )
-        self.pair_weights = self.weights[: layout.first_bias]  # and the weights of the tokens of segments
+        self.pair_weights = self.weights[: layout.first_bias]  # including the token weights of segments
         self.dense_table = freeze(layout.dense_table(self.pair_weights) if dense_table is None else dense_table, float)
         self.weighted_arcs = weighted_arcs(layout, self.weights)
         is_own = self.arc_layout is layout
@@ -71,7 +71,7 @@ class Model:
 
     @property
     def n_columns(self) -> int:
-        """Number of the columns of scores that the arcs of passes refer to."""
+        """Number of score columns that the arcs of the passes refer to."""
         return self.layout.pairs.n_columns
 
     @property
@@ -88,7 +88,7 @@ class Model:
         n_jobs: int | None = None,
         evidence: Evidence | None = None,
     ) -> Any:
-        """Return the :class:`Posterior` of a batch, which has the same parameters."""
+        """Return the :class:`Posterior` of a batch; the parameters are those of that class."""
         return self.posterior_class(self, batch, support, n_jobs, evidence)
 
     def posterior_on(self, plan: Any) -> Any:
@@ -96,9 +96,9 @@ class Model:
         return self.posterior(plan.batch, plan.mask, plan.n_jobs).with_plan(plan)
 
     def plan_of(self, batch: SequenceBatch, n_jobs: int | None) -> Any:
-        """Return the plan of a batch; plans of single short sequences share what depends only on the length."""
+        """Return the plan of a batch; plans of single short sequences share all that depends only on the length."""
         n_tokens = batch.n_tokens
-        kept = self._plans.get(n_tokens) if len(batch) == 1 else None  # once: other threads may drop it
+        kept = self._plans.get(n_tokens) if len(batch) == 1 else None  # read once, because other threads may drop it
         if kept is not None:
             return kept.with_features(batch, n_jobs)
         plan = self.plan_class(self.layout, batch, self.schedule, n_jobs)
@@ -112,11 +112,11 @@ class Model:
         return plan
 
     def with_columns(self, columns: Sequence) -> tuple[Self, np.ndarray]:
-        """Return the model with more score columns, as for the layout, and their indices; the last such model is kept.
+        """Return a model with additional score columns, and their indices; the last such model is kept.
 
-        The columns have the weight 0: they change no scores, but passes count them.
+        The additional columns do not change scores, but passes count them.
         """
-        kept = self._wider  # once: another thread may ask for other columns
+        kept = self._wider  # read once, because another thread may request other columns
         if kept is None or kept[0] != columns:
             layout, ids = self.layout.with_columns(columns)
             kept = columns, type(self)(layout, self.weights, schedule=self.schedule), ids
@@ -130,7 +130,7 @@ class Model:
 
     @classmethod
     def for_layout(cls, layout: Any) -> type[Model]:
-        """Return the class of models for a layout: this class, or one that takes less time and memory."""
+        """Return the class of models for a layout: this class, or a class that takes less time and memory."""
         return cls
 
     def labelling(self, offsets: np.ndarray, codes: np.ndarray, lengths: np.ndarray) -> Labelling:
@@ -149,13 +149,13 @@ class Model:
 class LabelledBatch(NamedTuple):
     """Sequences and their labels, some of which may be missing.   n sequences.
 
-    ``truth`` is set if no label is missing, otherwise ``event``.
+    If no label is missing, ``truth`` is set; otherwise, ``event`` is set.
     """
 
-    plan: Any  # all labellings that constraints allow
+    plan: Any  # the plan of all labellings that the constraints allow
     truth: Labelling | None
     event: Any  # the plan of the labellings that agree with the labels
-    is_impossible: np.ndarray  # (n,) bool   whether labels are forbidden for any weights
+    is_impossible: np.ndarray  # (n,) bool   whether the labels are forbidden, whatever the weights
 
     @property
     def batch(self) -> SequenceBatch:
@@ -171,7 +171,7 @@ class LabelledBatch(NamedTuple):
     def slope(self, model: Model, direction: Model) -> np.ndarray:
         """Return the derivative of each log-likelihood along a direction of the weights; shape (n,).
 
-        The derivative is valid for sequences whose log-likelihood is finite, and arbitrary for others.
+        The derivative is valid only for sequences whose log-likelihood is finite.
         """
         expected = model.posterior_on(self.plan).log_z_and_slope(direction.weights)[1]
         if self.event is None:

@@ -1,8 +1,8 @@
-"""Passes over the tasks of one chunk: the common part of chains and segmentations.
+"""Passes over the tasks of one chunk: the code that chains and segmentations share.
 
-A forward pass computes log Z; if there is a receiver of marginals, a backward pass follows. Both use scaled numbers,
-for blocks of sequences side by side; sequences for which scaling fails are processed on wide numbers, one after the
-other.
+A forward pass computes log Z; if there is a receiver of marginals, a backward pass follows. Both passes use scaled
+numbers, and process blocks of sequences side by side; sequences for which scaling fails are processed one by one, on
+wide numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..structure.pairs import DenseProduct
 from ..structure.weighted_arcs import weighted_arcs
 from .schedule import Task, Tile, Workspace, lanes_of
 
-# of a wide pass: exponentials of sums of several scores are correct up to 1e17
+# of a pass on wide numbers: exponentials of sums of several scores are correct up to 1e17
 LARGEST_SCORE = 1e16
 _SHRUNK = ("arc_score", "arc_score_derivative")
 Receiver: TypeAlias = Callable[["MarginalPass", Tile, np.ndarray], None]
@@ -36,14 +36,14 @@ class BasePass(metaclass=ABCMeta):
     workspace : Workspace
         Memory for the tables of one tile.
     posterior : LanePosterior
-        The model whose scores the tables contain, and the plan of the batch.
+        The posterior, whose model gives the scores in the tables, and which contains the plan of the batch.
     direction : Model or None
-        Direction of derivatives. Tables have a column for each lane; with a direction they contain dual numbers, and
-        have another column for each lane's derivatives.
+        Direction of derivatives. Tables contain a column for each lane; with a direction, they contain dual numbers,
+        with another column for each lane's derivatives.
     """
 
     is_wide = False  # whether kernels run on wide numbers, for a sequence that scaled passes could not represent
-    _shrink = 1.0  # of its scores: beyond LARGEST_SCORE, differences of one are below the rounding of sums
+    _shrink = 1.0  # factor of scores: beyond LARGEST_SCORE, rounding errors of sums exceed differences of 1
 
     def __init__(self, workspace: Workspace, posterior: Any, direction: Any = None) -> None:
         self.workspace, self.posterior, model = workspace, posterior, posterior.model
@@ -91,20 +91,20 @@ class BasePass(metaclass=ABCMeta):
         return self.workspace(name, (int(tile.rows[-1]) + n_extra_rows) * row_size, self._columns(tile))
 
     def _pass_table(self, name: str, tile: Tile, row_size: int, n_extra_rows: int = 0) -> np.ndarray:
-        """Return a table for forward and backward passes, which may be of wide numbers."""
+        """Return a table for forward and backward passes, which may contain wide numbers."""
         n_rows = (int(tile.rows[-1]) + n_extra_rows) * row_size
         return self.workspace(f"wide {name}" if self.is_wide else name, n_rows, self._columns(tile, self.is_wide))
 
     def scores(self, tile: Tile) -> np.ndarray:
-        """Return the table of the scores of columns; after a backward pass it contains their marginals."""
+        """Return the table of the scores of columns; after a backward pass, it contains their marginals."""
         return self._table("scores", tile, self.layout.pairs.n_columns)
 
     def chain_scores(self, tile: Tile) -> np.ndarray:
-        """Return the table that kernels of a chain read: scores of labels, and of columns that move arcs."""
+        """Return the table that kernels of a chain read: scores of labels, and of columns that change arc scores."""
         return self.scores(tile)
 
     def _score_tokens(self, tile: Tile) -> np.ndarray:
-        """Return the scores of columns, with those of dense features, and of parts if these are scored by token."""
+        """Return the scores of columns, including those of dense features, and of parts that are scored by token."""
         scores, features, product = self.scores(tile), self.plan.token_features, self.plan.dense
         token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)
         if product is not None:
@@ -130,7 +130,7 @@ class BasePass(metaclass=ABCMeta):
         return scores.reshape(int(tile.rows[-1]), -1, scores.shape[1])[:, :, : lanes_of(tile)]
 
     def _shifts(self, tile: Tile) -> np.ndarray:
-        """Return the shift of the token in each row and lane of a tile, 0 where there is none; shape (R, W)."""
+        """Return the shift of the token in each row and lane of a tile, 0 if there is no token; shape (R, W)."""
         n_rows = np.diff(tile.rows)
         position = (np.arange(tile.rows[-1]) - np.repeat(tile.rows[:-1], n_rows))[:, None]
         first, length = (np.repeat(table, n_rows, axis=0) for table in (tile.first_token, tile.length))
@@ -162,12 +162,12 @@ class MarginalPass(BasePass):
     workspace, posterior, direction
         As in :class:`BasePass`.
     log_z : ndarray of shape (n_sequences,)
-        Out.
+        Receives log Z.
     sequence_weight : ndarray of shape (n_sequences,) or None
         Weights of the sequences; 1 by default. Sequences of weight 0 give no marginals.
     receiver : callable or None
-        ``receiver(backward, tile, weight)`` takes the tables of this pass after the backward pass of each tile; lanes
-        of weight 0 are empty. With a direction, the columns after the first W contain derivatives.
+        Called as ``receiver(backward, tile, weight)`` after the backward pass of each tile, with this pass as
+        ``backward``; lanes of weight 0 are empty. With a direction, the columns after the first W contain derivatives.
     slope : ndarray of shape (n_sequences,) or None
         Receives the derivatives of log Z along the direction.
     """
@@ -185,7 +185,7 @@ class MarginalPass(BasePass):
     ) -> None:
         super().__init__(workspace, posterior, direction)
         self.log_z, self.sequence_weight = log_z, sequence_weight
-        self.receiver: Any = receiver  # None is never used: there are then no backward passes
+        self.receiver: Any = receiver  # None is never called: there are then no backward passes
         self.slope = slope
         self._sums: dict[tuple[str, int], np.ndarray] = {}
         product: DenseProduct | None = self.plan.dense
@@ -193,15 +193,15 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
-        """Run the forward pass of a task, write log Z and the lanes where it failed; return checkpoints."""
+        """Run the forward pass of a task, write log Z and the lanes where the pass failed; return checkpoints."""
 
     def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
-        """Return the lanes with correct results, including some doubtful ones, with the tables that _forward filled."""
+        """Return the lanes with correct results, including doubtful lanes that a check of the tables confirms."""
         return alive
 
     @abstractmethod
     def _backward(self, task: Task, checkpoints: list, alive: np.ndarray, weight: np.ndarray) -> None:
-        """Run the backward pass of a task, and pass on the marginals of each tile."""
+        """Run the backward pass of a task, and pass the marginals of each tile to the receiver."""
 
     @abstractmethod
     def column_marginals(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
@@ -209,26 +209,26 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def continuations(self, tile: Tile) -> choices.ChoiceTables:
-        """Return the log scores of the current tile, of all its sequences, and of all continuations."""
+        """Return the log scores of the current tile, which contains whole sequences, and of all continuations."""
 
     def _log_beta(self, tile: Tile) -> np.ndarray:
-        """Return log beta after each row, up to a constant; the backward pass has written it over alpha."""
+        """Return log beta after each row, up to a constant; the backward pass has overwritten alpha with beta."""
         size = self.arc_layout.automaton.n_states, len(tile.length)
         beta = self._table("alpha", tile, *size)
         if self.is_wide:
             beta[:] = _vectors.logs_of(self._pass_table("alpha", tile, *size)) / self._shrink
         else:
-            n_filled = np.count_nonzero(tile.length.any(axis=0))  # lanes: the first ones
+            n_filled = np.count_nonzero(tile.length.any(axis=0))  # the filled lanes come first
             with np.errstate(divide="ignore"):
-                # of a contiguous array: numpy may round logarithms of others in another way
+                # of a contiguous array, because numpy may round logarithms of other arrays differently
                 beta[:, :n_filled] = np.log(np.ascontiguousarray(beta[:, :n_filled]))
         return beta
 
     @abstractmethod
     def add_feature_counts(self, tile: Tile, weight: np.ndarray, gradient: np.ndarray, dense: np.ndarray) -> None:
-        """Add the expected counts of the features of a tile, of pairs and of the dense table.
+        """Add the expected counts of the features of a tile to the counts of pairs and of the dense table.
 
-        Counts of dense features are kept until :meth:`add_product_counts`.
+        Counts of dense features are kept until :meth:`add_product_counts` is called.
         """
 
     def _add_token_counts(
@@ -252,7 +252,7 @@ class MarginalPass(BasePass):
         return self._total("arcs", self.arc_layout.automaton.n_arcs)
 
     def length_counts(self) -> np.ndarray:
-        """Return the expected counts of the lengths of segments that have features."""
+        """Return the expected counts of the segment lengths that have features."""
         return self._total("lengths", self.plan.n_counted_lengths)
 
     def run(self, task: Task) -> None:
@@ -262,10 +262,10 @@ class MarginalPass(BasePass):
         self._run_wide(task.sequences[(task.sequences >= 0) & ~alive])
 
     def _run_wide(self, sequences: np.ndarray) -> None:
-        """Process sequences on wide numbers, many in one task, unless their scores exceed wide numbers, too."""
+        """Process sequences on wide numbers, several per task if their scores are in the range of wide numbers."""
         for task in self.plan.one_by_one(sequences):
             factor = self._factor(task)
-            if factor < 1.0 and task.sequences.size > 1:  # each has a factor of its own
+            if factor < 1.0 and task.sequences.size > 1:  # each sequence has a separate factor
                 for sequence in np.sort(task.sequences[:, 0]):
                     self._run_wide(np.array([sequence]))
             else:
@@ -280,7 +280,8 @@ class MarginalPass(BasePass):
         shrunk: dict[str, Any] = {}
         if factor < 1.0:
             shrunk = {name: freeze(factor * getattr(arcs, name), np.float64) for name in _SHRUNK}
-        # no factor is taken out of wide numbers, because its sum would be rounded; derivatives need it
+        # no factor is taken out of wide numbers, because the sum of its logarithms would be rounded; derivatives need
+        # it
         wide.weighted_arcs = arcs._replace(**shrunk, log_shift=0.0 if self.n_parts == 1 else factor * arcs.log_shift)
         return wide
 
@@ -291,7 +292,7 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def _largest_score(self, tile: Tile) -> float:
-        """Return the largest magnitude of the scores of sequences."""
+        """Return the largest magnitude of the scores in a tile."""
 
     @staticmethod
     def _largest(scores: np.ndarray) -> float:
@@ -328,21 +329,21 @@ class MarginalPass(BasePass):
         return np.where(sequences >= 0, self.sequence_weight[sequences], 0.0)
 
     def _widen(self, table: np.ndarray, wide: np.ndarray) -> None:
-        """Copy a table to the one of a pass on wide numbers."""
+        """Copy a table to the corresponding table of a pass on wide numbers."""
         wide[:, ::2], wide[:, 1::2] = self._shrink * table, 0.0
 
     def sequences(self, tile: Tile, weight: np.ndarray) -> np.ndarray:
-        """Return the indices of the sequences of a tile, -1 for lanes that are empty or left out."""
+        """Return the index of the sequence in each lane of a tile, -1 for lanes that are empty or left out."""
         sequences = np.searchsorted(self.plan.offsets, tile.first_token, side="right") - 1
         return np.where(weight > 0, sequences, -1)
 
     def _with_derivatives(self, table: np.ndarray) -> np.ndarray:
-        """Return a table of passes whose derivatives, if any, are 0."""
+        """Return a table with columns of 0 for derivatives and for exponents of wide numbers, if the pass uses them."""
         n_zeros = self.n_parts * (2 if self.is_wide else 1) - 1
         return np.concatenate([table, *[np.zeros_like(table)] * n_zeros], axis=1) if n_zeros else table
 
     def _sum(self, name: str, size: int, columns: int) -> np.ndarray:
-        """Return an array of sums by column, to which kernels add, of shape (size, columns)."""
+        """Return the array, of shape (size, columns), to which kernels add sums by column."""
         if (name, columns) not in self._sums:
             self._sums[name, columns] = np.zeros((size, columns))
         return self._sums[name, columns]
@@ -353,7 +354,7 @@ class MarginalPass(BasePass):
         return self._sum("arcs", self.arc_layout.automaton.n_arcs, columns)
 
     def _total(self, name: str, size: int) -> np.ndarray:
-        """Return a sum over all lanes; for dual numbers, of the derivatives."""
+        """Return a sum over all lanes or, for dual numbers, its derivative."""
         total = np.zeros(size)
         for (sum_name, columns), table in sorted(self._sums.items()):
             if sum_name == name:
@@ -362,15 +363,15 @@ class MarginalPass(BasePass):
 
 
 class ExpectedCounts:
-    """A receiver that sums expected counts; for dual numbers, their derivatives.
+    """A receiver that sums expected counts or, for dual numbers, their derivatives.
 
     Parameters
     ----------
     posterior : LanePosterior
-        The model.
+        The posterior whose expected counts are summed.
     gradient : ndarray of shape (first_bias,) or None
-        The array to which the counts of pairs are added; by default zeros of shape (n_weights,), which also contain the
-        counts of biases.
+        The array to which the counts of pairs are added; by default, zeros of shape (n_weights,), which have space for
+        the counts of biases, too.
     """
 
     def __init__(self, posterior: Any, gradient: np.ndarray | None = None) -> None:
@@ -396,7 +397,7 @@ class DecodePass(BasePass):
     workspace, posterior
         As in :class:`BasePass`.
     codes, lengths : ndarray of shape (N,), int32
-        Receive label codes of the tokens and, for segments, the length of the segment that starts with each token, else
+        Receive label codes of the tokens and, for segments, the length of the segment that starts with each token, or
         0.
     best : ndarray of shape (n_sequences,) or None
         Receives the highest scores.
@@ -419,7 +420,7 @@ class DecodePass(BasePass):
         """Return the log scores of a tile of whole sequences, and of the best continuations."""
 
     def store_best(self, task: Task, beta: np.ndarray) -> None:
-        """Store the scores of best labellings from the first rows of the first tile's beta."""
+        """Store the scores of the best labellings, which are in the first rows of beta in the first tile."""
         tile, filled = task.tiles[0], task.sequences >= 0
         firsts = (tile.rows[:-1] + np.arange(len(tile.length))) * self.arc_layout.automaton.n_states
         scores = beta[firsts][filled]

@@ -1,10 +1,10 @@
 """The distribution of the labellings of a batch under a model, and all queries about it.
 
-:class:`Posterior` declares the queries, once for all families. :class:`LanePosterior` implements most of them for
-chains and segmentations, for which ``chain`` and ``segment`` define plans and passes; ``lattice`` has its own
-implementation.
+:class:`Posterior` declares the queries, once for all families of models. :class:`LanePosterior` implements most of them
+for chains and segmentations, for which ``chain`` and ``segment`` define plans and passes; ``candidates`` contains a
+separate implementation for lattices.
 
-The best labellings, found from the choices at the borders of labellings.
+:func:`search` finds the best labellings from the choices at the borders of labellings.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from ..kernels.tag_segments import Tags
 from .passes import DecodePass, ExpectedCounts, MarginalPass, Receiver
 from .schedule import Plan, Task, Tile
 
-LARGE_SCORE = 1e5  # of a labelling: sums beyond it are rounded by more than 1e-11
-_LOW_ENTROPY = 1e-4  # of log Z: below it, a difference of numbers of that size has less than ten correct digits
+LARGE_SCORE = 1e5  # of a labelling: larger sums have rounding errors of more than 1e-11
+_LOW_ENTROPY = 1e-4  # relative to log Z: a smaller difference of such numbers has fewer than ten correct digits
 
 
 class ImpossibleSequence(ValueError):
-    """A sequence has no labelling.
+    """Error for a sequence without any possible labelling.
 
     Attributes
     ----------
     sequence : int
-        Its index in the batch.
+        The index of the sequence in the batch.
     """
 
     def __init__(self, message: str, sequence: int = -1) -> None:
@@ -45,9 +45,9 @@ class ImpossibleSequence(ValueError):
 class Evidence(NamedTuple):
     """Known labels."""
 
-    mask: Mask  # the labellings that agree with them
-    source: str = "'known'"  # where they come from, for messages
-    sequence_ids: np.ndarray | None = None  # of the sequences in messages; None means their indices in the batch
+    mask: Mask  # the labellings that agree with the known labels
+    source: str = "'known'"  # the source of the labels, for messages
+    sequence_ids: np.ndarray | None = None  # ids of the sequences in messages; None means their indices
 
     def part(self, sequences: np.ndarray, tokens: np.ndarray) -> Evidence:
         """Return the known labels of some sequences, from the indices of the sequences and of their tokens."""
@@ -56,17 +56,17 @@ class Evidence(NamedTuple):
 
 
 class Expectations(NamedTuple):
-    """Results of one forward and backward pass over a batch.   n sequences."""
+    """The results of one forward and backward pass over a batch.   n sequences."""
 
     log_z: np.ndarray  # (n,)   log partition functions
-    counts: np.ndarray  # (n_weights,)   expected counts of all weights' features, weighted by sequence
+    counts: np.ndarray  # (n_weights,)   expected counts of the features of all weights, weighted by sequence
 
 
 class Posterior(metaclass=ABCMeta):
     """The distribution of the labellings of a batch under a model.
 
     Queries raise an :class:`ImpossibleSequence` if a sequence has no labelling. They share the plan of the batch, which
-    the first query makes; ``model.posterior_on(plan)`` is the posterior of an existing plan.
+    the first query creates; ``model.posterior_on(plan)`` is the posterior with an existing plan.
 
     Parameters
     ----------
@@ -75,9 +75,9 @@ class Posterior(metaclass=ABCMeta):
     support : Mask or None
         The possible labellings; None means all labellings of the model.
     n_jobs : int or None
-        Number of threads, as in joblib. Results have the same bits for any number.
+        Number of threads, as in joblib. Results are bitwise identical for any number of threads.
     evidence : Evidence or None
-        Known labels: results are conditional on agreement of the labelling with them.
+        Known labels; results are conditional on the event that the labelling agrees with them.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Posterior(metaclass=ABCMeta):
 
     @cached_property
     def plan(self) -> Any:
-        """How the work on the batch is distributed."""
+        """The plan that distributes the work on the batch."""
         return self._make_plan()
 
     @abstractmethod
@@ -125,7 +125,7 @@ class Posterior(metaclass=ABCMeta):
         return posterior
 
     def narrowed(self) -> Self:
-        """Return the posterior whose mask allows the labellings of the model; only lattices allow fewer."""
+        """Return the posterior whose mask excludes labellings outside the lattice; without a lattice, this one."""
         return self
 
     # --- large scores -------------------------------------------------------------------------------------------------
@@ -135,10 +135,11 @@ class Posterior(metaclass=ABCMeta):
 
         If the best score of a sequence is large, each token's approximate contribution to it is subtracted from the
         scores of all labels of the token. The scores of all labellings of the sequence decrease by the same number, so
-        no probability changes, but differences between labellings and from log Z are then those of small numbers.
+        no probability changes. Differences between the scores of labellings, and between scores and log Z, are then
+        differences of small numbers.
         """
         labelling, best = self._best()
-        large = np.isfinite(best) & (np.abs(best) > LARGE_SCORE)  # -inf: there is no labelling
+        large = np.isfinite(best) & (np.abs(best) > LARGE_SCORE)  # -inf: no labelling is possible
         if self.shift is not None or not large.any():
             return self, labelling
         scores, units = self.model.log_scores(self.batch, labelling)
@@ -148,11 +149,11 @@ class Posterior(metaclass=ABCMeta):
         return posterior, posterior._best()[0]
 
     def centred_unless_small(self, log_z: np.ndarray) -> Self:
-        """Return the posterior, centred if its ``log_z`` are large."""
+        """Return this posterior, centred if a value of ``log_z`` is large."""
         return self if np.abs(log_z).max(initial=0.0) <= LARGE_SCORE else self.centred()[0]
 
     def with_log_z(self) -> tuple[Self, np.ndarray]:
-        """Return the posterior, centred if its log Z are large, and log Z."""
+        """Return this posterior, centred if a value of log Z is large, and its log Z."""
         log_z = self.log_z()
         posterior = self.centred_unless_small(log_z)
         return posterior, log_z if posterior is self else posterior.log_z()
@@ -164,12 +165,12 @@ class Posterior(metaclass=ABCMeta):
         return self._by_sequence(shift, self.batch.offsets)
 
     def _by_sequence(self, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Return the sums of the values of each sequence, which begin at its offset; shape (n_sequences,)."""
+        """Return the sum of the values of each sequence, in ranges given by ``offsets``; shape (n_sequences,)."""
         sequences = np.repeat(np.arange(len(self.batch)), np.diff(offsets))
-        # of no values, numpy counts in integers, which cannot be -inf
+        # without values, numpy returns integers, which cannot be -inf
         return np.bincount(sequences, values, len(self.batch)).astype(np.float64, copy=False)
 
-    # --- questions ----------------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def log_z(self) -> np.ndarray:
@@ -182,19 +183,19 @@ class Posterior(metaclass=ABCMeta):
     def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log Z of each sequence and its derivative along a direction of the weights.
 
-        The derivative is the expected score with the direction as weights. One forward pass computes both.
+        The derivative is the expected score with the direction as weights. One forward pass computes both results.
         """
 
     @abstractmethod
     def expectations(self, sequence_weight: np.ndarray | None = None) -> Expectations:
-        """Return partition functions and expected counts."""
+        """Return log partition functions and expected counts."""
 
     @abstractmethod
     def hessian_vector_product(self, direction: np.ndarray, sequence_weight: np.ndarray | None = None) -> np.ndarray:
         """Return the product of the Hessian of sum c_n log Z_n and a direction of the weights; shape (n_weights,).
 
-        It is the derivative of the expected counts along the direction, which kernels on dual numbers compute in one
-        forward and backward pass.
+        The product is the derivative of the expected counts along the direction, which kernels on dual numbers compute
+        in one forward and backward pass.
         """
 
     @abstractmethod
@@ -209,7 +210,8 @@ class Posterior(metaclass=ABCMeta):
     def segment_marginals(self, threshold: float, tags: Tags | None = None) -> tuple[Segments, np.ndarray]:
         """Return all segments whose probability is at least the threshold, and the probabilities; shape (M,).
 
-        They are sorted by sequence, start, stop and label. ``tags`` define the segments that token labels encode.
+        The segments are sorted by sequence, start, stop and label. ``tags`` define the segments that token labels
+        encode.
         """
 
     @abstractmethod
@@ -226,43 +228,44 @@ class Posterior(metaclass=ABCMeta):
 
     @abstractmethod
     def _best(self) -> tuple[Any, np.ndarray]:
-        """Return the labelling of highest score, and the score of each sequence."""
+        """Return the labelling with the highest score of each sequence, and these scores."""
 
     @abstractmethod
     def best_labellings(self, n_best: int) -> BestLabellings:
-        """Return the labellings of highest score of each sequence, best first, all different."""
+        """Return the ``n_best`` different labellings with the highest scores of each sequence, best first."""
 
     @abstractmethod
     def draw(self, n_drawn: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Draw labellings; return codes and, for segments, lengths: as in :class:`BestLabellings`, transposed."""
+        """Draw labellings; return codes and, for segments, lengths, as in :class:`BestLabellings` but transposed."""
 
     @abstractmethod
     def entropy(self) -> np.ndarray:
         """Return the entropy of the labellings of each sequence, in nats; shape (n_sequences,).
 
-        The entropy is log Z minus the expected score, a derivative of log Z.
+        The entropy is log Z minus the expected score, where the expected score is a derivative of log Z.
         """
 
     def log_score(self, labelling: Any) -> np.ndarray:
         """Return the log potential of a labelling of each sequence; shape (n_sequences,).
 
-        It is -inf if the labelling is forbidden, or contains the code -1; for lattices, also if the lattice lacks it.
+        The result is -inf if the labelling is forbidden or contains the code -1; for lattices, also if the lattice
+        lacks the labelling.
         """
         scores, units = self.model.log_scores(self.batch, labelling)
         if self.shift is not None:
             scores = scores - np.add.reduceat(self.shift, np.cumsum(units.lengths) - units.lengths)
         return self._by_sequence(scores, units.offsets)
 
-    # --- what is impossible -------------------------------------------------------------------------------------------
+    # --- impossible sequences -----------------------------------------------------------------------------------------
 
     def is_possible(self) -> np.ndarray:
         """Return whether each sequence has a labelling; shape (n_sequences,)."""
-        # with threads of its own, as a thread of this posterior may ask
+        # with separate threads, because a thread of this posterior may call this method
         alone = self.model.posterior(self.batch, self.mask)
         return alone.with_plan(alone.plan.masked(self.mask, may_be_impossible=True)).log_z() > -np.inf
 
     def refuse_impossible(self, sequences: Sequence | np.ndarray, scores: Sequence | np.ndarray) -> None:
-        """Raise an error unless each sequence has a finite score: its log Z, or the score of its best labelling."""
+        """Raise an error unless the score of each sequence (log Z, or the score of its best labelling) is finite."""
         if np.isfinite(scores).all():
             return
         bad = np.flatnonzero(~np.isfinite(scores))
@@ -278,7 +281,7 @@ class Posterior(metaclass=ABCMeta):
         raise ImpossibleSequence(f"sequence {sequence}: the model forbids every labelling of it", sequence)
 
     def _refuse_evidence(self, evidence: Evidence) -> None:
-        """Raise an error that names the first sequence, and its position, for which known labels allow no labelling."""
+        """Raise an error that names the first sequence, and its position, at which known labels allow no labelling."""
         impossible = np.flatnonzero(~self.is_possible())
         without = self.model.posterior(self.batch, self.support)
         if not len(impossible) or (self.support is not None and not without.is_possible()[impossible[0]]):
@@ -308,11 +311,11 @@ class Posterior(metaclass=ABCMeta):
 
 
 class LanePosterior(Posterior):
-    """A posterior whose passes process blocks of sequences of similar length, one in each lane."""
+    """A posterior whose passes process blocks of sequences of similar length, with one sequence per lane."""
 
     pass_class: ClassVar[type[MarginalPass]]
     decode_pass_class: ClassVar[type[DecodePass]]
-    most_likely: ClassVar[float | None] = None  # what marginals are cut to before they are made to sum to 1
+    most_likely: ClassVar[float | None] = None  # upper limit of marginals before normalisation
 
     @property
     def of_sums(self) -> LanePosterior:
@@ -345,9 +348,9 @@ class LanePosterior(Posterior):
     def add_expectations(
         self, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
     ) -> tuple:
-        """Add expected counts of (feature, pattern) pairs to ``gradient`` and write ``log_z``, for some sequences.
+        """For some sequences, add expected counts of (feature, pattern) pairs to ``gradient``, and write ``log_z``.
 
-        The model and the plan have no dense table, so the time depends on the sequences and not on the number of
+        The model and the plan have no dense table, so the time depends on the sequences, but not on the number of
         weights.
 
         Parameters
@@ -364,7 +367,7 @@ class LanePosterior(Posterior):
         Returns
         -------
         arcs, lengths : ndarray
-            Expected counts of the arcs, and of lengths of segments.
+            Expected counts of arcs and of segment lengths.
         """
         with self.plan.workspace() as workspace:
             receiver = ExpectedCounts(self, gradient)
@@ -377,9 +380,9 @@ class LanePosterior(Posterior):
         return posterior.counts(posterior.run(lambda: ExpectedCounts(posterior), sequence_weight, direction=moving)[1])
 
     def counts(self, sums: tuple | None) -> np.ndarray:
-        """Return the counts of all weights' features from the sums of :class:`ExpectedCounts`, which it overwrites."""
+        """Return the counts of all weights' features from the sums of :class:`ExpectedCounts`; overwrite these sums."""
         layout = self.model.layout
-        if sums is None:  # there is no data
+        if sums is None:  # there are no data
             return np.zeros(layout.n_weights)
         counts, dense, arcs, lengths = sums
         pairs = counts[: layout.first_bias]
@@ -394,7 +397,7 @@ class LanePosterior(Posterior):
         return np.divide(table, table.sum(axis=1, keepdims=True), out=table)
 
     def column_marginals(self, n_columns: int) -> np.ndarray:
-        """Return the marginals of the first score columns, which need no weights; shape (N, n_columns)."""
+        """Return the marginals of the first score columns, which need not have weights; shape (N, n_columns)."""
         table = np.empty((self.batch.n_tokens, n_columns))
 
         def gather(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
@@ -405,12 +408,12 @@ class LanePosterior(Posterior):
         return table
 
     def _marginals_of(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> np.ndarray:
-        """Return the expected value of score columns at each token, which need not have any weights."""
+        """Return the expected values of score columns, which need not have weights, at each token."""
         model, ids = self.model.with_columns(columns)
         posterior = type(self)(model, self.batch, self.support, self.n_jobs, self.evidence)
         posterior.shift = self.shift
         marginals = posterior.column_marginals(model.layout.pairs.n_columns)
-        return np.minimum(np.maximum(marginals[:, ids], 0.0), 1.0)  # np.clip takes three times as long for few tokens
+        return np.minimum(np.maximum(marginals[:, ids], 0.0), 1.0)  # for few tokens, np.clip takes three times as long
 
     def segment_marginals(self, threshold: float, tags: Any = None) -> tuple[Segments, np.ndarray]:
         likely: list = []
@@ -456,7 +459,7 @@ class LanePosterior(Posterior):
 
         def sample(backward: MarginalPass, tile: Tile, weight: np.ndarray) -> None:
             sequences = backward.sequences(tile, weight)
-            rng = np.random.default_rng([seed, int(sequences.max()), int(backward.is_wide)])  # of each task
+            rng = np.random.default_rng([seed, int(sequences.max()), int(backward.is_wide)])  # one for each task
             uniform = rng.random((int(tile.rows[-1]) * sequences.shape[1], n_drawn))
             structure = backward.weighted_arcs, backward.index, tile, sequences
             choices.draw_labellings(*structure, backward.continuations(tile), uniform, codes, lengths)
@@ -497,23 +500,23 @@ class LanePosterior(Posterior):
 
 
 def by_first_token(segments: Segments, n_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends and labels of segments for kernels, (N, 2), and memory for their probabilities, (N,)."""
+    """Return the ends and labels of segments by first token, (N, 2), and memory for their probabilities, (N,)."""
     table = np.zeros((n_tokens, 2), np.int64)
     table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
     return table, np.zeros(n_tokens)
 
 
 class BestLabellings(NamedTuple):
-    """Labellings of highest score.   n of them, S sequences, N tokens."""
+    """The labellings with the highest scores.   n labellings, S sequences, N tokens."""
 
-    score: np.ndarray  # (S,)   of the best one
-    regret: np.ndarray  # (n, S)   difference to the best score; inf if a sequence has fewer labellings
+    score: np.ndarray  # (S,)   score of the best labelling
+    regret: np.ndarray  # (n, S)   difference from the best score; inf if a sequence has fewer labellings
     codes: np.ndarray  # (n, N) int32   as in :class:`DecodePass`
     lengths: np.ndarray  # (n, N) int32
 
     @classmethod
     def empty(cls, n_best: int, batch: SequenceBatch) -> BestLabellings:
-        """Return tables to write to; a sequence without tokens has one labelling."""
+        """Return tables to be filled; a sequence without tokens has one labelling."""
         regret = np.full((n_best, len(batch)), np.inf)
         regret[0, batch.lengths == 0] = 0.0
         shape = n_best, batch.n_tokens

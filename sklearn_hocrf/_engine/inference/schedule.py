@@ -1,13 +1,12 @@
 """Division of the work on a batch, its distribution to threads, and sums of its results.
 
-    chunk   the work of one thread; its sums are added to the sums of other chunks, in a fixed order
-    task    blocks of sequences whose tables fit the cache; scores, kernels and adjoint process it in one go
-    tile    consecutive positions of the blocks of a task: all of them, or a part if sequences are very long
-    block   sequences of about one length that are processed side by side
-    lane    one sequence of a block: a column of its tables
+    chunk a unit of work for a thread; its sums are added to the sums of other chunks, in a fixed order task blocks of
+    sequences whose tables fit into the cache; all steps from scores to counts process it in one go tile consecutive
+    positions of the blocks of a task: all of them, or a part if sequences are very long block sequences of similar
+    length that are processed side by side lane one sequence of a block: one column of the tables
 
-The number of chunks depends only on the data, so that every ``n_jobs`` gives the same bits. Only this module uses
-threads.
+The number of chunks depends only on the data, so results are bitwise identical for every ``n_jobs``. Only this module
+uses threads.
 """
 
 from __future__ import annotations
@@ -39,38 +38,43 @@ from ..structure.layout import WeightLayout
 from ..structure.pairs import DenseProduct, PartLinks
 
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
-_TOKENS_OF_THREAD = 20_000  # fewer are read in 5 ms
+_TOKENS_OF_THREAD = 20_000  # one thread reads fewer tokens in 5 ms
 _LONE_SIZE = 1 << 26  # sequences run alone if a block of them would take more than 512 MiB
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Sizes that determine how a batch is cut; sizes of tables are counts of floating point numbers.
+    """Sizes that determine how a batch is cut; table sizes count floating point numbers.
 
     Parameters
     ----------
     tile_sizes : tuple of int
         The smallest and the largest target size of the tables of a tile. 1 to 2 MiB of doubles stay in the cache.
     tasks_wanted : int
-        Tiles grow to the largest target size as long as this number of tasks remains for several threads.
+        Tiles grow up to the largest target size as long as this number of tasks remains, so that several threads have
+        work.
     tile_rows : int
-        Minimum number of rows of a tile of any size, because a kernel call from Python takes as long as some rows.
+        Minimum number of rows of a tile, whatever its size, because a kernel call from Python takes as long as several
+        rows.
     cut_size : float
         Blocks whose tables are larger than this (32 MiB of doubles) are cut by position; inf if kernels need whole
         sequences.
     single_sequence_size : float
-        If the tables of a block would be larger than this (512 MiB of doubles), its sequences run alone, one lane per
-        block.
+        If the tables of a block would be larger than this (512 MiB of doubles for segments), its sequences run alone,
+        with one lane per block.
     lone_length, lone_table : int
-        A sequence with this number of positions, or tables of this size, runs alone if it is much longer than the
-        following ones. For shorter sequences, a few empty lanes take less time than kernels for another kind of lanes.
+        A sequence with at least this number of positions, or tables of at least this size, runs alone if it is much
+        longer than the following sequences. For shorter sequences, a few empty lanes take less time than calls of the
+        kernels for single lanes.
     lone_batch : int
-        A batch of one sequence runs alone from this number of doubles per lane, because the tables of all lanes would
-        be new pages of memory in each call.
+        The only sequence of a batch runs alone if its lane needs at least this number of doubles, because each call
+        would have to allocate new pages of memory for the tables of all lanes.
     long_call : float
-        Size of the tables of the longest sequence above which a kernel call is too long to wait for after Ctrl-C.
+        If the tables of the longest sequence are larger than this, a kernel call takes too long to wait for after
+        Ctrl-C.
     least_chunks, most_chunks : int
-        Each chunk needs a separate gradient, so the work on the data limits the number of chunks.
+        Limits of the number of chunks. Each chunk needs a separate gradient, so the number also depends on the work on
+        the data.
     work_per_weight : int
         Operations on the data per weight that justify another chunk.
     poll_interval : float
@@ -123,7 +127,7 @@ def lanes_of(tile: Tile) -> int:
 class Workspace:
     """Arrays for one tile at a time, in memory that is reused."""
 
-    halt = Event()  # of workspaces without a plan
+    halt = Event()  # for workspaces without a plan
 
     def __init__(self) -> None:
         self._memory: dict[str, np.ndarray] = {}
@@ -138,7 +142,7 @@ class Workspace:
 
 
 class SharedWork:
-    """State that threads share while they process chunks, and keep between evaluations.
+    """State that threads share while they process chunks, and that is kept between evaluations.
 
     Parameters
     ----------
@@ -151,10 +155,10 @@ class SharedWork:
     chunks : list
         The units of work of threads.
     calls_are_long : bool
-        Whether a kernel call may delay Ctrl-C for longer than users accept.
+        Whether a kernel call may delay the response to Ctrl-C for too long.
     halt : Event
-        Set when the evaluation has been abandoned; each evaluation has a separate event. Only one caller at a time
-        evaluates a plan.
+        Set when the evaluation has been abandoned; each evaluation has a separate event. Only one caller at a time may
+        evaluate a plan.
     """
 
     chunks: list
@@ -168,10 +172,10 @@ class SharedWork:
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
-        """Lend the workspace of one thread, which is kept for the next evaluation."""
+        """Lend a workspace to one thread, and keep the workspace for the next evaluation."""
         try:
             workspace = self._spare_workspaces.pop()
-        except IndexError:  # none is left, or another thread has taken it
+        except IndexError:  # no workspace is left, or another thread has taken the last one
             workspace = Workspace()
         workspace.halt = self.halt
         yield workspace
@@ -179,7 +183,7 @@ class SharedWork:
 
     def threads(self, n_threads: int) -> ThreadPoolExecutor:
         """Return a pool of threads that is kept for the next evaluation: new threads would start with cold memory."""
-        key = os.getpid(), n_threads  # a forked process has the pool, but not its threads
+        key = os.getpid(), n_threads  # a forked process inherits the pool, but not its threads
         if key not in self._threads:
             self._threads[key] = ThreadPoolExecutor(n_threads)
         return self._threads[key]
@@ -187,10 +191,11 @@ class SharedWork:
     def add_up(self, work: Callable[[Any, Workspace], tuple]) -> tuple | None:
         """Return the sums of the arrays in the tuples ``work(chunk, workspace)``, by position; None without chunks.
 
-        Chunks are added in order, so that the number of threads does not change the bits. Each chunk is added as soon
-        as all earlier ones have been added, so few arrays are in memory at a time, while threads continue to compute.
+        Chunks are added in order, so the number of threads does not change the bits of the sums. Each chunk is added as
+        soon as all earlier ones have been added, so few arrays are in memory at a time, and threads continue to compute
+        meanwhile.
         """
-        if len(self.chunks) == 1 and self.n_jobs != 0 and not self.calls_are_long:  # as of a single sequence
+        if len(self.chunks) == 1 and self.n_jobs != 0 and not self.calls_are_long:  # for example a single sequence
             with self.workspace() as workspace:
                 return work(self.chunks[0], workspace)
         sums, indices = _Sums(), iter(range(len(self.chunks)))  # shared: each thread takes the next index
@@ -209,9 +214,9 @@ class SharedWork:
     def _in_threads(self, work_through: Callable[[], None]) -> None:
         """Call a function in ``n_jobs`` threads, including the caller's.
 
-        joblib determines the number of threads, but its own pool checks for results only every 10 ms, longer than many
-        gradients take. If kernel calls take long, the caller's thread does no work, because Python handles an interrupt
-        (Ctrl-C) only in this thread, and between calls.
+        joblib determines the number of threads, but its own pool checks for results only every 10 ms, which is longer
+        than many gradients take. If kernel calls take long, the caller's thread does no work, because Python handles an
+        interrupt (Ctrl-C) only in this thread, and only between calls.
         """
         n_chunks, n_jobs, halt = len(self.chunks), self.n_jobs, self.halt
         n_threads = n_chunks if n_chunks < 2 and n_jobs != 0 else min(threads_for(n_jobs), n_chunks)
@@ -226,15 +231,15 @@ class SharedWork:
             if not self.calls_are_long:
                 work_through()
             while wait(helpers, timeout=self.schedule.poll_interval).not_done:
-                pass  # some systems do not interrupt a wait without end
+                pass  # some systems do not interrupt a wait without a timeout
         except BaseException as error:
-            halt.set()  # the helpers end when they next need memory, or another chunk
+            halt.set()  # the helpers end when they next request memory or a chunk
             self.halt = Event()
             if isinstance(error, Exception):
                 wait(helpers)
             raise
         for helper in helpers:
-            helper.result()  # raises what the thread raised
+            helper.result()  # raises the error of the thread, if any
 
 
 class Plan(SharedWork, metaclass=ABCMeta):
@@ -249,7 +254,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
     batch : SequenceBatch
         The sequences.
     schedule : Schedule or None
-        The sizes for cutting; by default, the best schedule found for the family.
+        The sizes that determine how the batch is cut; None means the default of the class.
     n_jobs : int or None
         Number of threads, as in joblib.
 
@@ -260,12 +265,12 @@ class Plan(SharedWork, metaclass=ABCMeta):
     dense : DenseProduct or None
         The tokens' dense features, and the positions of their weights.
     row_size, work_per_token : int
-        Approximate number of floating point numbers in the tables for one position of one lane, and of operations.
+        Approximate numbers of floating point numbers in the tables, and of operations, for one position of one lane.
     n_counted_lengths : int
-        Number of the sums of probabilities of segments by length, from which the counts of lengths follow.
+        Number of sums of segment probabilities by length, from which the counts of lengths follow.
     part_columns : PartLinks or None
-        The parts of labels by score column, whose scores are added to the scores of labels at each token; None: no
-        parts.
+        The parts of labels by score column; the scores of parts are added to those of labels at each token. None means
+        no parts.
     mask : Mask or None
         The possible labellings; None means all.
     may_be_impossible : bool
@@ -293,24 +298,24 @@ class Plan(SharedWork, metaclass=ABCMeta):
         self._deal_out()
 
     def _read_features(self, batch: SequenceBatch) -> None:
-        """Read what does not follow from the lengths of the sequences."""
+        """Read the features of the batch, which do not follow from the lengths of the sequences."""
         self.batch = batch
         self.token_features: TokenFeatures = self.layout.rows(batch, True, *self._ranges())
         self.dense: DenseProduct | None = self.layout.dense_product(batch)
 
     @abstractmethod
     def _read(self) -> None:
-        """Set the tables and sizes that follow from the lengths."""
+        """Set the tables and sizes that follow from the lengths of the sequences."""
 
     def with_features(self, batch: SequenceBatch, n_jobs: int | None) -> Self:
-        """Return the plan of another batch whose only sequence is as long as the one of this plan."""
+        """Return the plan of another batch, whose only sequence is as long as that of this plan."""
         plan = object.__new__(type(self))  # with the same memory; copy.copy takes three times as long
         plan.__dict__.update(self.__dict__, n_jobs=n_jobs)
         plan._read_features(batch)
         return plan
 
     def prepare_lane(self, model: Any) -> None:
-        """Prepare what plans with other features share, for passes of a model over one sequence; chains have others."""
+        """Prepare tables for passes over one sequence, which plans with other features share; chains need none."""
 
     def _ranges(self) -> tuple[list[int] | None, Callable]:
         """Return the ends of a range of tokens for each thread (None: one range), and a mapper over the ranges."""
@@ -321,7 +326,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
         return np.linspace(0, self.n_tokens, n_threads + 1).astype(int).tolist(), self.threads(n_threads).map
 
     def _deal_out(self) -> None:
-        """Make the chunks."""
+        """Create the chunks."""
         schedule, work = self.schedule, len(self.batch.indices) + self.n_tokens * self.work_per_token
         work += 0 if self.dense is None else self.dense.values.size
         worth = work // (schedule.work_per_weight * max(self.layout.n_weights, 1))
@@ -335,7 +340,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
         return any(len(task.tiles) > 1 for chunk in self.chunks for task in chunk)
 
     def cut(self, sequences: np.ndarray) -> list[Task]:
-        """Return the tasks of some sequences."""
+        """Return the tasks of the given sequences."""
         schedule, block_row = self.schedule, LANES * self.row_size
         if len(sequences) == 1:
             length = int(self.lengths[sequences[0]])
@@ -423,19 +428,19 @@ class Plan(SharedWork, metaclass=ABCMeta):
         return Task(sequences, tiles)
 
     def tiles_of(self, batches: list[np.ndarray]) -> tuple[np.ndarray, Tile]:
-        """Return the tiles of m minibatches, of B blocks each: the last ones may be empty.
+        """Return the tiles of m minibatches, of B blocks each; the last blocks may be empty.
 
         Parameters
         ----------
         batches : list of ndarray of int64
-            The sequences of each minibatch, by length.
+            The sequences of each minibatch, sorted by length.
 
         Returns
         -------
         sequences : ndarray of shape (m, B, LANES)
-            -1 for an empty lane.
+            The sequence of each lane, -1 for an empty lane.
         tiles : Tile
-            Arrays whose first axis is that of the minibatches.
+            Arrays whose first axis runs over the minibatches.
         """
         n_blocks = -(-max(map(len, batches)) // LANES)
         sequences = np.full((len(batches), n_blocks, LANES), -1)
@@ -447,7 +452,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
         return sequences, Tile(*freeze_all((rows, first, length, length - 1), np.int64))
 
     def add_length_counts(self, lengths: np.ndarray, gradient: np.ndarray) -> None:
-        """Add the contributions of segment lengths to the counts of pairs; chains have none."""
+        """Add the contributions of segment lengths to the counts of pairs; chains have no such contributions."""
 
     def empirical_counts(self, labelling: Any, sequence_weight: np.ndarray) -> np.ndarray:
         """Return the weighted count of each weight's feature in a labelling of the batch; shape (n_weights,)."""
@@ -460,13 +465,13 @@ class Plan(SharedWork, metaclass=ABCMeta):
         return plan
 
     def part(self, sequences: np.ndarray) -> Self:
-        """Return the plan of the work on some sequences of the batch, with the same memory and threads."""
+        """Return the plan of some sequences of the batch, with the same memory and threads."""
         plan = copy.copy(self)
         plan.chunks = _deal(self.cut(sequences), self.schedule.least_chunks)
         return plan
 
     def uncut(self) -> Self:
-        """Return the plan without sequences that are cut by position, for passes that need whole sequences."""
+        """Return the plan in which no sequence is cut by position, for passes that need whole sequences."""
         if not self.is_cut:
             return self
         plan = copy.copy(self)
@@ -477,7 +482,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
         return plan
 
     def without_dense_table(self) -> Self:
-        """Return the plan in which all features find their weights among the pairs: its models need no dense table."""
+        """Return the plan in which the weights of all features are among the pairs: its models need no dense table."""
         plan = copy.copy(self)
         plan.token_features = self.layout.rows(self.batch, dense=False)
         return plan
@@ -486,7 +491,7 @@ class Plan(SharedWork, metaclass=ABCMeta):
 def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
     """Return at most ``n_chunks`` lists of consecutive tasks, such that the largest number of tokens is minimal.
 
-    Each idle thread fetches the next list, and all wait for the one that ends last.
+    Each idle thread fetches the next list, and all threads wait for the last one to end.
     """
     if n_chunks == 1 or len(tasks) <= 1:
         return [tasks] if tasks else []
@@ -510,9 +515,9 @@ def _packed(tokens: list[int], most: int) -> list[int]:
 def threads_for(n_jobs: int | None = None) -> int:
     """Return the number of threads for ``n_jobs``.
 
-    Backends of joblib that send jobs elsewhere, such as Dask's, report the number of parallel jobs of a whole cluster,
-    which does not apply to a single process: in workers and in the sending process, None means 1, and -1 all processors
-    of this machine.
+    joblib backends that send jobs elsewhere, such as Dask's, report the number of parallel jobs of a whole cluster,
+    which does not apply to a single process: in workers and in the sending process, None means 1, and -1 means all
+    processors of this machine.
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be an integer other than 0, or None, got 0")
@@ -523,7 +528,7 @@ def threads_for(n_jobs: int | None = None) -> int:
 
 
 class _Sums:
-    """Sums of arrays that arrive in any order, for one evaluation only, so that forked processes share none."""
+    """Sums of arrays that arrive in any order; each evaluation has separate sums, so forked processes share none."""
 
     def __init__(self) -> None:
         self.totals: tuple | None = None
@@ -532,7 +537,7 @@ class _Sums:
         self._n_added = 0
 
     def add(self, index: int, term: tuple) -> None:
-        """Add the arrays of a chunk, and those that have waited for it."""
+        """Add the arrays of a chunk, and those of later chunks that have waited for it."""
         with self._lock:
             self._waiting[index] = term
             while self._n_added in self._waiting:

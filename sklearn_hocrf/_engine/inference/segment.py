@@ -1,12 +1,14 @@
-"""High-order semi-Markov CRFs: the passes over their tables.
+"""Passes of high-order semi-Markov CRFs over their tables.
 
-The tables contain one number for each token and state, span arc, score column, or cell: a cell is a scored pattern and
-a length, and its number is the score, and later the probability, of the candidate segment that ends with the token.
+For each token, the tables contain one number per state, span arc, score column and cell. A cell is a pair of a scored
+pattern and a length; its number is first the score, and later the probability, of the candidate segment that ends with
+the token.
 
 For segments of any length, the passes are those of a chain of aged labels.
 
-The layout of weights, the labellings and the queries are those of :mod:`.segment`. The tables are those of
-:mod:`.chain`, for the columns of an ``AgedLayout``: time and memory grow with the tokens, for any lengths of segments.
+The layout of weights, the labellings and the queries are the same as for other segments. The tables are those of
+:mod:`.chain`, for the columns of an ``AgedLayout``: time and memory are proportional to the number of tokens, whatever
+the lengths of segments.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ from .schedule import Plan, Schedule, Task, Tile, lanes_of
 
 
 class SegmentPlan(Plan):
-    """Plan of a batch, for semi-Markov CRFs of one layout, with the features of its segments for kernels."""
+    """The plan of a batch for semi-Markov CRFs of one layout, with the features of candidate segments for kernels."""
 
     layout: SegmentLayout
     lane: SegmentLane | None = None  # of plans for single short sequences
-    has_tails = False  # whether cells beyond the highest lengths are of tokens
+    has_tails = False  # whether the cells beyond the highest lengths belong to tokens
 
     default_schedule = Schedule(
         tile_sizes=(1 << 17, 1 << 17),  # 1 MiB of doubles
@@ -75,7 +77,7 @@ class SegmentPlan(Plan):
 
     @property
     def table_sizes(self) -> dict[str, int]:
-        """Numbers for each row of a tile in its tables."""
+        """The row size of each table of a tile."""
         n_states, n_spans = self.layout.automaton.n_states, self.n_spans
         of_scores = self.layout.pairs.n_columns, self.n_cells, self.n_varying, n_states, n_spans, n_states
         sizes = *of_scores, 1, 1, n_states, n_spans, n_states if self.has_tails else 0
@@ -83,21 +85,21 @@ class SegmentPlan(Plan):
 
     @property
     def scratch_sizes(self) -> tuple[int, ...]:
-        """Numbers of a lane in the arrays of a :class:`SegmentScratch`."""
+        """The size of each array of a :class:`SegmentScratch`, per lane."""
         network, n_states, n_longest = self.layout.network, self.layout.automaton.n_states, self.n_longest
         n_adjoints = self.layout.automaton.n_arcs + len(network.back_starts) - 1
         sizes = n_states + len(network.starts) - 1, n_adjoints, self.n_varying
         return (*sizes, n_states * (3 if self.has_tails else 1), n_longest + 1, self.n_spans * n_longest)
 
     def score_segments(self, lane_kind: Any, tile: Tile, weights: tuple, constants: np.ndarray, tables: tuple) -> None:
-        """Write the scores of candidate segments from scores of tokens and cells, ``tables``, and of lengths."""
+        """Write the scores of candidate segments to the cells in ``tables``, from the scores of tokens and lengths."""
         index, candidates, cells = self.segment_index, self.candidates, tables[1]
         segment_scores.assemble(lane_kind, index, tile, constants, *tables)
         if len(candidates.length):  # a kernel that is not called need not be compiled
             segment_scores.sum_candidates(candidates, self.layout.pairs, index, tile, cells, *weights, None, None)
 
     def forbid_segments(self, tile: Tile, cells: np.ndarray) -> None:
-        """Exclude candidate segments that the mask excludes, and those that are too short."""
+        """Exclude candidate segments that the mask forbids, and those that are too short."""
         if self.mask is not None:
             segment_scores.forbid_segments(self.segment_index, tile, *self.mask, cells)
         if len(self.shortest):
@@ -105,7 +107,7 @@ class SegmentPlan(Plan):
 
     @cached_property
     def length_weights(self) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of the weights of lengths and tokens, and the one that each entry of ``length_entries`` uses."""
+        """The indices of length and token weights, and the position of each length entry's weight among them."""
         return np.unique(self.length_entries.weight, return_inverse=True)
 
     def length_scores(self, weights: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -122,7 +124,7 @@ class SegmentPlan(Plan):
 
 
 class _SegmentBasePass(BasePass):
-    """The tables of a tile, and how scores are written to them; for both kinds of passes."""
+    """Base class of both kinds of passes, which writes scores to the tables of a tile."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -144,7 +146,7 @@ class _SegmentBasePass(BasePass):
         return tables
 
     def _shift_segments(self, tile: Tile, cells: np.ndarray) -> None:
-        """Subtract the shifts of their tokens from the scores of all segments."""
+        """Subtract the shifts of its tokens from the score of each segment."""
         if self.posterior.shift is None:
             return
         by_row, shifts, first_cell = self._by_row(tile, cells), self._shifts(tile), self.index.first_cell
@@ -161,7 +163,7 @@ class _SegmentBasePass(BasePass):
         return reach, self._pass_table("span_reach", tile, self.plan.n_spans)
 
     def _scratch(self, tile: Tile) -> segment.SegmentScratch:
-        """Return the arguments of the kernels for one position."""
+        """Return the memory that kernels overwrite at each position."""
         sizes = self.plan.scratch_sizes
         memory = self.workspace("scratch", sum(sizes), self._columns(tile, self.is_wide))
         stops = accumulate(sizes)
@@ -169,10 +171,10 @@ class _SegmentBasePass(BasePass):
 
 
 class SegmentPass(_SegmentBasePass, MarginalPass):
-    """Forward and backward passes of one chunk; a task is one tile."""
+    """Forward and backward passes of one chunk; each task consists of one tile."""
 
     def _largest_score(self, tile: Tile) -> float:
-        self.cells(tile)[:] = 0.0  # those of segments that would begin before the sequence are not written
+        self.cells(tile)[:] = 0.0  # kernels do not write scores of segments that would begin before the sequence
         return max(self._largest(table[:, : lanes_of(tile)]) for table in self._score(tile))
 
     def _scales(self, tile: Tile) -> tuple[np.ndarray, np.ndarray]:
@@ -215,7 +217,7 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
         log_total = self._scales(tile)[0]
         if self.is_wide:
             log_total = _vectors.narrowed(log_total) / self._shrink
-        for block in range(n_blocks):  # borders of one sequence are compared, so their scales matter
+        for block in range(n_blocks):  # the borders of a sequence are compared, so their scales matter
             first, stop = tile.rows[block], tile.rows[block + 1]
             beta[first + block + 1 : stop + block + 1] -= np.cumsum(log_total[first:stop], axis=0)[:, None]
         scores, cells = self._score(tile)
@@ -231,13 +233,13 @@ class SegmentPass(_SegmentBasePass, MarginalPass):
 
 
 class SegmentDecodePass(_SegmentBasePass, DecodePass):
-    """Viterbi segmentation of one chunk; a task is one tile."""
+    """Viterbi segmentation of one chunk; each task consists of one tile."""
 
     def run(self, task: Task) -> None:
         (tile,) = task.tiles
         cells, varying_log, beta = self._backward_max(tile)
         self.store_best(task, beta)
-        if len(self.codes):  # more than the scores is requested
+        if len(self.codes):  # labels are requested, too
             segment.walk(self.weighted_arcs, self.index, tile, cells, varying_log, beta, self.codes, self.lengths)
 
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
@@ -395,15 +397,15 @@ class SegmentModel(Model):
 
 
 class AgedPlan(SegmentPlan):
-    """Plan of a batch, for semi-Markov CRFs of one layout, with segments of any length."""
+    """The plan of a batch for semi-Markov CRFs of one layout, with segments of any length."""
 
     default_schedule = ChainPlan.default_schedule
     allowed: np.ndarray | None = None  # (N, M) bool   aged labels that tokens may have; None: all
-    least_ages = 6  # of a state, on average, for passes with tails: with fewer, those of the chain take less time
+    least_ages = 6  # of a state, on average, for passes with tails: with fewer, passes of the chain take less time
 
     def _read(self) -> None:
         layout, self.aged = self.layout, aged(self.layout)
-        if self.aged.links.shift.any():  # some columns are read from another tile if sequences are cut
+        if self.aged.links.shift.any():  # if sequences were cut, kernels would read some columns from another tile
             self.schedule = replace(self.schedule, cut_size=math.inf, single_sequence_size=1 << 26, long_call=1 << 26)
         self.length_entries, self.n_cells = self.aged.length_entries, self.aged.n_columns
         self.n_counted_lengths = self.n_cells if len(self.length_entries.cell) else 0
@@ -412,7 +414,7 @@ class AgedPlan(SegmentPlan):
         self.work_per_token = self.row_size + len(self.aged.compiled.network.terms)
 
     def prepare_lane(self, model: Any) -> None:
-        """Aged labels are those of a chain."""
+        """Prepare nothing, because aged labels are the labels of a chain."""
 
     def masked(self, mask: Mask | None, may_be_impossible: bool = False) -> Self:
         plan = super().masked(mask, may_be_impossible)
@@ -453,7 +455,7 @@ class AgedPlan(SegmentPlan):
 
 
 class _AgedBasePass(BasePass):
-    """The scores of a tile's columns and those of its chain; for both kinds of passes."""
+    """Base class of both kinds of passes, which computes the scores of columns and of the chain of aged labels."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -525,7 +527,7 @@ class AgedModel(SegmentModel):
     """A semi-Markov CRF for segments of any length, with its weights."""
 
     plan_class, posterior_class = AgedPlan, AgedPosterior
-    has_lengths = False  # of the labellings that kernels write: codes of aged labels
+    has_lengths = False  # kernels write codes of aged labels
 
     @property
     def arc_layout(self) -> AgedLayout:

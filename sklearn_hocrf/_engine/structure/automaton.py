@@ -1,13 +1,13 @@
-"""The pattern automaton: label patterns compiled to states, arcs and failure links.
+"""The pattern automaton: label patterns compiled into states, arcs and failure links.
 
 States are the empty pattern, every label and every proper prefix of a pattern (JMLR 15, section 2.2). Arcs are the
-edges of the trie of all patterns, so an arc *is* a prefix of a pattern, and every pattern has exactly one arc. After
-reading some labels the automaton is in the state that is their longest suffix among the states (Aho and Corasick,
-1975).
+edges of the trie of all patterns, so each arc stands for a prefix of a pattern, and exactly one arc stands for each
+pattern. After reading some labels, the automaton is in the state that is their longest suffix among the states (Aho and
+Corasick, 1975).
 
-If patterns run over segments, the automaton reads labels of segments. Each state of two or more labels has a *loop*, an
-arc that reads its last label once more and stays in the state. The weight of a loop is that of staying, the pair of
-equal labels, or that of the label alone if the label never stays in the data. So the cost does not depend on the
+With a history of segments, the automaton reads the labels of segments. Each state of two or more labels has a *loop*,
+an arc that reads the state's last label again and returns to the state. A loop has the score of the pair of equal
+labels (*staying*) or, if this pair is not a pattern, of the single label. The cost therefore does not depend on the
 lengths of segments.
 """
 
@@ -26,24 +26,24 @@ class PatternAutomaton(NamedTuple):
     """Compiled label patterns.   L labels, Z patterns, P states, A arcs.
 
     State 0 is the empty pattern; the others are sorted by last label, length and labels. Arcs are sorted by target and
-    length, so the arcs into a state, and all arcs that read one label, are neighbours. Arcs without mass may come after
-    all others; ``into`` leaves them out.
+    length, so the arcs into a state are contiguous, as are all arcs that read the same label. Arcs that carry no mass
+    may come after all others; ``into`` excludes them.
     """
 
     n_labels: int
     state_label: np.ndarray  # (P,) int32   last label; -1 for the empty pattern
     state_length: np.ndarray  # (P,) int32
     fail: np.ndarray  # (P,) int32   longest proper suffix that is a state; fail[0] == 0
-    arc_source: np.ndarray  # (A,) int32   state the arc leaves
-    arc_label: np.ndarray  # (A,) int32   label it reads
-    arc_target: np.ndarray  # (A,) int32   state it enters
-    arc_suffix: np.ndarray  # (A,) int32   arc that is its longest proper suffix; -1 for single labels
+    arc_source: np.ndarray  # (A,) int32   state that the arc leaves
+    arc_label: np.ndarray  # (A,) int32   label that the arc reads
+    arc_target: np.ndarray  # (A,) int32   state that the arc enters
+    arc_suffix: np.ndarray  # (A,) int32   arc of its longest proper suffix; -1 for single labels
     arc_length: np.ndarray  # (A,) int32   number of labels of the source, plus 1
     arc_pattern: np.ndarray  # (A,) int32   row of the pattern table, or -1 if the arc is only a prefix
     pattern_arc: np.ndarray  # (Z,) int32   the arc of each pattern
-    into: np.ndarray  # (P + 1,) int64   range of the arcs into each state that may carry mass
-    outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
-    source_arcs: np.ndarray  # (A,) int32   arcs by source, and then by label
+    into: np.ndarray  # (P + 1,) int64   range of the arcs that enter each state and may carry mass
+    outgoing: np.ndarray  # (P + 1,) int64   range, in source_arcs, of the arcs that leave each state
+    source_arcs: np.ndarray  # (A,) int32   arcs sorted by source, then by label
 
     def __repr__(self) -> str:
         sizes = f"{self.n_labels} labels, {len(self.pattern_arc)} patterns, {self.n_states} states, {self.n_arcs} arcs"
@@ -59,12 +59,12 @@ class PatternAutomaton(NamedTuple):
 
     @property
     def n_open(self) -> int:
-        """Number of the arcs that may carry mass."""
+        """Number of arcs that may carry mass."""
         return int(self.into[-1])
 
 
 def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
-    """Compile patterns, in time linear in their total length (up to sorting).
+    """Compile patterns in time linear in their total length, apart from sorting.
 
     Parameters
     ----------
@@ -88,12 +88,12 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     rows = np.setdiff1d(np.flatnonzero(patterns.lengths > 1), pairs, assume_unique=True)
     trie = _Trie(patterns.labels[rows], patterns.lengths[rows], n_labels)
     nodes, state = np.flatnonzero(trie.is_state), np.zeros(len(trie.parent), dtype=np.int64)
-    state[nodes] = np.arange(len(nodes))  # the root comes first, and then the single labels
+    state[nodes] = np.arange(len(nodes))  # the root comes first, then the single labels
     pattern_of_node = np.full(len(trie.parent), -1)
     pattern_of_node[trie.node_of_row] = rows
 
-    # arcs as (source, label, target, pattern, source of the suffix): of single labels; pairs in one segment; other
-    # patterns and their prefixes; loops
+    # arcs as (source, label, target, pattern, source of the suffix): those of single labels, of pairs in one segment,
+    # and of other patterns and their prefixes; then the loops
     y = np.arange(n_labels)
     singles = np.zeros_like(y), y, 1 + y, y, np.full_like(y, -1)
     y = patterns.labels[pairs, -1]
@@ -103,14 +103,14 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
     before = np.where(trie.depth[shorter] > 1, state[trie.parent[shorter]], 0)
     reached = state[trie.reached[node]]
     of_nodes = state[trie.parent[node]], trie.label[node], reached, pattern_of_node[node], before
-    # all longer states that end with y lose no mass to the arc of staying in the segment, because each has a loop
+    # longer states that end with y do not use the arc for staying in the segment, because each has a loop
     loop = np.flatnonzero((trie.depth[nodes] > 1) & (patterns.history == SEGMENTS))
     y = trie.label[nodes[loop]]
     loops = loop, y, loop, np.full_like(y, -1), np.where(np.isin(y, of_pairs[1]), 1 + y, 0)
     kinds = zip(singles, of_pairs, of_nodes, loops, strict=True)
     source, label, target, pattern, before = (np.concatenate(column) for column in kinds)
 
-    # number the states by (last label, length, trie order), the arcs by (target, length)
+    # sort the states by (last label, length, trie order), and the arcs by (target, length)
     state_label, state_length = trie.label[nodes], trie.depth[nodes]
     order = np.lexsort((nodes, state_length, state_label))  # the root has label -1
     new = np.empty_like(order)
@@ -139,22 +139,22 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
 
 def _first_arcs(arc_pattern: np.ndarray, n_patterns: int) -> np.ndarray:
     """Return the first arc of each pattern; -1 for patterns that never occur."""
-    first = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
+    first = np.full(n_patterns + 1, -1)  # the last: for arcs without a pattern
     first[arc_pattern[::-1]] = np.arange(len(arc_pattern))[::-1]
     return first[:n_patterns]
 
 
 def longer_arcs(arc_length: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the arcs of 2, 3, ... labels."""
+    """Return the arcs of two labels, of three labels, and so on."""
     return tuple(np.flatnonzero(arc_length == n) for n in range(2, int(arc_length.max()) + 1))
 
 
 def automaton_with_arcs(
     patterns: PatternTable, runs: Sequence[tuple[int, ...]], n_labels: int
 ) -> tuple[PatternAutomaton, np.ndarray]:
-    """Compile patterns, with an arc for each of some runs of two or more label codes.
+    """Compile patterns, with an additional arc for each of the given runs of two or more label codes.
 
-    The result is the automaton, and which arcs end with one of the runs.
+    The result is the automaton, and a mask of the arcs that end with one of the runs.
     """
     tuples = patterns.tuples()
     table = given_patterns([*tuples, *runs], n_labels, patterns.history)
@@ -163,7 +163,7 @@ def automaton_with_arcs(
     ends = np.isin(automaton.arc_pattern, [row[run] for run in runs])
     for arcs in longer_arcs(automaton.arc_length):
         ends[arcs] |= ends[automaton.arc_suffix[arcs]]
-    original_row = np.full(len(row) + 1, -1)  # the last: of arcs that are only prefixes
+    original_row = np.full(len(row) + 1, -1)  # the last: for arcs that are only prefixes
     original_row[[row[pattern] for pattern in tuples]] = np.arange(len(tuples))
     arc_pattern = original_row[automaton.arc_pattern]
     arc_pattern, pattern_arc = freeze_all((arc_pattern, _first_arcs(arc_pattern, len(tuples))), np.int32)
@@ -171,7 +171,7 @@ def automaton_with_arcs(
 
 
 def with_last_arcs(automaton: PatternAutomaton, is_last: np.ndarray) -> PatternAutomaton:
-    """Return the automaton with some arcs moved after all others, and left out of ``into``."""
+    """Return the automaton with the marked arcs moved to the end and excluded from ``into``."""
     order = np.argsort(is_last, kind="stable")
     new_index = np.empty(len(order), dtype=np.int64)
     new_index[order] = np.arange(len(order))
@@ -199,7 +199,7 @@ class _Trie:
         n_patterns, longest = labels.shape
         labels = np.concatenate([labels, np.repeat(np.arange(n_labels)[:, None], longest, axis=1)])
         lengths = np.concatenate([lengths, np.ones(n_labels, lengths.dtype)])
-        node = np.zeros(len(lengths), dtype=np.int64)  # node of each pattern's prefix read so far
+        node = np.zeros(len(lengths), dtype=np.int64)  # node of the part of each pattern that has been read so far
         parents, of_nodes, depths = [np.zeros(1, np.int64)], [np.full(1, -1)], [np.zeros(1, np.int64)]
         n_nodes = 1
         for depth in range(1, longest + 1):
@@ -214,11 +214,11 @@ class _Trie:
         self.parent, self.label, self.depth = (np.concatenate(column) for column in (parents, of_nodes, depths))
         self.node_of_row = node[:n_patterns]
         self.is_state = np.zeros(n_nodes, dtype=bool)
-        self.is_state[self.parent] = True  # the root and proper prefixes
+        self.is_state[self.parent] = True  # the root and all proper prefixes
         self.is_state[self.depth == 1] = True
         links = self.parent, self.label, self.depth, self.is_state
         self.longest_suffix, self.fail = _suffix_links(*links, n_labels)
-        self.reached = np.arange(n_nodes)  # the state after a node
+        self.reached = np.arange(n_nodes)  # the state to which each node leads
         while not self.is_state[self.reached].all():
             self.reached = np.where(self.is_state[self.reached], self.reached, self.longest_suffix[self.reached])
 
@@ -226,11 +226,12 @@ class _Trie:
 def _suffix_links(
     parent: np.ndarray, label: np.ndarray, length: np.ndarray, is_state: np.ndarray, n_labels: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return, for every node, its longest proper suffix among the nodes, and among the states.
+    """Return the longest proper suffix of each node, both among all nodes and among the states.
 
-    Depth by depth: the suffix of ``p y`` is ``q y`` for the longest suffix state q of p that has a y-edge.
+    The function proceeds depth by depth: the suffix of ``p y`` is ``q y``, where q is the longest state that is a
+    proper suffix of p and has a y-edge.
     """
-    edge_keys = parent[1:] * n_labels + label[1:]  # node ids follow these keys, so they are sorted
+    edge_keys = parent[1:] * n_labels + label[1:]  # node ids are in the order of these keys, so the keys are sorted
     longest_suffix = np.zeros(len(parent), dtype=np.int64)
     fail = np.zeros(len(parent), dtype=np.int64)
     for depth in range(2, int(length.max()) + 1):

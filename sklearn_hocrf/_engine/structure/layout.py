@@ -1,13 +1,14 @@
 """The index of each weight, and the tables from which kernels compute scores.
 
 A weight belongs to a label pattern (its bias) or to a pair of an observation feature and a pattern. A feature counts a
-token *attribute* at the positions of a *channel*; in a chain there is one channel, the token itself, and attribute and
-feature are the same. Combinations of channel and pattern that have pairs are *score columns*: for each token a row of
-scores, column by column, is one sparse product. The first L columns are the single labels in channel 0, the emission
-scores; the others move the arcs whose labels end in the column's pattern.
+token *attribute* at the positions of a *channel*; in a chain, the only channel is the token itself, so features and
+attributes are the same. Each combination of a channel and a pattern that has pairs is a *score column*. One sparse
+product gives the scores of all columns for each token. The first L columns are the single labels in channel 0, which
+give the emission scores; the other columns of a chain change the scores of arcs whose labels end with the column's
+pattern.
 
-A part of labels is a row of weights like a pattern, numbered after the patterns. It has only weights with features; the
-scores of its columns are added to the scores of its labels.
+Each part of labels has a row of weights, like a pattern; the rows of parts follow those of patterns. A part has weights
+for features only, and the scores of its columns are added to the scores of the labels that contain the part.
 """
 
 from __future__ import annotations
@@ -56,17 +57,17 @@ from .weighted_arcs import (
     compile_patterns,
 )
 
-_NOTHING = freeze(np.empty(0), np.float64)  # the values of features that are all 1
+_NOTHING = freeze(np.empty(0), np.float64)  # for features whose values are all 1
 
 
 class WeightLayout(ArcLayout):
     """The patterns and (feature, pattern) pairs that have a weight, and the indices of the weights.
 
     The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. In the score of a segment,
-    the weights of tokens count once for each of its tokens, with any features.
+    the token weight of its label counts once per token, whatever the features of the token.
 
-    The constructor makes all indices for kernels from checked parameters. It also makes copies and objects from files
-    (``__reduce__``), so their indices are in range, too.
+    The constructor checks its parameters and computes all indices for kernels from them. Copies and unpickled objects
+    are created by the constructor (``__reduce__``), so their indices are in range, too.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class WeightLayout(ArcLayout):
     features : FeatureMap
         Attribute and channel of each feature.
     pair_feature, pair_pattern : ndarray of int
-        The pairs; part s has the row Z + s.
+        Feature and row of each pair; the row of part s is Z + s.
     bias_pattern : ndarray of int
         Patterns with a bias, ascending.
     extra_columns : sequence of int
@@ -87,7 +88,7 @@ class WeightLayout(ArcLayout):
     token_labels : ndarray of int
         Labels whose segments have a weight for each token, ascending; none in a chain.
     channels : tuple of Channel
-        The channels of the features. In a chain, each token is a segment: BEGIN is the only channel.
+        The channels of the features. In a chain, each token is a segment, and BEGIN is the only channel.
     compiled : CompiledPatterns or None
         The compiled patterns, if available.
 
@@ -105,9 +106,9 @@ class WeightLayout(ArcLayout):
         The parts of labels by score column in channel BEGIN.
     pairs : PairTable
     dense_slots : ndarray of int64
-        Slots, in the flat dense table, of the first weights, which it contains.
+        Positions of the first weights in the flattened dense table, which contains only these weights.
     column_pattern, column_channel : ndarray of shape (C,), int32
-        Pattern, or part, and channel of each score column; the first L are the single labels in channel 0.
+        Pattern (or part) and channel of each score column; the first L are the single labels in channel 0.
     n_features : int
     n_rows : int
         Z + S.
@@ -172,19 +173,19 @@ class WeightLayout(ArcLayout):
         self.features = self.features._replace(sort_key=self.rank_of_attribute)
         in_table = slice(0, int(self.pairs.starts[self.pairs.n_dense]))
         self._dense_width = -(-n_labels // token_scores.STEP) * token_scores.STEP
-        # flat, as NumPy takes four to eight times as long with an index for each axis
+        # flat, because NumPy takes four to eight times as long with one index per axis as with flat indices
         rank = self.rank_of_attribute[attribute[order[in_table]]].astype(np.int64)
         slots = rank * self._dense_width + self.pairs.columns[in_table]
         self.pair_feature, self.dense_slots = freeze_all((pair_feature[order], slots), np.int32, np.int64)
 
     def _set_arcs(self) -> None:
-        """Find the columns that change the scores of arcs by position: columns of patterns at the first token."""
+        """Find the columns that make the scores of arcs vary: those of patterns at the first token."""
         n_patterns = len(self.patterns.lengths)
         columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
         column_of_row = np.full(self.n_rows, -1)
         column_of_row[self.column_pattern[columns]] = columns
         self.part_links: PartLinks = link_parts(self.parts, column_of_row[n_patterns:])
-        column_of_arc = np.append(column_of_row[:n_patterns], -1)[self.automaton.arc_pattern]  # the last: of no pattern
+        column_of_arc = np.append(column_of_row[:n_patterns], -1)[self.automaton.arc_pattern]  # the last: no pattern
         self.arc_structure = arc_structure(self.compiled, column_of_arc)
         self.arc_columns = arc_columns(self.automaton, column_of_arc, *self.part_links[:2])
 
@@ -231,14 +232,14 @@ class WeightLayout(ArcLayout):
         }
 
     def replaced(self, **changes: Any) -> Self:
-        """Return a layout with other arguments; unchanged patterns are not compiled again."""
+        """Return a layout with some arguments changed; unchanged patterns are not compiled again."""
         compiled = self.compiled if changes.keys().isdisjoint(("patterns", "forbidden")) else None
         return type(self)(**{**self.arguments(), **changes}, compiled=compiled)
 
     def of_order_zero(self) -> Self:
-        """Return the layout of all single labels and of all pairs, which must be with single labels and parts.
+        """Return the layout with the same pairs, but with the single labels as the only patterns.
 
-        The weights of pairs keep their indices.
+        All pairs must be with single labels or parts. Their weights keep their indices.
         """
         n_labels, rows = self.automaton.n_labels, self.pair_pattern
         return self.replaced(
@@ -256,7 +257,7 @@ class WeightLayout(ArcLayout):
         raise ValueError(f"a {type(self).__name__} has no state except the arguments of its constructor")
 
     def dense_table(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return the weights of the dense features' pairs as a table of shape (H, D), or one of zeros."""
+        """Return the table, of shape (H, D), of the weights of dense features' pairs; None means weights of 0."""
         table = zeros_aligned(self.pairs.n_dense, self._dense_width)
         if weights is not None:
             dense_weights = weights[: len(self.dense_slots)]
@@ -268,21 +269,21 @@ class WeightLayout(ArcLayout):
 
     @cached_property
     def slots_are_distinct(self) -> bool:
-        """Whether no two features count one dense attribute in the same way; such features would share a slot."""
+        """Whether no two features count the same dense attribute in the same way; such features would share a slot."""
         return bool(np.all(np.diff(self.dense_slots) > 0))  # sorted
 
     def pattern_coef(self, weights: np.ndarray) -> np.ndarray:
-        """Return the biases of the patterns, 0 for patterns without one; shape (Z,)."""
+        """Return the biases of the patterns, 0 for patterns without a bias; shape (Z,)."""
         coef = np.zeros(len(self.patterns.lengths))
         coef[self.bias_pattern] = weights[self.first_bias :]
         return coef
 
     def own_attributes(self, weights: np.ndarray, part_names: Any) -> dict[str, Any]:
-        """Return the attributes that only fitted estimators with such layouts have, by name."""
+        """Return a dict of the attributes that only fitted estimators with this kind of layout have."""
         return {"label_parts_": part_names, "part_coef_": self.part_coef(weights)}
 
     def token_coef(self, weights: np.ndarray) -> np.ndarray:
-        """Return the weight of each token of a segment, 0 for labels without one; shape (L,)."""
+        """Return the weight of each label for the tokens of its segments, 0 if there is none; shape (L,)."""
         coef = np.zeros(self.automaton.n_labels)
         coef[self.token_labels] = weights[self.n_pairs : self.first_bias]
         return coef
@@ -308,7 +309,7 @@ class WeightLayout(ArcLayout):
         part_coef: sparse.csr_array | None = None,
         token_coef: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the weight vector for coefficients, without those of pairs and patterns that have no weight."""
+        """Return the weight vector for coefficients; those of pairs and patterns without a weight are ignored."""
         rows = sparse.csr_array(coef)
         if self.parts.n_parts and part_coef is not None:
             rows = sparse.csr_array(sparse.vstack([rows, part_coef]))
@@ -326,11 +327,11 @@ class WeightLayout(ArcLayout):
         ----------
         batch : SequenceBatch
         dense : bool, default=True
-            If False, no rows belong to the dense table: all weights are among the pairs.
+            If False, the dense table is not used: all weights are among the pairs.
         ends : sequence of int or None
-            0 and the ends of ranges of tokens; None means one range.
+            0, followed by the end of each range of tokens; None means one range.
         each : callable
-            ``map``, or the method ``map`` of a pool of threads, which processes several ranges at once.
+            ``map``, or the ``map`` method of a thread pool, which processes several ranges at once.
         """
         values = _NOTHING if batch.values is None else batch.values
         n_dense, n_tokens, empty = self.pairs.n_dense if dense else 0, batch.n_tokens, allocator(batch)
@@ -355,7 +356,7 @@ class WeightLayout(ArcLayout):
             for table, before in (row_cuts, n_rows), (cuts, n_others), (ranges, n_others):
                 if before:
                     table[first:stop] += before
-            row_cuts[first], cuts[first] = n_rows, n_others  # the range before has written them, too
+            row_cuts[first], cuts[first] = n_rows, n_others  # the previous range has written these, too
             n_rows, n_others = n_rows + more_rows, n_others + more_others
         row_cuts[-1], cuts[-1] = n_rows, n_others
         row_cuts, cuts, ranges = freeze_all((row_cuts, cuts, ranges), np.int64)
@@ -366,19 +367,19 @@ class WeightLayout(ArcLayout):
         return TokenFeatures(row_cuts, rows, cuts, ranges, pair, other, freeze(of_entries, np.float64))
 
     def dense_product(self, batch: SequenceBatch) -> DenseProduct | None:
-        """Return the dense columns of a batch with the slots of their weights; None if there are none."""
+        """Return the dense columns of a batch with the slots of their weights; None if there are no such columns."""
         if batch.dense is None:
             return None
         return dense_product(batch.dense, self.features.attribute[self.pair_feature], self.pairs.columns)
 
     def units(self, batch: SequenceBatch, labelling: Labelling) -> Segments:
-        """Return the segments of a labelling that each have a label: in a chain, the tokens."""
+        """Return the units of a labelling, each of which has one label: segments or, in a chain, tokens."""
         return labelling if isinstance(labelling, Segments) else Segments.of_tokens(batch.offsets, labelling)
 
     def occurrences(
         self, batch: SequenceBatch, product: DenseProduct, units: Segments, arcs: np.ndarray
     ) -> Occurrences:
-        """Return the occurrences of the score columns of a product in a labelling; ``arcs`` are those of the units."""
+        """Return the occurrences of a product's score columns in a labelling, whose units use ``arcs``."""
         triples = [np.empty((3, 0), dtype=np.int64)]
         pattern, column_channel = self.column_pattern[product.columns], self.column_channel[product.columns]
         orders, channels = self.row_orders[pattern], np.unique(column_channel).tolist()
@@ -395,11 +396,11 @@ class WeightLayout(ArcLayout):
         return Occurrences(*np.concatenate(triples, axis=1))
 
     def with_columns(self, columns: Sequence[tuple[tuple[int, ...], Channel]]) -> tuple[Self, np.ndarray]:
-        """Return a layout with more score columns, which have no weights, and their indices.
+        """Return a layout with additional score columns, which have no weights, and the indices of these columns.
 
         ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
-        their indices. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and
-        one at END_OF_SEGMENT at its last token.
+        their indices. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and a
+        column at END_OF_SEGMENT at this segment's last token.
         """
         tuples = [*self.patterns.tuples(), *(z for z, _ in columns)]
         patterns = given_patterns(tuples, self.automaton.n_labels, self.patterns.history)
@@ -444,10 +445,10 @@ class WeightLayout(ArcLayout):
         return layout, layout.weights(self.pattern_coef(weights)[kept], *coef)
 
     def joined(self, other: WeightLayout) -> tuple[Self, np.ndarray | None]:
-        """Return a layout that also has the pairs of another one, and the indices of this layout's weights in it.
+        """Return a layout with the pairs of both layouts, and the indices of this layout's weights in it.
 
-        The other layout has the same patterns, and at least the same features. If it has no new pairs, the result is
-        this layout, and None.
+        The other layout has the same patterns, and at least the same features. If it adds neither pairs nor features,
+        the result is this layout and None.
         """
         n_rows = self.n_rows
 
@@ -460,7 +461,7 @@ class WeightLayout(ArcLayout):
             return self, None
         sort_key = np.array(other.features.sort_key, dtype=np.int64) + len(self.pairs.starts)
         ranked = self.attribute_of_rank
-        sort_key[ranked] = np.arange(len(ranked))  # before all new ones
+        sort_key[ranked] = np.arange(len(ranked))  # before all new attributes
         every = np.concatenate([old, new])
         features = other.features._replace(sort_key=sort_key)
         layout = self.with_pairs(every // n_rows, every % n_rows, features)
@@ -480,7 +481,7 @@ class WeightLayout(ArcLayout):
         return self.replaced(pair_feature=pair_feature, pair_pattern=pair_pattern, extra_columns=(), **changes)
 
     def sum_over_suffixes(self, arc_counts: np.ndarray) -> np.ndarray:
-        """Return how often each bias's pattern occurs, from how often each arc is used."""
+        """Return the count of each bias's pattern, from the counts of arcs."""
         counts = np.array(arc_counts, dtype=np.float64)
         for arcs in reversed(self.compiled.longer_arcs):
             np.add.at(counts, self.automaton.arc_suffix[arcs], counts[arcs])
@@ -489,9 +490,9 @@ class WeightLayout(ArcLayout):
     def empirical_counts(
         self, batch: SequenceBatch, labelling: Labelling, sequence_weight: np.ndarray, token_rows: TokenFeatures
     ) -> np.ndarray:
-        """Return how often each weight's feature occurs in labelled data, weighted; shape (n_weights,).
+        """Return the weighted count of each weight's feature in labelled data; shape (n_weights,).
 
-        ``token_rows`` are the rows of the batch.
+        ``token_rows`` is the result of :meth:`rows` for the batch.
         """
         units, n_labels = self.units(batch, labelling), self.automaton.n_labels
         arcs = arcs_of_labels(self.automaton, units.offsets, units.codes)
@@ -507,7 +508,7 @@ class WeightLayout(ArcLayout):
     def _pair_counts(
         self, batch: SequenceBatch, units: Segments, arcs: np.ndarray, weight: np.ndarray, token_rows: TokenFeatures
     ) -> np.ndarray:
-        """Return how often each pair of a feature that is not dense occurs; shape (n_pairs,)."""
+        """Return the weighted count of each pair, 0 for features of dense columns; shape (n_pairs,)."""
         counts = np.zeros(self.n_pairs)
         token_scores.label_sums(token_rows, self.pairs, arcs, self.arc_columns, weight, True, counts)
         return counts
@@ -530,11 +531,11 @@ class FeatureCounts(NamedTuple):
     features: FeatureMap  # attributes that occur earlier in these data have lower keys
     never: int  # the key of attributes that do not occur
     channels: tuple[Channel, ...]  # the channels of the features
-    length_blocks: tuple[tuple[int, LengthBlock], ...]  # of segments: first feature and block of lengths
+    length_blocks: tuple[tuple[int, LengthBlock], ...]  # for segments: first feature and block of length features
     pairs: sparse.csr_array  # (R, F)   weighted counts; see count_pairs
 
     def merged(self, other: FeatureCounts) -> FeatureCounts:
-        """Return the counts of these data followed by other data."""
+        """Return the counts of these data followed by the other data."""
         key, later = self.features.sort_key, other.features.sort_key
         key = np.where(key < self.never, key, self.never + later)
         features = self.features._replace(sort_key=key)
@@ -542,29 +543,30 @@ class FeatureCounts(NamedTuple):
 
 
 class LayoutFrame(NamedTuple):
-    """The parts of a layout other than features."""
+    """The components of a layout that do not depend on features."""
 
     patterns: PatternTable
     forbidden: Runs = ()  # of label codes
-    parts: LabelParts | None = None  # None: labels have none
+    parts: LabelParts | None = None  # None: labels have no parts
     compiled: CompiledPatterns | None = None  # the compiled patterns, if available
 
 
 class LayoutBuilder:
-    """Decide which weights a model has: count features in training data, and build the layout from the counts.
+    """A builder that derives the layout of a model from counts of features in training data.
 
-    Data may be counted in chunks, whose counts are merged.
+    The counts determine which weights the model has. Chunks of the data may be counted one by one, and the counts
+    merged.
 
     Parameters
     ----------
     frame : LayoutFrame
     rule : PairRule
-        Which pairs of a feature and a pattern have weights.
+        Determines which pairs of a feature and a pattern have weights.
     fit_intercept : bool
         Whether the single labels have biases.
     """
 
-    repeats = True  # as of the layout
+    repeats = True  # as in the layout
 
     def __init__(self, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
         self.patterns, self.forbidden = frame.patterns, tuple(frame.forbidden)
@@ -578,9 +580,10 @@ class LayoutBuilder:
         codes: Any,
         sequence_weight: np.ndarray | None = None,
     ) -> FeatureCounts:
-        """Return the counts of labelled data.
+        """Return the counts of features in labelled data.
 
-        ``codes`` are the labels, or sets of labels; ``sequence_weight`` is the weight of each sequence (None: 1).
+        ``codes`` contains the labels, or sets of labels; ``sequence_weight`` contains the weight of each sequence
+        (None: 1).
         """
         dense = []
         if batch.dense is not None:
@@ -594,7 +597,7 @@ class LayoutBuilder:
         return FeatureCounts(FeatureMap.of_tokens(first_seen(batch)), len(batch.indices), (BEGIN,), (), pairs)
 
     def _endings(self, offsets: np.ndarray, codes: np.ndarray | LabelSets) -> Callable[[int, int, int], Endings]:
-        """Return the function that returns the rows of an order that count at the units first .. last - 1."""
+        """Return a function of (order, first, last): the rows of the order that count at units first .. last - 1."""
         if not isinstance(codes, LabelSets):
             arcs = arcs_of_labels(self.compiled.automaton, offsets, codes)
             return lambda order, first, last: endings(self.compiled, self.parts, arcs[first:last], order)
@@ -607,7 +610,7 @@ class LayoutBuilder:
         return WeightLayout(*self._arguments(counts), **self._options())
 
     def _arguments(self, counts: FeatureCounts) -> tuple[Any, ...]:
-        """Return patterns, features, pairs and biases as arguments of a layout."""
+        """Return the patterns, features, pairs and biases as arguments of the layout's constructor."""
         pairs = choose_pairs(self.rule, self.compiled, self.parts, counts.pairs)
         has_weight = (self.patterns.lengths > 1) | (self.fit_intercept in (True, "segment"))
         return self.patterns, counts.features, *pairs, np.flatnonzero(has_weight)
@@ -617,5 +620,5 @@ class LayoutBuilder:
 
 
 def weights_of(batch: SequenceBatch, sequence_weight: np.ndarray | None) -> np.ndarray:
-    """Return the weight of each sequence; None means ones."""
+    """Return the weight of each sequence; None means a weight of 1 for each."""
     return np.ones(len(batch)) if sequence_weight is None else np.asarray(sequence_weight, dtype=np.float64)

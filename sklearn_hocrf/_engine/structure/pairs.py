@@ -1,21 +1,22 @@
 """The (feature, pattern) pairs that have a weight, parts of labels, and dense columns under a layout.
 
-A part of labels has weights with features, which apply to every label with the part.
+Parts of labels: the weights of a part apply to every label that contains the part.
 
-A part is a row of weights, like a label pattern. Its score columns are computed like the columns of a label; their
-scores are then added to the columns of the labels with this part, and its marginals are the sums of the labels'
-marginals. Thus inference itself does not process parts.
+Each part has a row of weights, like a label pattern. The scores of its columns are computed like those of a label and
+then added to the scores of the labels that contain the part. The marginal of a part is the sum of the marginals of
+these labels. The passes of inference therefore do not process parts.
 
-For dense columns of a batch under a layout, one matrix product replaces the products of sparse rows.
+Dense columns of a batch: one matrix product replaces the products of sparse rows.
 
-The weights of dense features form a table, features by score columns. Scores of tokens are the product of their values
-and this table; expected counts are the adjoint. Counts and scores of a labelling are the same products, restricted to
-*occurrences*, each of which specifies a score column and a token at which it counts.
+The weights of dense features form a table with one row per feature and one column per score column. The scores of
+tokens are the product of their values and this table; a product with the transposed values gives expected counts. The
+counts and scores of a labelling are the same products, restricted to *occurrences*, each of which specifies a score
+column and a token at which it counts.
 
-Counts of sets of labels in training data.
+Sets of labels in training data: a set counts as each of its labels.
 
-A set counts as each of its labels. A pattern counts once wherever its labels are possible: each in the set of its
-position, and no two neighbours forbidden.
+A pattern counts once wherever its labels are possible, that is, where each label is in the set of its position and no
+two neighbouring labels form a forbidden pair.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class FeatureMap(NamedTuple):
 
     @classmethod
     def of_tokens(cls, sort_key: np.ndarray) -> FeatureMap:
-        """Return the map of features that are token attributes."""
+        """Return the map for features that are token attributes."""
         n_features = len(sort_key)
         return cls(np.arange(n_features, dtype=np.int32), np.zeros(n_features, dtype=np.int32), sort_key)
 
@@ -75,11 +76,11 @@ class PairTable(NamedTuple):
     """The (attribute, column) pairs that have a weight, by attribute.   F ranked attributes, K pairs, C columns.
 
     Attributes are numbered by rank: first the attributes of the dense table, then the others in the order of their
-    first occurrence in training, so that rare ones, which are the majority, are read in memory order.
+    first occurrence in training, so that kernels read rare attributes, which are the majority, in memory order.
     """
 
     starts: np.ndarray  # (F + 1,) int64   range of each attribute's pairs
-    columns: np.ndarray  # (K,) int32   ascending within an attribute; the same for features that count it alike
+    columns: np.ndarray  # (K,) int32   ascending within an attribute; equal if features count it in the same way
     begins_run: np.ndarray  # (K,) bool   at each attribute's first pair: whether its columns are c, c + 1, c + 2 ...
     n_dense: int  # number of attributes whose weights are in the dense table, one row each
     n_columns: int
@@ -87,14 +88,14 @@ class PairTable(NamedTuple):
 
 
 class PairRule(NamedTuple):
-    """The rule that decides which pairs get a weight."""
+    """The rule that determines which pairs get a weight."""
 
-    feature_orders: tuple | list = (0,)  # orders of the patterns of features: one tuple for all, or one for each
-    min_count: float = 1  # pairs with a lower weighted count get none; see ``is_frequent``
+    feature_orders: tuple | list = (0,)  # orders of patterns that features pair with: one tuple for all, or one each
+    min_count: float = 1  # pairs with a lower weighted count get no weight; see ``is_frequent``
     all_pairs: bool = False  # whether all pairs get a weight, even those that do not occur
 
     def by_order(self) -> list[tuple[int, np.ndarray | None]]:
-        """Return pairs (order, features conjoined with it); None means all features."""
+        """Return pairs of an order and the features that pair with patterns of this order; None means all features."""
         if isinstance(self.feature_orders, tuple):
             return [(order, None) for order in sorted(set(self.feature_orders))]
         orders = sorted({order for of_feature in self.feature_orders for order in of_feature})
@@ -102,21 +103,21 @@ class PairRule(NamedTuple):
 
 
 class DenseFeatures(NamedTuple):
-    """Features of dense columns, and the tokens at which they count. n features, E occurrences."""
+    """Features of dense columns, and the tokens at which they count.   n features, E occurrences."""
 
-    features: np.ndarray  # (n,) int   their ids
+    features: np.ndarray  # (n,) int   ids of the features
     values: np.ndarray  # (N, d)   of all dense columns
     columns: np.ndarray  # (n,) int   the column of each feature
     owner: np.ndarray  # (E,) int   token, or segment
-    token: np.ndarray  # (E,) int   a token whose values count for it
+    token: np.ndarray  # (E,) int   a token whose values count for the owner
 
     def counts(
         self, at_units: Endings, weight: np.ndarray, some: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return how often pairs occur: counts, rows and features.
+        """Return the counts, rows and features of the pairs that occur.
 
-        ``at_units`` and ``weight``, of shape (M,), belong to the owners. ``some`` are the features that count, or None
-        for all.
+        ``at_units`` and ``weight``, of shape (M,), describe the owners. ``some`` contains the features to count; None
+        means all.
         """
         counted = weight[self.owner] > 0
         owner, token = self.owner[counted], self.token[counted]
@@ -136,7 +137,7 @@ class Units(NamedTuple):
 
     table: Callable[[int, int], sparse.csr_array]  # counts of each feature at units first .. last - 1
     n_features: int
-    cuts: list[tuple[int, int]]  # first and last + 1 of the units whose tables are made together
+    cuts: list[tuple[int, int]]  # first and last + 1 of the units whose tables are computed together
     endings: Callable[[int, int, int], Endings]  # rows of an order that count at units first .. last - 1
     weight: np.ndarray  # (M,) float64   the weight of each unit
 
@@ -144,9 +145,10 @@ class Units(NamedTuple):
 def count_pairs(
     rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, units: Units, dense: Sequence[DenseFeatures] = ()
 ) -> sparse.csr_array:
-    """Return how often each feature occurs with each row, a pattern or a part; shape (n_rows, n_features).
+    """Return how often each feature occurs with each row (a pattern or a part); shape (n_rows, n_features).
 
-    Only rows of the orders that the rule specifies for a feature are counted, and none if the rule needs no counts.
+    For each feature, only rows of the orders that the rule specifies are counted. If the rule needs no counts, all
+    counts are 0.
 
     Parameters
     ----------
@@ -177,7 +179,7 @@ def count_pairs(
 
 
 def _columns_alone(table: sparse.csr_array, some: np.ndarray) -> sparse.csr_array:
-    """Return a table in which only some columns are not empty."""
+    """Return a copy of the table in which all columns other than ``some`` are empty."""
     kept = np.zeros(table.shape[1])
     kept[some] = 1.0
     alone = table @ sparse.dia_array((kept[None], [0]), shape=(table.shape[1],) * 2)
@@ -186,7 +188,7 @@ def _columns_alone(table: sparse.csr_array, some: np.ndarray) -> sparse.csr_arra
 
 
 def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, counts: sparse.csr_array) -> np.ndarray:
-    """Return features and rows, patterns or parts, of the pairs that get a weight; shape (2, n_pairs).
+    """Return the features and rows (patterns or parts) of the pairs that get a weight; shape (2, n_pairs).
 
     ``counts`` is the result of :func:`count_pairs`.
     """
@@ -203,7 +205,7 @@ def choose_pairs(rule: PairRule, compiled: CompiledPatterns, parts: LabelParts, 
 
 
 def rows_of_order(compiled: CompiledPatterns, parts: LabelParts, order: int) -> np.ndarray:
-    """Return the patterns of an order; at order 0 also the parts of labels, beyond all patterns."""
+    """Return the patterns of an order and, for order 0, the parts of labels, which are numbered after all patterns."""
     lengths = compiled.patterns.lengths
     rows = np.arange(*np.searchsorted(lengths, [order + 1, order + 2]))
     return np.append(rows, len(lengths) + np.arange(parts.n_parts)) if order == 0 else rows
@@ -218,15 +220,15 @@ def row_indicator(at_units: Endings, weight: np.ndarray, n_rows: int) -> sparse.
 
 
 def values_at(matrix: sparse.csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return entries of a sparse matrix, 0 where none is stored."""
+    """Return entries of a sparse matrix, 0 for entries that are not stored."""
     if not len(rows):
         return np.empty(0)
-    matrix.sum_duplicates()  # for each entry, scipy searches unsorted rows from end to end
+    matrix.sum_duplicates()  # in unsorted rows, scipy searches the whole row for each entry
     return np.asarray(matrix[rows, columns], dtype=np.float64).ravel()
 
 
 def first_seen(batch: SequenceBatch) -> np.ndarray:
-    """Return the order in which token attributes first occur as training processes the sequences."""
+    """Return the position at which each token attribute first occurs when training reads the sequences."""
     never = len(batch.indices)
     first, n_before = np.full(batch.n_attributes, never), 0
     for window in reading_order(batch.lengths):
@@ -239,7 +241,7 @@ def first_seen(batch: SequenceBatch) -> np.ndarray:
 
 
 def _are_dense(pair_attribute: np.ndarray, pair_column: np.ndarray, n_attributes: int, n_labels: int) -> np.ndarray:
-    """Return which attributes have pairs with a large part of the labels, and with nothing else."""
+    """Return which attributes have pairs with a large share of the labels, and with no other columns."""
     counts = np.bincount(pair_attribute, minlength=n_attributes)
     dense = (counts >= 4) & (5 * counts >= n_labels)
     dense[pair_attribute[pair_column >= n_labels]] = False
@@ -249,7 +251,7 @@ def _are_dense(pair_attribute: np.ndarray, pair_column: np.ndarray, n_attributes
 def build_pair_table(
     sort_key: np.ndarray, pair_attribute: np.ndarray, pair_column: np.ndarray, n_columns: int, n_labels: int
 ) -> tuple[PairTable, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the table of pairs, the order of the pairs in it, and the attributes by rank and ranks of the attributes.
+    """Return the table of pairs, the order of the pairs in it, the attributes by rank, and the rank of each attribute.
 
     Dense attributes have the first ranks; attributes without pairs have the rank -1.
     """
@@ -270,7 +272,7 @@ def build_pair_table(
 def _begin_runs(starts: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return, at the first column of each group, whether the columns of the group are consecutive indices."""
     breaks = np.diff(columns, prepend=columns[:1]) != 1
-    breaks[starts[:-1]] = False  # the column before the first belongs to another group
+    breaks[starts[:-1]] = False  # the previous column belongs to another group
     n_before = offsets_of(breaks)
     begins = np.zeros(len(columns), dtype=bool)
     begins[starts[:-1]] = n_before[starts[1:]] == n_before[starts[:-1]]
@@ -278,7 +280,7 @@ def _begin_runs(starts: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 class LabelParts(NamedTuple):
-    """Which parts each label has.   L labels, S parts."""
+    """The parts that each label contains.   L labels, S parts."""
 
     starts: np.ndarray  # (L + 1,) int64   range of each label's parts
     parts: np.ndarray  # int32   ascending within a label
@@ -301,7 +303,7 @@ class LabelParts(NamedTuple):
         return LabelParts(starts, parts, int(self.n_parts))
 
     def equal(self, other: LabelParts) -> bool:
-        """Return whether labels have the same parts."""
+        """Return whether the labels of both objects contain the same parts."""
         return self.n_parts == other.n_parts and all(map(np.array_equal, self[:2], other[:2]))
 
     def matrix(self) -> sparse.csr_array:
@@ -314,12 +316,12 @@ class PartLinks(NamedTuple):
     """The parts of labels by their ids in a table, for kernels.   L labels, M parts in the table."""
 
     starts: np.ndarray  # (L + 1,) int64
-    ids: np.ndarray  # int32   of the parts of each label
-    members: np.ndarray  # (M,) int32   of all parts
+    ids: np.ndarray  # int32   ids of the parts of each label
+    members: np.ndarray  # (M,) int32   ids of all parts
 
 
 def link_parts(parts: LabelParts, ids: np.ndarray) -> PartLinks:
-    """Return the links of labels to parts; ``ids`` are those of the parts, -1 for parts that the table lacks."""
+    """Return the links of labels to parts; ``ids`` contains the id of each part, -1 if it is not in the table."""
     ids = np.asarray(ids)
     of_label = ids[parts.parts]
     starts = offsets_of(of_label >= 0)[parts.starts]
@@ -331,10 +333,10 @@ class Endings(NamedTuple):
     """The rows of weights that count at units, which are tokens or segments.   M units."""
 
     starts: np.ndarray  # (M + 1,) int64   range of each unit's rows
-    rows: np.ndarray  # patterns, and parts beyond them
+    rows: np.ndarray  # patterns, and parts, which are numbered after them
 
     def take(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the concatenated rows of some units, and for each row the index of its unit in ``units``."""
+        """Return the rows of the given units: the index of each row's unit in ``units``, and the rows."""
         first, stop = self.starts[units], self.starts[np.asarray(units) + 1]
         return np.repeat(np.arange(len(first)), stop - first), self.rows[joined_ranges(first, stop)]
 
@@ -351,7 +353,8 @@ class Endings(NamedTuple):
 def endings(compiled: CompiledPatterns, parts: LabelParts, arcs: np.ndarray, order: int) -> Endings:
     """Return the rows of an order that count at units, from the arcs that the units use.
 
-    These are the pattern of that order, if there is one, and at order 0 the parts of the label.
+    The rows of a unit are the pattern of this order that ends with the unit, if any, and, for order 0, the parts of its
+    label.
     """
     pattern = suffix_patterns(compiled.automaton, arcs, order)
     unit = np.flatnonzero(pattern >= 0)
@@ -361,7 +364,7 @@ def endings(compiled: CompiledPatterns, parts: LabelParts, arcs: np.ndarray, ord
 def with_parts(
     compiled: CompiledPatterns, parts: LabelParts, order: int, unit: np.ndarray, row: np.ndarray, n_units: int
 ) -> Endings:
-    """Return the patterns of an order that count at units, unit by unit; at order 0, with the parts of labels."""
+    """Return the patterns of an order that count at units, unit by unit; for order 0, with the parts of labels."""
     if order == 0 and parts.n_parts:
         label, part = Endings(parts.starts, parts.parts).take(row)
         unit = np.concatenate([unit, unit[label]])
@@ -374,28 +377,28 @@ _NUMBERS_AT_A_TIME = 1 << 18  # numbers of a table that are processed at a time:
 
 
 class Occurrences(NamedTuple):
-    """The tokens at which score columns count. E occurrences."""
+    """The tokens at which score columns count.   E occurrences."""
 
-    owner: np.ndarray  # (E,) int   the token, or the segment, that has the column
+    owner: np.ndarray  # (E,) int   the token or segment whose score includes the column
     token: np.ndarray  # (E,) int   the token whose values count
     column: np.ndarray  # (E,) int   index of the score column among those with dense features
 
 
 class DenseProduct(NamedTuple):
-    """Dense features and the positions of their weights. N tokens, d features, D score columns, P pairs."""
+    """Dense features and the positions of their weights.   N tokens, d features, D score columns, P pairs."""
 
     values: np.ndarray  # (N, d) float32 or float64
     columns: np.ndarray  # (D,) int32   the score columns that have pairs of dense features
     pairs: np.ndarray  # (P,) int64   ids of these pairs
-    cells: np.ndarray  # (P,) int64   flat index of each in the table of shape (S, d, STEP)
+    cells: np.ndarray  # (P,) int64   flat index of each pair in the table of shape (S, d, STEP)
 
     @property
     def table_shape(self) -> tuple[int, int, int]:
-        """Shape of the table of weights: score columns in groups of STEP, as kernels multiply them."""
+        """Shape of the table of weights, with score columns in groups of STEP, as kernels require."""
         return -(-len(self.columns) // STEP), self.values.shape[1], STEP
 
     def table(self, pair_weights: np.ndarray) -> np.ndarray:
-        """Return the table of weights; two pairs share a cell if two features count one attribute in the same way."""
+        """Return the table of weights; pairs share a cell if their features count an attribute in the same way."""
         shape = self.table_shape
         weights = np.bincount(self.cells, weights=pair_weights[self.pairs], minlength=int(np.prod(shape)))
         return freeze(weights.reshape(shape), np.float64)
@@ -409,7 +412,7 @@ class DenseProduct(NamedTuple):
         self.add_counts(sum_values(self.values, occurrences, weight, len(self.columns)), gradient)
 
     def label_scores(self, occurrences: Occurrences, pair_weights: np.ndarray, n_owners: int) -> np.ndarray:
-        """Return the scores of owners: sums over their occurrences; shape (n_owners,)."""
+        """Return the scores of owners, which are sums over their occurrences; shape (n_owners,)."""
         scores, table = np.zeros(n_owners), self.table(pair_weights)
         every_column = freeze(np.arange(len(self.columns)), np.int32)
         for tokens, part in _chunks(occurrences, len(self.values), len(self.columns)):
@@ -442,7 +445,7 @@ def dense_product(dense: DenseColumns, attribute: np.ndarray, column: np.ndarray
 def sum_values(
     values: np.ndarray, occurrences: Occurrences, weight: np.ndarray, n_columns: int, *, as_counts: bool = False
 ) -> np.ndarray:
-    """Return the sums of values over occurrences, by score column, each times the weight of its owner.
+    """Return the sums of values over the occurrences of each score column, each multiplied by the weight of its owner.
 
     Parameters
     ----------
@@ -471,7 +474,7 @@ def sum_values(
 
 
 def _chunks(occurrences: Occurrences, n_tokens: int, width: int) -> Iterator[tuple[range, Occurrences]]:
-    """Yield ranges of tokens and the occurrences at each; a table has ``width`` numbers per token."""
+    """Yield ranges of tokens, and the occurrences in each range; tables contain ``width`` numbers per token."""
     size = max(_NUMBERS_AT_A_TIME // max(width, 1), 1)
     order = np.argsort(occurrences.token, kind="stable")
     by_token = Occurrences(*(ids[order] for ids in occurrences))
@@ -487,7 +490,7 @@ def _column_slot(occurrences: Occurrences, tokens: range, n_columns: int) -> np.
 
 
 def _in_one_lane(tokens: range) -> tuple[np.ndarray, ...]:
-    """Return consecutive tokens in the form of a tile's positions: rows, first tokens and lengths."""
+    """Return consecutive tokens as the positions of a tile with one lane: rows, first tokens and lengths."""
     return tuple(freeze(ids, np.int64) for ids in ([0, len(tokens)], [[tokens.start]], [[len(tokens)]]))
 
 
@@ -505,7 +508,7 @@ class SetSequences(NamedTuple):
         stays, begins = self._steps()
         labels, ranges = self.sets.codes.tolist(), self.sets.starts.tolist()
         for first, last in pairwise(self.offsets.tolist()):
-            before: dict[int, set] = {}  # by label: patterns that may go on
+            before: dict[int, set] = {}  # for each label: patterns that may continue
             for token in range(first, last):
                 here, ended = dict[int, set](), set[tuple[int, ...]]()
                 for label in labels[ranges[token] : ranges[token + 1]]:
@@ -522,7 +525,7 @@ class SetSequences(NamedTuple):
                 before = here
 
     def _steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return which labels may continue the segments of others, and which may begin one after others; (L, L)."""
+        """Return whether label y may continue a segment of label x, and may begin a segment after it, by [x, y]."""
         stays = np.eye(self.n_labels, dtype=bool) & (self.history == SEGMENTS)
         begins = ~stays
         for run in self.forbidden:
@@ -535,7 +538,8 @@ class SetSequences(NamedTuple):
     ) -> PatternCounts:
         """Count patterns, as :func:`~sklearn_hocrf._engine.structure.patterns.count_patterns` does for single labels.
 
-        ``min_count`` leaves no pattern out: with history="segments", a longer pattern may end at more tokens.
+        All patterns are counted, whatever ``min_count`` is, because with history="segments" a longer pattern may end at
+        more tokens than a shorter one.
         """
         sizes = np.diff(self.offsets)
         weight = np.repeat(np.ones(len(sizes)) if sequence_weight is None else sequence_weight, sizes).tolist()
@@ -548,7 +552,7 @@ class SetSequences(NamedTuple):
         return PatternCounts.of_tables(rows, [np.array([counts[z] for z in table]) for table in tables], history)
 
     def endings(self, compiled: CompiledPatterns, parts: LabelParts, order: int) -> Endings:
-        """Return the rows of an order that count at each token, as ``endings`` does for single labels."""
+        """Return the rows of an order that count at each token, as the function ``endings`` does for single labels."""
         n_tokens = len(self.sets.sizes)
         token, row = np.repeat(np.arange(n_tokens), self.sets.sizes), self.sets.codes
         if order > 0:

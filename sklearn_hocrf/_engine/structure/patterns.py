@@ -1,11 +1,12 @@
 """Label patterns: the runs of consecutive labels that have a weight (JMLR 15, section 2.2).
 
-A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes; the
-single labels always come first, even if they do not occur.
+A pattern of length ``k + 1`` has order ``k``. Patterns are rows of label codes, sorted by length and then by codes. All
+single labels are patterns, even if they do not occur, and come first.
 
-With the history "segments", a pattern consists of labels of segments, the maximal runs of equal labels: no two
-neighbours are equal, and the pattern occurs at the token that begins the last segment. A pair of equal labels stands
-for *staying* in a segment: it occurs at each token that continues one, and is the only longer pattern that does.
+With the history "segments", a pattern consists of the labels of segments, which are maximal runs of equal labels. No
+two neighbouring labels of a pattern are equal, and the pattern occurs at the first token of its last segment. The
+exception is a pair of equal labels, which stands for *staying* in a segment: it occurs at each token that continues a
+segment, where no other pattern of two or more labels occurs.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ Runs: TypeAlias = Iterable[tuple[int, ...]]  # of label codes
 class PatternTable(NamedTuple):
     """Sorted label patterns.   Z patterns."""
 
-    labels: np.ndarray  # (Z, longest) int32   label codes, right-aligned, -1 on the left of shorter ones
+    labels: np.ndarray  # (Z, longest) int32   label codes, right-aligned; -1 on the left of shorter patterns
     lengths: np.ndarray  # (Z,) int32   number of labels, at least 1
-    history: str = TOKENS  # whether the labels are those of tokens or of segments
+    history: str = TOKENS  # whether the labels belong to tokens or to segments
 
     def tuples(self) -> list[tuple[int, ...]]:
         """Return the patterns as tuples of label codes."""
@@ -40,7 +41,7 @@ class PatternTable(NamedTuple):
 
     @property
     def n_labels(self) -> int:
-        """Number of labels: all of them are patterns."""
+        """Number of labels, each of which is a pattern."""
         return int((self.lengths == 1).sum())
 
     def checked(self) -> PatternTable:
@@ -56,7 +57,7 @@ class PatternTable(NamedTuple):
         is_label = np.arange(longest) >= longest - lengths[:, None]
         if (labels < np.where(is_label, 0, -1)).any() or (labels >= np.where(is_label, table.n_labels, 0)).any():
             raise ValueError(f"labels of patterns must lie in [0, {table.n_labels}), with -1 before shorter ones")
-        steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first nonzero step decides
+        steps = np.diff(np.column_stack([lengths, labels]), axis=0)  # the first nonzero difference determines the order
         if (steps[np.arange(len(steps)), (steps != 0).argmax(axis=1)] <= 0).any():
             raise ValueError("label patterns must be sorted, by length and then by labels, without duplicates")
         longer = labels[lengths > 2]
@@ -65,27 +66,27 @@ class PatternTable(NamedTuple):
         return table
 
     def are_pairs(self) -> np.ndarray:
-        """Return which patterns are pairs of equal labels, in one segment; shape (Z,)."""
+        """Return whether each pattern is a pair of equal labels within one segment; shape (Z,)."""
         if self.labels.shape[1] < 2 or self.history == TOKENS:
             return np.zeros(len(self.lengths), bool)
         return (self.lengths == 2) & (self.labels[:, -2] == self.labels[:, -1])
 
     def subset(self, kept: np.ndarray) -> PatternTable:
-        """Return the patterns that a mask of shape (Z,) keeps."""
+        """Return the patterns that a mask of shape (Z,) selects."""
         lengths = self.lengths[kept]
         return PatternTable(np.ascontiguousarray(self.labels[kept][:, -lengths.max() :]), lengths, self.history)
 
 
 class PatternCounts(NamedTuple):
-    """Label patterns of two or more labels that occur in training labels, and how often, by order.   N tokens.
+    """Patterns of two or more labels in training labels, and their counts, by order.   N tokens.
 
-    An example, a run of ``codes``, represents each pattern, so that the size of the pattern table is known before it is
-    made.
+    An example, which is a run of ``codes``, represents each pattern, so the size of the pattern table is known before
+    the table is created.
     """
 
     codes: np.ndarray  # (N,) int32   label codes
-    ends: list[np.ndarray]  # by order, from 1: the last token of some occurrence of each pattern
-    counts: list[np.ndarray]  # by order: weighted counts
+    ends: list[np.ndarray]  # for each order from 1: the last token of one occurrence of each pattern
+    counts: list[np.ndarray]  # for each order: weighted counts
     history: str = TOKENS
 
     def rows(self, order: int) -> np.ndarray:
@@ -96,7 +97,7 @@ class PatternCounts(NamedTuple):
     def of_tables(
         cls, tables: Sequence[np.ndarray], counts: Iterable[np.ndarray], history: str = TOKENS
     ) -> PatternCounts:
-        """Return the patterns in tables by order, from 1, each with sorted rows."""
+        """Return the patterns and counts of tables with sorted rows, one table per order from 1."""
         stops = offsets_of([table.size for table in tables])[1:]
         ends = [
             stop - 1 - length * np.arange(len(table))[::-1]
@@ -106,12 +107,12 @@ class PatternCounts(NamedTuple):
         return cls(codes, ends, list(counts), history)
 
     def compact(self) -> PatternCounts:
-        """Return the counts without the tokens outside the examples, to be sent to another process."""
+        """Return the same patterns and counts with only the tokens of the examples, for transfer to another process."""
         orders = range(1, len(self.ends) + 1)
         return self.of_tables([self.rows(order) for order in orders], self.counts, self.history)
 
     def merged(self, other: PatternCounts) -> PatternCounts:
-        """Return the patterns of both, with the sums of the counts."""
+        """Return the patterns of both objects, with summed counts."""
         tables, counts = [], []
         for order in range(1, max(len(self.ends), len(other.ends)) + 1):
             parts = [part for part in (self, other) if order <= len(part.ends)]
@@ -125,7 +126,7 @@ class PatternCounts(NamedTuple):
     def frequent(
         self, n_labels: int, min_count: float = 1, announce: Callable[[int, int], None] | None = None
     ) -> PatternTable:
-        """Return the table of all single labels and the patterns that occur often enough.
+        """Return the table of all single labels and of the patterns that occur often enough.
 
         Parameters
         ----------
@@ -134,7 +135,7 @@ class PatternCounts(NamedTuple):
         min_count : float
             Patterns of two or more labels that occur less often are left out; see :func:`is_frequent`.
         announce : callable or None
-            ``announce(n_patterns, longest)`` is called before the table is made, which may be large.
+            Called as ``announce(n_patterns, longest)`` before the table, which may be large, is created.
         """
         kept = [is_frequent(counts, min_count) for counts in self.counts]
         n_orders = max([order for order, chosen in enumerate(kept, 1) if chosen.any()], default=0)
@@ -164,14 +165,15 @@ def count_patterns(
         Token range of each sequence.
     n_labels : int
     max_order : int
-        Highest order; patterns have up to ``max_order + 1`` labels.
+        Highest order; patterns contain up to ``max_order + 1`` labels.
     min_count : float
-        Patterns that occur less often are left out, see :func:`is_frequent`, as are all longer ones, which cannot occur
-        more often. Use 1 for counts that will be merged.
+        Patterns that occur less often are left out (see :func:`is_frequent`), as are all their extensions, which cannot
+        occur more often. Use 1 for counts that will be merged.
     sequence_weight : ndarray of shape (n_sequences,) or None
-        The weight of each sequence; a sequence of weight 0 is ignored.
+        Weight of each sequence; sequences of weight 0 are ignored.
     history : {"tokens", "segments"}
-        Except for "tokens", pairs of labels are counted inside segments, and patterns of segments at their borders.
+        With "segments", the function counts pairs of equal labels within segments, and patterns of the labels of
+        successive segments.
 
     Returns
     -------
@@ -189,11 +191,11 @@ def count_patterns(
     begins = np.zeros(len(codes), dtype=bool)
     begins[offsets[:-1][lengths > 0]] = True
     patterns = PatternCounts(codes, [], [])
-    # id, among patterns of the same length, of the pattern that ends at each token; -1 for none
+    # id, among patterns of the same length, of the pattern that ends at each token; -1 if there is none
     ids = np.where(True if weight is None else weight > 0, codes, -1).astype(np.int32)
     for _ in range(max_order):
         ends = np.flatnonzero(~begins[1:] & (ids[:-1] >= 0)) + 1
-        # prefix ids are lexicographic, so the keys of their extensions are too
+        # prefix ids are in lexicographic order, so the keys of their extensions are, too
         keys = ids[ends - 1] * np.int64(n_labels) + codes[ends]
         _, first, key_id = np.unique(keys, return_index=True, return_inverse=True)
         counts = np.bincount(key_id, None if weight is None else weight[ends], len(first)).astype(np.float64)
@@ -208,14 +210,14 @@ def count_patterns(
 
 
 def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> PatternTable:
-    """Return all patterns over ``n_labels`` labels up to ``max_order``.
+    """Return all patterns of ``n_labels`` labels up to ``max_order``.
 
     Raises
     ------
     ValueError
-        If there are more than a million.
+        If there are more than a million patterns.
     """
-    n_next = n_labels if history == TOKENS else n_labels - 1  # of each label, except pairs of equals
+    n_next = n_labels if history == TOKENS else n_labels - 1  # after each label, except pairs of equal labels
     total = n_labels if history == TOKENS or not max_order else 2 * n_labels
     rows = codes = np.arange(n_labels, dtype=np.int32)[:, None]
     tables = [rows]
@@ -234,7 +236,7 @@ def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> Patter
 
 
 def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int, history: str = TOKENS) -> PatternTable:
-    """Return the table of some tuples of label codes; the function adds single labels and drops duplicates."""
+    """Return the table of the given tuples of label codes and of all single labels, without duplicates."""
     by_length: dict[int, set] = {1: {(y,) for y in range(n_labels)}}
     for pattern in patterns:
         by_length.setdefault(len(pattern), set()).add(tuple(pattern))
@@ -242,7 +244,7 @@ def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int, history: st
 
 
 def has_equal_neighbours(run: Sequence[Any]) -> bool:
-    """Return whether a run of three or more labels cannot be one of segments, which differ from their neighbours."""
+    """Return whether a run of three or more labels contains equal neighbours, which runs of segments cannot contain."""
     return len(run) > 2 and any(left == right for left, right in pairwise(run))
 
 
@@ -252,7 +254,7 @@ def without_equal_neighbours(patterns: PatternTable) -> PatternTable:
 
 
 def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:
-    """Return which rows of label codes contain any of the runs of label codes; -1 is not a label; shape (len(rows),).
+    """Return whether each row of label codes contains any of the runs; -1 is not a label; shape (len(rows),).
 
     Examples
     --------
@@ -274,7 +276,7 @@ def contain_any(rows: np.ndarray, runs: Iterable[Sequence[int]]) -> np.ndarray:
 
 
 def checked_forbidden(forbidden: Iterable[Sequence[int]], n_codes: int) -> tuple[tuple[int, ...], ...]:
-    """Return forbidden runs of two or more label codes, sorted and distinct, or raise a ValueError."""
+    """Return the distinct forbidden runs of two or more label codes, sorted; raise a ValueError if a run is invalid."""
     runs = set()
     for run in forbidden:
         is_run = isinstance(run, (tuple, list)) and len(run) > 1
@@ -285,17 +287,17 @@ def checked_forbidden(forbidden: Iterable[Sequence[int]], n_codes: int) -> tuple
 
 
 def pairs_of_equals(n_labels: int) -> tuple[tuple[int, int], ...]:
-    """Return each label twice: the runs to forbid if no label may follow itself."""
+    """Return all pairs of equal labels, which are the runs to forbid if no label may follow itself."""
     return tuple((label, label) for label in range(n_labels))
 
 
 def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
-    """Return which weighted counts reach ``min_count``; if it is at most 1, all positive counts do."""
+    """Return which weighted counts are at least ``min_count`` or, if ``min_count`` is at most 1, which are positive."""
     return counts >= min_count if min_count > 1 else counts > 0
 
 
 def _stack(tables: Sequence[np.ndarray], history: str) -> PatternTable:
-    """Stack blocks of patterns of equal length in one right-aligned table."""
+    """Stack blocks of patterns of equal length into one right-aligned table."""
     longest = max(table.shape[1] for table in tables)
     labels = np.full((sum(map(len, tables)), longest), -1, dtype=np.int32)
     lengths = np.empty(len(labels), dtype=np.int32)

@@ -1,12 +1,14 @@
-"""Segments of any length as a chain whose token labels contain the age of the segment.
+"""Segments of any length, represented as a chain whose labels include the age of the segment.
 
-The *age* of a segment at a token is the number of its tokens up to this token. An *aged label* is a label and an age;
-the highest age of a label also applies to all later tokens. A segmentation is one sequence of aged labels: those of age
-1 begin segments, all others continue them. The score of a segment is therefore a sum over its tokens: each token adds
-the difference from the score of the segment that ends with the token before (docs/develop/theory.md).
+The *age* of a segment at a token is the number of its tokens up to and including this token. An *aged label* is a pair
+of a label and an age; the highest age of a label also stands for all higher ages. Each segmentation corresponds to one
+sequence of aged labels: labels of age 1 begin segments, and all others continue them. The score of a segment is a sum
+over its tokens: each token adds the difference between the score of the segment up to this token and its score up to
+the previous token (docs/develop/theory.md).
 
-A state of the chain is a state of the pattern automaton with an age. It reads a label of age 1 as the automaton reads
-the label. At age a, it reads its own label at age a + 1, and keeps its history; it cannot read other ages.
+A state of the chain is a pair of a state of the pattern automaton and an age. The chain reads a label of age 1 as the
+automaton reads the label. In a state of age a, it can also read the label of the state at age a + 1, and keeps the
+state of the automaton; it cannot read labels of other ages.
 """
 
 from __future__ import annotations
@@ -23,47 +25,47 @@ from .segment_layout import LengthEntries, SegmentIndex, SegmentLayout
 from .sum_network import build_sum_network
 from .weighted_arcs import ArcLayout, CompiledPatterns, arc_structure
 
-MOST_AGES = 256  # more would cost as much as a table of candidate segments
+MOST_AGES = 256  # with more, the chain would cost as much as a table of candidate segments
 
 
 class AgeLinks(NamedTuple):
-    """Terms of the columns of a chain of aged labels, from the score columns of a layout, for kernels. C columns."""
+    """The score columns of a layout that form each column of a chain of aged labels, for kernels.   C columns."""
 
-    starts: np.ndarray  # (C + 1,) int64   range of each column's items
-    column: np.ndarray  # int32   of the layout
-    shift: np.ndarray  # int64   how many tokens before it is read
+    starts: np.ndarray  # (C + 1,) int64   range of each column's terms
+    column: np.ndarray  # int32   score column of the layout
+    shift: np.ndarray  # int64   the score is read this many tokens before the current one
     sign: np.ndarray  # float64
 
 
 class _AgedStates(NamedTuple):
     """The states of a chain of aged labels: (), then each state of an automaton at each age, in the order of labels.
 
-    P states of the automaton, S of the chain without ().
+    P states of the automaton; S states of the chain, without ().
     """
 
-    state: np.ndarray  # (S,)   of the automaton; here in its order
+    state: np.ndarray  # (S,)   state of the automaton, in the order of the automaton
     age: np.ndarray  # (S,)
     label: np.ndarray  # (S,)   aged label
     order: np.ndarray  # (S,)   by aged label
-    position: np.ndarray  # (S + 1,)   the place of (), and of each state, in that order
-    first: np.ndarray  # (P,)   where the ages of a state begin
+    position: np.ndarray  # (S + 1,)   the position of (), and of each state, in that order
+    first: np.ndarray  # (P,)   index of each state's first age
 
     def ids(self, states: np.ndarray, ages: np.ndarray | int) -> np.ndarray:
-        """Return the ids of states at some ages; () has none."""
+        """Return the ids of states at the given ages; () has no age."""
         return self.position[self.first[states] + np.where(states > 0, ages, 1) - 1]
 
 
 class _Increment(NamedTuple):
-    """The contribution of a token to the score of its segment, at some ages."""
+    """The contribution of a token to the score of its segment, at a range of ages."""
 
-    first: int  # age
+    first: int  # lowest age
     last: int
-    shift: int  # from which token, counted back from the one that is read
+    shift: int  # the contributing token comes this many tokens before the current one
     sign: float
 
 
 def _increments(channel: Channel) -> list[_Increment]:
-    """Return the contribution of each token of a segment to the score of a column of a channel."""
+    """Return the contributions of each token to the score of its segment, for a column of the given channel."""
     anchor, offset, shortest, longest = channel
     if channel == WHOLE:
         return []
@@ -79,14 +81,14 @@ def _increments(channel: Channel) -> list[_Increment]:
 
 
 def what_is_slow(layout: SegmentLayout, longest: int, *others: str) -> list[str]:
-    """Return which parts of a layout, and which ``others``, make a sequence slow because segments have no limit."""
+    """Return the parts of a layout, and ``others``, that make a sequence slow if segments have no maximum length."""
     if longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
         return []
     return [*what_needs_lengths(layout), *others]
 
 
 def what_needs_lengths(layout: SegmentLayout) -> list[str]:
-    """Return the parts of a layout that cannot be scored token by token, in words for messages."""
+    """Return the parts of a layout that cannot be scored token by token, as phrases for messages."""
     reasons = []
     if layout.shortest is not None and (layout.shortest > 1).any():
         reasons.append("the shortest segment_length")
@@ -114,7 +116,7 @@ def _n_ages_of(block: LengthBlock, feature: int) -> int:
 
 
 def _pairs_of_lengths(layout: SegmentLayout) -> list[tuple[LengthBlock, int, int]]:
-    """Return the pairs with features of lengths: block, pair, and index of the feature in the block."""
+    """Return the pairs of length features, each as its block, its index, and the index of the feature in the block."""
     features = layout.pair_feature
     return [
         (block, pair, int(features[pair]) - first)
@@ -124,21 +126,21 @@ def _pairs_of_lengths(layout: SegmentLayout) -> list[tuple[LengthBlock, int, int
 
 
 def aged(layout: SegmentLayout) -> AgedLayout:
-    """Return the aged layout of a layout, which keeps it."""
+    """Return the aged layout of a layout; the layout keeps it."""
     return layout.derived(AgedLayout)
 
 
 def tails(layout: SegmentLayout) -> tuple[SegmentIndex, LengthEntries] | None:
-    """Return the index of segment scores, and the entries of lengths, if all longer segments are tails.
+    """Return the index of segment scores, and the entries of lengths, for passes with tails, or None.
 
-    The cells of a label without a limit are those of lengths up to its highest age but one, after which each token adds
-    the same to the score, and the cell of such a token. The result is None if the score of a token is not a sum over
-    columns of the token itself, or if more than the score of the label depends on the length.
+    A label without a maximum length has a cell for each length below its highest age, and one cell for any further
+    token, to whose score the same columns always contribute. Tails are impossible if the score of such a token is not a
+    sum over columns of the token itself, or if the scores of longer patterns depend on the length.
     """
     aged_layout, index = aged(layout), layout.segment_index(MOST_AGES)
     labels = np.flatnonzero(layout.longest == NO_LIMIT)
     last = np.zeros(layout.automaton.n_labels, np.int64)
-    last[aged_layout.label] = np.arange(len(aged_layout.label))  # the highest age of each label comes last
+    last[aged_layout.label] = np.arange(len(aged_layout.label))  # each label's last index is that of its highest age
     columns = last[labels]
     links, starts = aged_layout.links, aged_layout.links.starts
     items = joined_ranges(starts[columns], starts[columns + 1])
@@ -166,12 +168,12 @@ def tails(layout: SegmentLayout) -> tuple[SegmentIndex, LengthEntries] | None:
 
 
 class AgedLayout(ArcLayout):
-    """The weights of a layout of segments as scores of a chain of aged labels.   L labels, M aged labels, A arcs.
+    """A layout of segments in the form of a chain of aged labels.   L labels, M aged labels, A arcs.
 
     Parameters
     ----------
     layout : SegmentLayout
-        A layout whose scores are sums over tokens, so that :func:`what_needs_lengths` finds nothing.
+        A layout whose scores are sums over tokens, for which :func:`what_needs_lengths` returns an empty list.
 
     Attributes
     ----------
@@ -180,13 +182,13 @@ class AgedLayout(ArcLayout):
     n_columns : int
         Number of columns of the chain: aged labels, then columns that change the scores of arcs.
     compiled, arc_structure, bias_pattern, first_bias
-        As in :class:`ArcLayout`: the automaton over aged labels, whose ``pattern_arc`` are the arcs of the layout's
-        patterns.
+        As in :class:`ArcLayout`, for the automaton over aged labels, whose ``pattern_arc`` contains the arcs of the
+        layout's patterns.
     links : AgeLinks
     length_entries : LengthEntries
-        The weights of lengths and tokens, and the columns of the chain to which they add.
+        The weights of lengths and tokens, and the columns of the chain to which they contribute.
     layout_arc : ndarray of shape (A,), int64
-        The arc of the layout for each arc with a label of age 1; -1 for all others.
+        The corresponding arc of the layout for each arc with a label of age 1; -1 for all other arcs.
     """
 
     def __init__(self, layout: SegmentLayout) -> None:
@@ -217,7 +219,7 @@ class AgedLayout(ArcLayout):
         n_labels, last_label = layout.automaton.n_labels, layout.patterns.labels[:, -1]
         most, has_ages = np.full(n_labels, 2), np.zeros(len(last_label), bool)
         has_ages[:n_labels] = True
-        is_own = np.zeros(len(last_label), bool)  # has columns of its own
+        is_own = np.zeros(len(last_label), bool)  # has separate columns
         is_own[:n_labels] = True
         for column, pattern in enumerate(layout.column_pattern.tolist()):
             changes = [age for part in increments[column] for age in (part.first, part.last + 1)]
@@ -244,8 +246,8 @@ class AgedLayout(ArcLayout):
     def _with_states(self, layout: SegmentLayout) -> tuple[CompiledPatterns, np.ndarray]:
         """Return compiled patterns with a state for each pattern that has ages, and the arcs of the layout's patterns.
 
-        While a segment lasts, the state contains the patterns that it has ended; patterns that are no prefix have no
-        state.
+        While a segment continues, the state must determine the patterns that end with the segment. In the automaton of
+        the layout, only prefixes of patterns have states.
         """
         tuples, base = layout.patterns.tuples(), layout.compiled
         trie, spans = base.automaton, np.flatnonzero(self._has_ages)[layout.automaton.n_labels :]
@@ -275,10 +277,11 @@ class AgedLayout(ArcLayout):
         state, age, labels, order = states.state, states.age, states.label, states.order
         length, state_id = trie.state_length[state], states.ids
 
-        # arcs: those of the automaton; those that continue a segment; and closed ones, for ages that cannot be read. A
-        # state without an arc uses that of a lower age, then of a suffix. So the empty state has closed arcs for all
-        # later ages, with which no segment begins; and a state has one for its own age, which the state of the age
-        # below reads. At the highest age of a label without a limit it is open: it is the loop of all later tokens
+        # arcs: those of the automaton, those that continue a segment, and closed arcs for ages that cannot be read. A
+        # state without an arc for a label uses the arc of a lower age, or else of a suffix. The empty state therefore
+        # has closed arcs for all ages above 1, with which no segment begins, and each state has a closed arc for its
+        # own age, which only the state at the age below can read. At the highest age of a label without a maximum
+        # length, this arc is open: it is the loop for all later tokens
         stays = np.flatnonzero(age > 1)
         to, at = state[stays], age[stays]
         of_stay = np.full((trie.n_states, int(self._most.max()) + 1), -1)
@@ -337,7 +340,7 @@ class AgedLayout(ArcLayout):
 
     @staticmethod
     def _arcs_of_layout(layout: SegmentLayout, trie: PatternAutomaton) -> np.ndarray:
-        """Return the arc of the layout with the same weights as each arc of an automaton with more states."""
+        """Return, for each arc of an automaton with more states, the arc of the layout with the same weights."""
         kept = layout.automaton
         if trie is kept:
             return np.arange(kept.n_arcs)
@@ -355,7 +358,7 @@ class AgedLayout(ArcLayout):
         return layout_arc
 
     def _length_entries(self, layout: SegmentLayout) -> LengthEntries:
-        """Return which weights of lengths and tokens contribute to which columns of the chain."""
+        """Return the contributions of length and token weights to columns of the chain."""
         entries: list[tuple[int, int, float]] = []
         for index, label in enumerate(layout.token_labels.tolist(), start=layout.n_pairs):
             entries += [(self._columns[label, age], index, 1.0) for age in range(1, int(self._most[label]) + 1)]
@@ -368,12 +371,12 @@ class AgedLayout(ArcLayout):
         return LengthEntries(column.astype(np.int64), weight.astype(np.int64), value)
 
     def allowed(self, mask: Mask) -> np.ndarray:
-        """Return which aged labels tokens may have under a mask of labels and borders; shape (N, M), bool."""
+        """Return which aged labels each token may have under a mask of labels and borders; shape (N, M), bool."""
         may_be = np.where(self.age == 1, mask.begins[:, None] >= 0, mask.begins[:, None] <= 0)
         return freeze(mask.allowed[:, self.label] & may_be, np.bool_)
 
     def tags(self) -> Tags:
-        """Return aged labels as tags of segments."""
+        """Return the aged labels as tags of segments."""
         follows = self.age[:, None] + 1 == self.age
         last = self.age == self._most[self.label]
         follows |= np.diag(last & self._loops[self.label])

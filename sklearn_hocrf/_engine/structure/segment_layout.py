@@ -1,9 +1,10 @@
-"""Weights and scores of segments: the weights, and the tables that the semi-Markov kernels need.
+"""The layout of the weights of segments, and the tables from which semi-Markov kernels compute scores.
 
-A score column is a label pattern in a channel. The columns contribute to the score of a segment [u, v) in two ways.
-Columns of longer patterns at the segment's first token concern only the border at u: they move the arc scores there, as
-in a chain. All others contribute to a score of the whole segment, one number for each *scored pattern*, start and
-length: the first L scored patterns are the single labels, and the others are the longer patterns with such columns.
+A score column is a label pattern in a channel. Columns contribute to the score of a segment [u, v) in two ways. Columns
+of longer patterns at the segment's first token concern only the boundary u: they change the arc scores there, as in a
+chain. All other columns contribute to the score of the whole segment, which is one number for each *scored pattern*,
+start and length. The first L scored patterns are the single labels; the others are the longer patterns with such
+columns.
 """
 
 from __future__ import annotations
@@ -48,29 +49,29 @@ from .pairs import (
 from .patterns import PatternTable, given_patterns
 from .weighted_arcs import CompiledPatterns, arcs_of_labels, arcs_with_suffix, compile_patterns
 
-_CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed at a time
-_MOST_KEPT = 1 << 12  # candidate segments of a sequence that are listed once
+_CANDIDATES_AT_A_TIME = 1 << 18  # candidate segments whose features are computed together
+_MOST_KEPT = 1 << 12  # maximum number of candidate segments of a sequence whose lists are cached
 _CANDIDATE_DTYPES = np.int64, np.int32, np.int64, np.uint32, np.uint32, np.float64
 
 
 class SegmentIndex(NamedTuple):
-    """The layout of segment scores for kernels.   K scored patterns, E cells of a row, H members, Q span arcs.
+    """The layout of segment scores for kernels.   K scored patterns, E cells per row, H members, Q span arcs.
 
-    The row of a token contains the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is the score
-    of scored pattern k for length d. Members of a scored pattern are its columns, with their channels.
+    The row of a token contains the scores of the segments that end with the token: cell ``first_cell[k] + d - 1`` is
+    the score of scored pattern k for length d. The members of a scored pattern are its columns, with their channels.
     """
 
     longest: np.ndarray  # (K,) int64   highest length
     first_cell: np.ndarray  # (K + 1,) int64
-    tail: np.ndarray  # (L,) int32   the scored pattern of a token beyond the highest length, or -1: none is possible
+    tail: np.ndarray  # (L,) int32   the scored pattern of a token beyond the highest length; -1 if none is possible
     first_state: np.ndarray  # (L + 1,) int64   range of the states that end with each label
     member_starts: np.ndarray  # (K + 1,) int64
     member_column: np.ndarray  # (H,) int32
     member_channel: np.ndarray  # (H, 4) int32   anchor, offset, shortest, longest
-    column_scored: np.ndarray  # (C,) int32   -1 for columns that move arcs
+    column_scored: np.ndarray  # (C,) int32   -1 for columns that change arc scores
     arc_span: np.ndarray  # (A,) int32   -1 for arcs without a scored suffix of two or more labels
     span_arc: np.ndarray  # (Q,) int32   shortest arcs first
-    span_suffix: np.ndarray  # (Q,) int32   the arc's longest proper suffix, if it is a span arc, or -1
+    span_suffix: np.ndarray  # (Q,) int32   the arc's longest proper suffix if that is a span arc, else -1
     span_scored: np.ndarray  # (Q,) int32   scored pattern of the arc, or -1
 
     @property
@@ -79,26 +80,26 @@ class SegmentIndex(NamedTuple):
 
 
 class LengthEntries(NamedTuple):
-    """Weights of lengths and tokens, and the cells to whose scores they add."""
+    """Weights of lengths and tokens, and the cells to whose scores they contribute."""
 
     cell: np.ndarray  # int64
     weight: np.ndarray  # int64   index of the weight
-    value: np.ndarray  # float64   by which the weight is multiplied, not 0
+    value: np.ndarray  # float64   factor of the weight, not 0
 
 
 class CandidateFeatures(NamedTuple):
     """Features of candidate segments, for kernels; candidates without features are left out.   M candidates."""
 
-    token_starts: np.ndarray  # (N + 1,) int64   candidates that end with each token
+    token_starts: np.ndarray  # (N + 1,) int64   range of the candidates that end with each token
     length: np.ndarray  # (M,) int32
     indptr: np.ndarray  # (M + 1,) int64
     first: np.ndarray  # (nnz,) uint32   first pair of each feature
     stop: np.ndarray  # (nnz,) uint32   end of its pairs
-    values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+    values: np.ndarray  # (nnz,) float64, or empty if all values are 1
 
     @classmethod
     def none(cls, n_tokens: int) -> CandidateFeatures:
-        """Return the object for candidates without features."""
+        """Return the object for a batch without any features of candidates."""
         sizes = n_tokens + 1, 0, 1, 0, 0, 0
         return cls(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
 
@@ -106,14 +107,14 @@ class CandidateFeatures(NamedTuple):
 class SegmentRules(NamedTuple):
     """The possible segments, and the definition of their features."""
 
-    channels: tuple[Channel, ...]  # channels of the features: BAG, BEGIN, WHOLE and others
-    length_blocks: tuple[tuple[int, LengthBlock], ...]  # first feature and block of the features of lengths
-    longest: np.ndarray  # (L,) int64   highest length of a segment, by label
+    channels: tuple[Channel, ...]  # channels of the features: BAG, BEGIN, WHOLE, then others
+    length_blocks: tuple[tuple[int, LengthBlock], ...]  # blocks of length features, each after its first feature
+    longest: np.ndarray  # (L,) int64   maximum length of the segments of each label
     repeats: bool  # whether neighbouring segments may have the same label
-    shortest: np.ndarray | None = None  # (L,) int64   lowest length, except at ends of sequences; None: 1 for all
+    shortest: np.ndarray | None = None  # (L,) int64   minimum length, except at ends of sequences; None: 1
 
     def checked(self) -> SegmentRules:
-        """Return the rules with read-only arrays, or raise a ValueError."""
+        """Return the rules with read-only arrays, or raise a ValueError if they are invalid."""
         channels = tuple(Channel(*channel) for channel in self.channels)
         if channels[:3] != (BAG, BEGIN, WHOLE) or len(set(channels)) < len(channels):
             raise ValueError(f"channels must be distinct, with BAG, BEGIN and WHOLE first; got {channels!r:.80}")
@@ -139,13 +140,13 @@ class SegmentRules(NamedTuple):
 
 
 class SegmentLayout(WeightLayout):
-    """The patterns and (feature, pattern) pairs of a semi-Markov model that have a weight, and their indices.
+    """The patterns and (feature, pattern) pairs with weights in a semi-Markov model, and the indices of the weights.
 
     Parameters
     ----------
     rules : SegmentRules
     patterns, features, pair_feature, pair_pattern, bias_pattern, extra_columns, forbidden, parts, compiled
-        As in :class:`WeightLayout`. Forbidden runs are labels of consecutive segments.
+        As in :class:`WeightLayout`. Forbidden runs consist of labels of consecutive segments.
     """
 
     def __init__(self, rules: SegmentRules, patterns: PatternTable, *arguments: Any, **named: Any) -> None:
@@ -169,13 +170,13 @@ class SegmentLayout(WeightLayout):
         return super().replaced(rules=rules, **changes)
 
     def derived(self, make: Callable[[Self], Any]) -> Any:
-        """Return the result of a function of the layout, computed at the first call by any thread, and kept."""
+        """Return the result of a function of the layout; the first call computes it, and the layout keeps it."""
         if make not in self._derived:
             self._derived[make] = make(self)
         return self._derived[make]
 
     def compiled_with_states(self, runs: Sequence[tuple[int, ...]]) -> CompiledPatterns:
-        """Return compiled patterns whose states include some runs of labels."""
+        """Return compiled patterns whose states include the given runs of labels."""
         n_labels = self.patterns.n_labels
         longer = [(*run, (run[-1] + 1) % n_labels) for run in runs]
         patterns = given_patterns([*self.patterns.tuples(), *longer], n_labels)
@@ -189,9 +190,9 @@ class SegmentLayout(WeightLayout):
         return index._replace(longest=longest, first_cell=first_cell)
 
     def length_tables(self, longest_sequence: int) -> tuple[SegmentIndex, LengthEntries]:
-        """Return the index of segment scores, and the entries of lengths; kept once made.
+        """Return the index of segment scores, and the entries of lengths; the layout keeps the last result.
 
-        They depend on ``longest_sequence`` only if it is shorter than the longest segment.
+        The result depends on ``longest_sequence`` only if it is below the maximum length of segments.
         """
         longest, kept = min(longest_sequence, int(self.longest.max())), self._length_tables
         if kept is None or kept[0] != longest:
@@ -201,18 +202,18 @@ class SegmentLayout(WeightLayout):
 
     @cached_property
     def _index_without_cells(self) -> SegmentIndex:
-        """The index for sequences of any length, without numbers of cells, which may be too many."""
+        """The index for sequences of any length, without cells, whose number may be too large."""
         automaton, n_labels, n_patterns = self.automaton, self.automaton.n_labels, len(self.patterns.lengths)
         begins = self.column_channel == self.channels.index(BEGIN)
         moves_arcs = begins & (self.row_orders[self.column_pattern] > 0)
         span_patterns = self.column_pattern[~moves_arcs]
-        scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # labels, longer patterns
+        scored = np.unique(np.concatenate([np.arange(n_labels), span_patterns]))  # labels, then longer patterns
         column_scored = np.where(moves_arcs, -1, np.searchsorted(scored, self.column_pattern))
         longest = self.longest[self.patterns.labels[scored, -1]]
         channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
         members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
         members = members[np.argsort(column_scored[members], kind="stable")]
-        scored_of_pattern = np.full(n_patterns + 1, -1)  # the last: of arcs without a pattern
+        scored_of_pattern = np.full(n_patterns + 1, -1)  # the last: for arcs without a pattern
         scored_of_pattern[scored[n_labels:]] = np.arange(n_labels, len(scored))
         scored_of_arc = scored_of_pattern[automaton.arc_pattern]
         arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
@@ -226,12 +227,12 @@ class SegmentLayout(WeightLayout):
 
     @cached_property
     def _length_pairs(self) -> list[np.ndarray]:
-        """The pairs with features of each block of lengths."""
+        """For each block of length features, the pairs with its features."""
         of_blocks = [(self.pair_feature - first, block.n_features) for first, block in self.length_blocks]
         return [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in of_blocks]
 
     def length_entries(self, index: SegmentIndex) -> LengthEntries:
-        """Return which weights of lengths and tokens contribute to which cells."""
+        """Return the contributions of length and token weights to cells."""
         counts = index.longest[self.token_labels]
         firsts = index.first_cell[self.token_labels]
         cells = joined_ranges(firsts, firsts + counts)
@@ -254,7 +255,7 @@ class SegmentLayout(WeightLayout):
         return offsets_of(self.rank_of_attribute[self.features.attribute] >= 0)
 
     def candidate_features(self, batch: SequenceBatch) -> CandidateFeatures:
-        """Return the features that a batch computes for whole segments, of all candidates with such features."""
+        """Return the features that a batch computes for whole segments, for all candidates with such features."""
         blocks, first = [], 0
         for block in batch.blocks or ():
             stop = first + block.n_features
@@ -272,7 +273,7 @@ class SegmentLayout(WeightLayout):
             parts = [self._entries_of_chunk(batch, blocks, tokens, longest) for tokens in self._chunks(batch)]
             stop, length, counts, features, values = (np.concatenate(rows) for rows in zip(*parts, strict=True))
         pairs = [ids[features] for ids in self._pairs_of_features]
-        if not is_small:  # leave out what has no weights
+        if not is_small:  # leave out features without weights, then candidates without features
             has_pairs = pairs[0] < pairs[1]
             indptr = offsets_of(has_pairs)[offsets_of(counts)]
             pairs, values = [ids[has_pairs] for ids in pairs], values[has_pairs]
@@ -284,7 +285,7 @@ class SegmentLayout(WeightLayout):
 
     @cached_property
     def _pairs_of_features(self) -> tuple[np.ndarray, ...]:
-        """The first pair and the end of the pairs of each feature, which are equal if it has none."""
+        """The first pair of each feature, and the end of its pairs; both are equal if the feature has no pairs."""
         ranks, starts = self.rank_of_attribute[self.features.attribute], self.pairs.starts
         ids = [np.where(ranks < 0, 0, starts[ranks + shift]) for shift in (0, 1)]
         return freeze_all(ids, np.uint32)
@@ -298,7 +299,7 @@ class SegmentLayout(WeightLayout):
     def _entries_of_chunk(
         self, batch: SequenceBatch, blocks: list[tuple[int, RowBlock]], tokens: tuple[int, int], longest: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return end, length and number of features of candidates, and the features and their values."""
+        """Return the end, length and number of features of each candidate, and the features and their values."""
         ends = np.arange(*tokens)
         offsets = batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
         token, length = _candidates(ends - offsets, longest)
@@ -309,19 +310,19 @@ class SegmentLayout(WeightLayout):
     def _entries(
         self, batch: SequenceBatch, blocks: list[tuple[int, RowBlock]], start: np.ndarray, stop: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the ranges of entries of candidates, and the features and values of the entries."""
+        """Return the range of each candidate's entries, and the features and values of the entries."""
         parts = [(first, *block.entries(batch, start, stop)) for first, block in blocks]
         features = [first + of_block for first, _, of_block, _ in parts]
         if len(parts) == 1:
             return parts[0][1], features[0], parts[0][3]
         counts = [np.diff(indptr) for _, indptr, _, _ in parts]
         owner = np.concatenate([np.repeat(np.arange(len(stop)), of_block) for of_block in counts])
-        order = np.argsort(owner, kind="stable")  # of candidates
+        order = np.argsort(owner, kind="stable")  # of the entries, by candidate
         values = np.concatenate([of_block for *_, of_block in parts])
         return offsets_of(sum(counts)), np.concatenate(features)[order], values[order]
 
     def _features_of(self, batch: SequenceBatch, segments: Segments) -> Iterator[tuple[slice, sparse.csr_array]]:
-        """Yield ranges of segments, and their features except those of dense columns."""
+        """Yield ranges of segments, and the features of these segments, except features of dense columns."""
         sparse_batch = without_dense(batch)
         for first, last in ranges_of_sequences(batch):
             chosen = slice(segments.offsets[first], segments.offsets[last])
@@ -362,29 +363,29 @@ class SegmentLayout(WeightLayout):
 
 
 def _candidates(position: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the index of the last token and the length of candidates, from the places of tokens in sequences."""
+    """Return the index of each candidate's last token, and its length, from the positions of tokens in sequences."""
     counts = np.minimum(position + 1, longest)
     token = np.repeat(np.arange(len(position)), counts)
     return token, 1 + np.arange(len(token)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-@lru_cache(maxsize=16)  # calls for one sequence ask
+@lru_cache(maxsize=16)  # for calls with a single sequence
 def _candidates_of_one(n_tokens: int, longest: int) -> tuple[np.ndarray, ...]:
-    """Return the range of the candidates that end with each token, and the lengths, first tokens and ends of all."""
+    """Return the range of the candidates that end with each token, and the length, first token and end of each."""
     token, length = _candidates(np.arange(n_tokens), longest)
     arrays = token.searchsorted(np.arange(n_tokens + 1)), length, token + 1 - length, token + 1
     return freeze_all(arrays, np.int64, np.int32, np.int64, np.int64)
 
 
 class SegmentLayoutBuilder(LayoutBuilder):
-    """Decide which weights a semi-Markov model has.
+    """A builder that derives the layout of a semi-Markov model from counts of features in training data.
 
     Parameters
     ----------
     limits : tuple
         ``longest``, ``repeats`` and ``shortest``, as in :class:`SegmentRules`.
     frame, rule
-        As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``repeats``.
+        As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``repeats`` is True.
     fit_intercept : bool, "segment" or "token"
         Whether the weights of labels count for each segment ("segment"), for each of its tokens ("token"), or for both
         (True).
@@ -400,7 +401,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
         segments: Segments,
         sequence_weight: np.ndarray | None = None,
     ) -> FeatureCounts:
-        """Return the counts of labelled data; other arguments are as in :meth:`LayoutBuilder.count`."""
+        """Return the counts of features in labelled data; other arguments are as in :meth:`LayoutBuilder.count`."""
         weight = np.repeat(weights_of(batch, sequence_weight), np.diff(segments.offsets))
         units = _segment_units(without_dense(batch), segments, self._endings(segments.offsets, segments.codes), weight)
         dense = _dense_features(batch, segments)
@@ -413,12 +414,12 @@ class SegmentLayoutBuilder(LayoutBuilder):
         rules = SegmentRules(counts.channels, counts.length_blocks, self.longest, self.repeats, self.shortest)
         arguments = self._arguments(counts)
         lengths = [first for first, block in counts.length_blocks if block.kind == "gamma"]
-        counted = arguments[3][np.isin(arguments[2], lengths)]  # labels whose segments count the same by their length
+        counted = arguments[3][np.isin(arguments[2], lengths)]  # labels that have a weight for the length itself
         tokens = np.setdiff1d(self._token_labels(), counted)
         return SegmentLayout(rules, *arguments, **self._options(), token_labels=tokens.astype(np.int64))
 
     def _token_labels(self) -> ArrayLike:
-        """Return the labels whose tokens have a weight, without labels whose segment weights are equivalent."""
+        """Return the labels whose tokens have a weight, except labels for which a weight of segments is equivalent."""
         n_labels = self.patterns.n_labels
         if self.fit_intercept not in (True, "token") or n_labels == 1:  # the total number of tokens is constant
             return ()
@@ -455,7 +456,7 @@ def _dense_features(batch: SequenceBatch, segments: Segments) -> list[DenseFeatu
 
 
 def _feature_map(batch: SequenceBatch) -> tuple[FeatureMap, tuple[Channel, ...], tuple]:
-    """Return the map of a batch's features, their channels, and the blocks of lengths."""
+    """Return the map of a batch's features, their channels, and the blocks of length features."""
     channels = [BAG, BEGIN, WHOLE]
     attribute, channel, length_blocks = [], [], []
     n_attributes, n_features = batch.n_attributes, 0

@@ -1,18 +1,18 @@
-"""The sum network: the mass of states that each arc collects, as a short list of additions.
+"""The sum network: a short list of additions that computes the total mass of the states that use each arc.
 
     m(a) = sum of alpha(q) over the states q that use arc a = (p, y)
 
-These are p and the states below p in the failure tree with no y-arc at the state itself or between it and p (the matrix
-S of ``m = S alpha``). Write A(q) for the sum of alpha over the failure subtree of q. Then
+These states are p and all states below p in the failure tree for which neither the state itself nor a state between it
+and p has a y-arc (the matrix S of ``m = S alpha``). Let A(q) be the sum of alpha over the failure subtree of q. Then
 
     partial(p, y) = alpha(p) + sum over children c of p:   A(c)            if no state of c's subtree has a y-arc
                                                            nothing         if c has a y-arc itself
                                                            partial(c, y)   otherwise
 
-and ``m(p, y) = partial(p, y)`` wherever the arc exists. Most children are of the first kind; their sum is collected
-from a binary tree of pair sums over p's children, so a label with y-arcs below few children needs few additions. The
-network therefore needs at most (total pattern length) x log(number of labels) additions. There are no subtractions, so
-the same list works in any semiring, and its transpose is the backward pass.
+and ``m(p, y) = partial(p, y)`` for each existing arc. Most children are of the first kind. A binary tree of pair sums
+over the children of p provides the sum of their A(c), so a label with y-arcs below only a few children needs only a few
+additions. The network therefore needs at most (total pattern length) x log(number of labels) additions. Because the
+network never subtracts, the same list works in any semiring, and its transpose gives the backward pass.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from .automaton import PatternAutomaton
 
 
 class SumNetwork(NamedTuple):
-    """Additions of the forward and backward pass.   P states, A arcs, I and J inner sums.
+    """Additions of the forward and backward passes.   P states, A arcs, I and J inner sums.
 
-    Forward values are ``[alpha (P) | inner sums (I)]``; sum i adds up the values ``terms[starts[i]:starts[i + 1]]``,
-    all of which come before it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, in the same way.
+    Forward values are ``[alpha (P) | inner sums (I)]``; sum i adds the values ``terms[starts[i]:starts[i + 1]]``, all
+    of which precede it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, with the sums listed in the same
+    way.
     """
 
-    arc_value: np.ndarray  # (A,) int32   which forward value is m of the arc; 0 for arcs without mass
+    arc_value: np.ndarray  # (A,) int32   index of the forward value that is m of the arc; 0 for arcs without mass
     starts: np.ndarray  # (I + 1,) int32
     terms: np.ndarray  # int32
     back_starts: np.ndarray  # (J + P + 1,) int32   the last P sums are beta of the states
@@ -62,7 +63,7 @@ def _edges_and_nodes(automaton: PatternAutomaton) -> tuple[np.ndarray, np.ndarra
     fail = automaton.fail.astype(np.int64)
     tree = _FailureTree(fail)
 
-    # partial sums for the pairs (p, y) where some state of p's failure subtree has a y-arc
+    # partial sums for the pairs (p, y) such that some state of p's failure subtree has a y-arc
     arc_pairs = automaton.arc_source.astype(np.int64) * n_labels + automaton.arc_label
     pairs = _pairs_with_arcs_below(arc_pairs, fail, n_labels)
     state, label = pairs // n_labels, pairs % n_labels
@@ -85,10 +86,10 @@ def _edges_and_nodes(automaton: PatternAutomaton) -> tuple[np.ndarray, np.ndarra
 
 
 def _pairs_with_arcs_below(arc_pairs: np.ndarray, fail: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return the pairs (p, y), as keys ``p * n_labels + y``, such that a state of p's failure subtree has a y-arc.
+    """Return the pairs (p, y), as keys ``p * n_labels + y``, such that some state of p's failure subtree has a y-arc.
 
-    The loop runs from the deepest states of the failure tree to its root, so that it visits each pair once for any
-    depth of the tree.
+    The loop runs from the deepest states of the failure tree to its root, so it visits each pair only once, whatever
+    the depth of the tree.
     """
     depth, above = (np.arange(len(fail)) > 0).astype(np.int64), fail
     while above.any():
@@ -104,7 +105,7 @@ def _pairs_with_arcs_below(arc_pairs: np.ndarray, fail: np.ndarray, n_labels: in
 
 
 def _distinct(ids: np.ndarray) -> np.ndarray:
-    """Return the distinct ids, ascending; numpy's function uses hashes, and is slow if hashes collide."""
+    """Return the distinct ids in ascending order; ``np.unique`` uses hashes, and is slow if hashes collide."""
     ids = np.sort(ids)
     return ids[np.append(True, ids[1:] != ids[:-1])] if len(ids) else ids
 
@@ -112,8 +113,9 @@ def _distinct(ids: np.ndarray) -> np.ndarray:
 class _FailureTree:
     """Sums over the failure tree: subtree sums A, and a binary tree of pair sums over the children of each state.
 
-    Nodes are numbered alpha (P), A (P), then the pair sums level by level. Level 0 of a state's binary tree is A of its
-    children, in order; ``widths[level]`` is the number of nodes of a level.
+    Nodes are numbered in this order: alpha (P), A (P), and the pair sums level by level. Level 0 of the binary tree of
+    a state consists of the sums A of its children, in order; ``widths[level]`` contains the number of nodes of each
+    state at a level.
     """
 
     def __init__(self, fail: np.ndarray) -> None:
@@ -129,7 +131,7 @@ class _FailureTree:
         self.edges = [(self.subtree, np.arange(n_states))]
         while (self.widths[-1] > 1).any():
             self._add_level()
-        self.top = np.zeros(n_states, dtype=np.int64)  # the node that sums up all children
+        self.top = np.zeros(n_states, dtype=np.int64)  # the node that is the sum over all children
         for level, width in enumerate(self.widths):
             whole = np.flatnonzero(width == 1)
             self.top[whole] = self._node(level, whole, np.zeros(len(whole), dtype=np.int64))
@@ -143,7 +145,7 @@ class _FailureTree:
         return self._bases[level][owner] + index
 
     def _add_level(self) -> None:
-        """Add sums of neighbours for all states that have more than one node so far."""
+        """Add a level of sums of neighbours for all states with more than one node at the last level."""
         level, below = len(self.widths), self.widths[-1]
         width = np.where(below > 1, (below + 1) // 2, 0)
         owner = np.repeat(np.arange(len(below)), width)
@@ -157,11 +159,11 @@ class _FailureTree:
             self.edges.append((node[has], self._node(level - 1, owner[has], 2 * index[has] + side)))
 
     def covers(self, pair: np.ndarray, child: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Cover, for each pair (p, y), the children of p that are not exceptions by the fewest pair sums.
+        """For each pair (p, y), cover the children of p that are not exceptions with as few pair sums as possible.
 
-        ``pair`` and ``child`` list the exceptions: pair id and index among the children of ``state[pair]``. From the
-        bottom up, a sibling that is not an exception is a term, and the parent of an exception is an exception. The
-        result is pairs and terms.
+        ``pair`` and ``child`` list the exceptions: the id of the pair, and the index among the children of
+        ``state[pair]``. From the bottom up, a sibling of an exception becomes a term unless it is an exception, too,
+        and the parent of an exception becomes an exception. The result consists of the pairs and their terms.
         """
         pairs, terms = [], []
         for level, width in enumerate(self.widths):
@@ -180,7 +182,7 @@ class _FailureTree:
 def _finish(
     n_inputs: int, n_open: int, node: np.ndarray, term: np.ndarray, n_nodes: int, arc_value: np.ndarray
 ) -> SumNetwork:
-    """Drop sums that no open arc needs, replace sums of one term by that term, number the rest, and transpose."""
+    """Drop sums that no open arc needs, replace sums of one term by that term, number the rest, and transpose them."""
     node, term, arc_value = _alias_single_terms(node, term, n_nodes, arc_value)
     incidence = sparse.csr_array((np.ones(len(node), dtype=np.int32), (node, term)), shape=(n_nodes, n_nodes))
     needed = np.zeros(n_nodes, dtype=bool)
@@ -201,7 +203,7 @@ def _finish(
 def _transpose(
     n_inputs: int, n_open: int, n_inner: int, node: np.ndarray, term: np.ndarray, arc_value: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums of the backward pass: a value's adjoint sums over its arcs and the sums that use it."""
+    """Return the sums of the backward pass: the adjoint of a value is a sum over its arcs and the sums that use it."""
     n_arcs = len(arc_value)
     n_nodes = n_arcs + n_inputs + n_inner  # b of the arcs, then the adjoints of the forward values
     back_node = n_arcs + np.concatenate([arc_value[:n_open], term])
@@ -215,9 +217,9 @@ def _transpose(
 def _schedule(
     n_inputs: int, n_nodes: int, node: np.ndarray, term: np.ndarray, inner: np.ndarray, outputs: ArrayLike = ()
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number the sums so that each comes after its terms and the outputs come last, in their order.
+    """Number the sums so that each follows its terms and the outputs come last, in the given order.
 
-    The result is the new ids of all nodes (inputs keep theirs), and the terms of each sum as lists.
+    The result consists of the new ids of all nodes (inputs keep theirs), the range of each sum's terms, and the terms.
     """
     depth = np.zeros(n_nodes, dtype=np.int64)
     while True:
@@ -239,7 +241,7 @@ def _schedule(
 def _alias_single_terms(
     node: np.ndarray, term: np.ndarray, n_nodes: int, users: np.ndarray, keep: ArrayLike = ()
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Replace every sum of a single term, except those of ``keep``, by the term, in sums and in ``users``."""
+    """Replace each sum of a single term, except those in ``keep``, by that term, both in sums and in ``users``."""
     n_terms = np.bincount(node, minlength=n_nodes)
     n_terms[np.asarray(keep, dtype=np.int64)] = 0
     alias = np.arange(n_nodes)

@@ -1,7 +1,7 @@
 """Compiled label patterns, and the arcs of their automaton as arrays for kernels.
 
-The *structure* of arcs, which patterns and score columns determine, is made once per layout; the scores of arcs are
-computed for each vector of weights.
+The *structure* of arcs depends on patterns and score columns, and is computed once per layout; the scores of arcs are
+computed for each weight vector.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _NO_SCORES = freeze(np.empty(0), np.float64)
 
 
 class CompiledPatterns(NamedTuple):
-    """Label patterns, and all that depends only on them: shared by layouts of the same patterns."""
+    """Label patterns, and the objects that depend on them alone, which layouts with the same patterns share."""
 
     patterns: PatternTable
     automaton: PatternAutomaton
     network: SumNetwork
-    forbidden_arcs: np.ndarray  # int32   arcs of score -inf, which end with a forbidden run
-    longer_arcs: tuple  # of ndarray: the arcs of 2, 3, ... labels
+    forbidden_arcs: np.ndarray  # int32   arcs that end with a forbidden run; their score is -inf
+    longer_arcs: tuple  # of ndarray: the arcs of two labels, of three labels, and so on
 
 
 def compile_patterns(patterns: PatternTable, forbidden: Runs = (), repeats: bool = True) -> CompiledPatterns:
@@ -39,15 +39,15 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = (), repeats: bool
     patterns : PatternTable
         Patterns that have weights. Those that contain a forbidden run never occur.
     forbidden : iterable of tuples of int
-        Runs of two or more label codes that must not occur, of any length, whether they are patterns or not. If labels
-        are tags, a run has the codes of segments, or is a pair of tags.
+        Runs of two or more label codes that must not occur, whether they are patterns or not. With a history of
+        segments, a run consists of labels of successive segments, or is a pair of labels of successive tokens.
     repeats : bool
         Whether a label may follow itself.
 
     Raises
     ------
     ValueError
-        If the patterns are not a valid table of ``_engine.structure.patterns``.
+        If the patterns are not a valid table of ``_engine.structure.patterns``, or a forbidden run is invalid.
     """
     patterns = PatternTable(*patterns).checked()
     n_labels = patterns.n_labels
@@ -65,10 +65,10 @@ def compile_patterns(patterns: PatternTable, forbidden: Runs = (), repeats: bool
 
 
 def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[PatternAutomaton, SumNetwork, np.ndarray]:
-    """Keep forbidden arcs out of the passes; return automaton and network, and the forbidden arcs.
+    """Exclude forbidden arcs from the passes; return the automaton, its network, and the forbidden arcs.
 
-    The forbidden arcs that kernels need remain: those of forbidden patterns, whose marginals may be requested, and all
-    arcs into or out of a state if all of them are forbidden.
+    Kernels need forbidden arcs if one of these is the arc of a pattern, whose marginals may be requested, or if all
+    arcs into or out of a state are forbidden. Then all forbidden arcs stay in the passes.
     """
     if not (is_forbidden & (automaton.arc_pattern >= 0)).any():
         closed = with_last_arcs(automaton, is_forbidden)
@@ -80,7 +80,7 @@ def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[Patt
 
 
 def _without_longer(runs: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Return the runs that do not contain another run; the input is sorted by length."""
+    """Return the runs that do not contain another run; the runs must be sorted by length."""
     shortest: set = set()
     lengths = sorted({len(run) for run in runs})
     for run in runs:
@@ -93,19 +93,20 @@ def _without_longer(runs: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
 class WeightedArcs(NamedTuple):
     """The automaton, its sum network, and the scores of arcs.   L labels, P states, A arcs, Q varying arcs.
 
-    The score of a *varying* arc depends on the position: some score column moves it, or a suffix of it. The structure
-    in layouts contains no scores, which belong to one evaluation. Kernels read both from one flat tuple.
+    The score of a *varying* arc depends on the position, because a score column changes the score of the arc or of one
+    of its suffixes. The structure in layouts contains no scores, because scores belong to a single evaluation. Kernels
+    read the structure and the scores from one flat tuple.
     """
 
-    n_labels: int  # these eight as in PatternAutomaton
+    n_labels: int  # the first eight fields are those of PatternAutomaton
     fail: np.ndarray  # (P,) int32
     state_label: np.ndarray  # (P,) int32
     into: np.ndarray  # (P + 1,) int64   range of the arcs into each state
-    outgoing: np.ndarray  # (P + 1,) int64   range of the arcs that leave each state in source_arcs
+    outgoing: np.ndarray  # (P + 1,) int64   range, in source_arcs, of the arcs that leave each state
     source_arcs: np.ndarray  # (A,) int32
     arc_label: np.ndarray  # (A,) int32
     arc_target: np.ndarray  # (A,) int32
-    arc_value: np.ndarray  # the five tables of SumNetwork
+    arc_value: np.ndarray  # these five fields are those of SumNetwork
     starts: np.ndarray
     terms: np.ndarray
     back_starts: np.ndarray
@@ -114,7 +115,7 @@ class WeightedArcs(NamedTuple):
     varying_arc: np.ndarray  # (Q,) int32   shortest arcs first
     varying_suffix: np.ndarray  # (Q,) int32   index of the arc's longest proper suffix among the varying arcs, or -1
     varying_column: np.ndarray  # (Q,) int32   score column of the arc's own pattern, or -1
-    arc_score: np.ndarray = _NO_SCORES  # (A,) float64   constant part: biases of all suffix patterns; -inf if forbidden
+    arc_score: np.ndarray = _NO_SCORES  # (A,) float64   constant part: biases of suffix patterns; -inf: forbidden
     arc_weight: np.ndarray = _NO_SCORES  # (A,) float64   exp(arc_score - log_shift)
     log_shift: float = 0.0  # highest arc score
     arc_score_derivative: np.ndarray = _NO_SCORES  # (A,) float64   along a direction of the weights, for dual numbers
@@ -122,7 +123,7 @@ class WeightedArcs(NamedTuple):
 
 
 class ArcLayout:
-    """The part of a layout that the scores of arcs depend on.
+    """The part of a layout on which the scores of arcs depend.
 
     Attributes
     ----------
@@ -151,7 +152,7 @@ class ArcLayout:
 
 
 class ArcColumns(NamedTuple):
-    """The score columns of the patterns that are suffixes of each arc, and of its label's parts.   A arcs."""
+    """The score columns of the patterns that are suffixes of each arc, and of the parts of its label.   A arcs."""
 
     starts: np.ndarray  # (A + 1,) int64
     columns: np.ndarray  # int32   ascending for each arc
@@ -188,7 +189,7 @@ def arc_columns(
 
 
 def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray | None = None) -> WeightedArcs:
-    """Return the arcs of a layout with their scores under ``weights``, and the derivatives along ``direction``.
+    """Return a layout's arcs with their scores, and the derivatives of the scores along a direction of the weights.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ def weighted_arcs(layout: ArcLayout, weights: np.ndarray, direction: np.ndarray 
 
 
 def given_arcs(n_labels: int, structure: tuple, score: np.ndarray) -> WeightedArcs:
-    """Return the arcs of an existing automaton; no score depends on the position.
+    """Return the arcs of an existing automaton, with scores that do not depend on the position.
 
     Parameters
     ----------
@@ -240,10 +241,11 @@ def _with_scores(structure: WeightedArcs, scores: np.ndarray, derivative: np.nda
 
 
 def log_spread(layout: ArcLayout, arcs: WeightedArcs) -> float:
-    """Return a bound on the logarithm of max beta / min beta over all states, at any position; inf if there is none.
+    """Return a bound on the logarithm of max beta / min beta over all states, at any position; inf if unknown.
 
-    Two states that read the same labels have the same emissions, and use arcs of different scores for at most as many
-    tokens as patterns have labels. After these tokens, they are the same state, or stay in segments of the same label.
+    If the automaton reads the same labels from two states, the emissions are the same, and the arc scores differ for at
+    most as many tokens as the longest pattern has labels. After these tokens, both paths are in the same state, or both
+    continue a segment of the same label.
     """
     if layout.n_varying or len(layout.compiled.forbidden_arcs):
         return np.inf
@@ -261,17 +263,17 @@ def arcs_of_labels(automaton: PatternAutomaton, offsets: ArrayLike, codes: np.nd
 
 
 def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -> np.ndarray:
-    """Return the pattern of an order that ends where each arc is used, or -1."""
+    """Return, for each arc, the pattern of the given order that ends where the arc is used, or -1."""
     while (longer := automaton.arc_length[arcs] > order + 1).any():
         arcs = np.where(longer, automaton.arc_suffix[arcs], arcs)
     return np.where(automaton.arc_length[arcs] == order + 1, automaton.arc_pattern[arcs], -1)
 
 
 def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Number the open arcs with a chosen suffix, shortest first; no arc of a single label may be chosen.
+    """Number the open arcs that have a chosen suffix, shortest arcs first; no arc of a single label may be chosen.
 
-    The result is the index of each arc, or -1; the arcs by index; and for each of them the index of its longest proper
-    suffix, or -1.
+    The result consists of the index of each arc (or -1), the numbered arcs, and the index of the longest proper suffix
+    of each numbered arc (or -1).
     """
     chosen = is_chosen.copy()
     for arcs in longer_arcs(automaton.arc_length):
@@ -285,19 +287,19 @@ def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tupl
 
 def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tuple:
     """Return arc_varying, varying_arc, varying_suffix and varying_column; see :class:`WeightedArcs`."""
-    column = np.where(automaton.arc_length > 1, column_of_arc, -1)  # columns of single labels are emissions
+    column = np.where(automaton.arc_length > 1, column_of_arc, -1)  # columns of single labels give emissions
     arc_varying, varying_arc, varying_suffix = arcs_with_suffix(automaton, column >= 0)
     return freeze_all((arc_varying, varying_arc, varying_suffix, column[varying_arc]), np.int32)
 
 
 def bias_of_arc(layout: ArcLayout) -> np.ndarray:
-    """Return the index of the bias of each arc's own pattern, or -1; several arcs may have one pattern."""
-    of_pattern = np.full(len(layout.automaton.pattern_arc) + 1, -1)  # the last: of arcs without a pattern
+    """Return the index of the bias of each arc's own pattern, or -1; several arcs may have the same pattern."""
+    of_pattern = np.full(len(layout.automaton.pattern_arc) + 1, -1)  # the last: for arcs without a pattern
     of_pattern[layout.bias_pattern] = np.arange(len(layout.bias_pattern))
     return of_pattern[layout.automaton.arc_pattern]
 
 
 def _add_suffixes(compiled: CompiledPatterns, scores: np.ndarray) -> None:
-    """Add to the score of each arc the scores of its proper suffixes, in place."""
+    """Add the scores of its proper suffixes to the score of each arc, in place."""
     for arcs in compiled.longer_arcs:
         scores[arcs] += scores[compiled.automaton.arc_suffix[arcs]]

@@ -1,4 +1,4 @@
-"""Training: objectives, penalties, and solvers, which are independent of CRFs.
+"""Training: objectives, penalties, and solvers that do not depend on CRFs.
 
 A solver has a method ``solve(objective, penalty, w0)``, which returns a :class:`SolverReport`.
 """

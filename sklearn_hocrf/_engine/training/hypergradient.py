@@ -1,18 +1,18 @@
 """The held-out likelihood of one fold, and its gradient with respect to the penalties.
 
 Let ``f`` be the negative log-likelihood of the training part, ``L`` the negative log-likelihood of the held-out part,
-and ``lambda_g = sigma_g**-2`` the precision of the weights ``w_g`` of each group. The weights are then given by (30) of
-docs/develop/theory.md, and the gradient of the score by (31): Foo, Do and Ng, "Efficient multiple hyperparameter
-learning for log-linear models", NIPS 2007. Both the weights and zeta are computed only to a tolerance (Pedregosa,
-"Hyperparameter optimization with approximate gradient", ICML 2016), starting from the values of the previous step. The
-curvature of L-BFGS is kept from step to step (33), and preconditions the conjugate gradients; both together halve the
-number of passes.
+and ``lambda_g = sigma_g**-2`` the precision of the weights ``w_g`` of each group. Equation (30) of
+docs/develop/theory.md then gives the weights, and (31) the gradient of the score (Foo, Do and Ng, "Efficient multiple
+hyperparameter learning for log-linear models", NIPS 2007). Both the weights and zeta are computed only to a tolerance
+(Pedregosa, "Hyperparameter optimization with approximate gradient", ICML 2016), starting from the values of the
+previous step. The curvature pairs of L-BFGS are kept from step to step (33), and precondition the conjugate gradients;
+together, these two measures halve the number of passes.
 
 With an L1 penalty, these equations hold on the support, the weights that are not 0, where the absolute values are
-linear: Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models for
-hyperparameter optimization", ICML 2020. The score is continuous, but has a kink where a weight becomes 0 or moves away
-from it. The gradient is the derivative on the side of the trained weights, so a difference of scores over a kink is a
-mean of two gradients, and training to a loose tolerance may end on the wrong side.
+linear (Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models for
+hyperparameter optimization", ICML 2020). The score is continuous, but has a kink wherever a weight becomes 0 or moves
+away from 0. The gradient is the derivative on the side of the kink where the trained weights are. A finite difference
+across a kink is therefore a mean of two gradients, and training to a loose tolerance may end on the wrong side.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from .penalties import Penalty
 from .problem import Problem
 from .solvers import shortest_subgradient
 
-MOST_PAIRS = 100  # of curvature on the support, two copies of each
-MOST_PRODUCTS = 60  # of the Hessian with vectors, for one linear system; the next step continues from its solution
+MOST_PAIRS = 100  # pairs of curvature on the support, each stored twice
+MOST_PRODUCTS = 60  # Hessian-vector products for one linear system; the next step starts from its solution
 # The loss is corrected to first order for incomplete training. If the correction exceeds this share of the loss, the
 # second order matters as well, and training continues with a finer tolerance.
 MOST_CORRECTION = 0.02
 FINER, MOST_TRAININGS = 0.3, 6
 USEFUL = 0.99
-NORM = 3.0  # a gradient of a third of the tolerance, relative to the weights, is small enough, too
+NORM = 3.0  # training also ends if the gradient, relative to the weights, is a third of the tolerance
 
 
 class FoldStep(NamedTuple):
     """The results of one choice of penalties on one fold.   G groups."""
 
-    score: float  # mean log-likelihood of the held-out tokens, in nats
+    score: float  # log-likelihood per held-out token, in nats
     gradient: np.ndarray  # (G,) or (2G,)   of the score with respect to log sigma, and to log l1 if it is learned
     accuracy: float  # share of the held-out tokens that are predicted correctly
-    n_passes: int  # over the training part
+    n_passes: int  # passes over the training part
     seconds: float
-    converged: bool  # whether training did
+    converged: bool  # whether training converged
 
 
 class Fold:
@@ -64,18 +64,18 @@ class Fold:
     groups : ndarray of shape (n_weights,), int
         Group of each weight.
     strength : ndarray of shape (n_weights,)
-        Strength of the L1 penalty of each weight, unless it is learned.
+        Strength of the L1 penalty of each weight; ignored if strengths are learned.
     n_groups : int
         Number of groups G; some may have no weights in a fold.
     accuracy : callable
-        Returns the accuracy on the held-out part for some weights.
+        Maps weights to the accuracy on the held-out part.
     max_iter : int
         Maximum number of iterations of training.
     origin : object
-        The inputs from which the fold was made, which the fold itself does not read.
+        The inputs from which the fold was made; the fold itself does not read them.
     """
 
-    residual = 0.01  # of the linear system, relative to its right side, unless a step has another one
+    residual = 0.01  # of the linear system, relative to its right-hand side, unless a step specifies another one
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Fold:
         origin: Any,
     ) -> None:
         self.origin = origin
-        # weights that training cannot distinguish are one variable, as in fit
+        # weights that training cannot distinguish share one variable, as in fit
         kinds = np.unique(np.stack([groups, strength]), axis=1, return_inverse=True)[1].ravel()
         self._ties = tie_weights(training.layout, training.batch, kinds)
         likelihood = NegativeLogLikelihood()
@@ -106,13 +106,13 @@ class Fold:
         self.forget()
 
     def start(self, weights: np.ndarray | None = None) -> None:
-        """Let the next step start from ``weights``, or from 0 if there are none."""
+        """Make the next step start from ``weights``; None means from 0."""
         n_variables = len(self._ties.root)
         u = np.zeros(n_variables) if weights is None else self._ties.narrow(weights)
         self.state = u, np.zeros(n_variables)  # the weights and the solution of the linear system
 
     def forget(self) -> None:
-        """Discard the curvature, which takes most of the memory, until the next step."""
+        """Discard the curvature, which takes most of the memory; the next step starts without it."""
         n_variables = len(self._ties.root)
         self._curvature, self._precision = LBFGSMemory.of_size(n_variables), np.zeros(n_variables)
 
@@ -129,22 +129,24 @@ class Fold:
     def step(
         self, logs: np.ndarray, tol: float, residual: float = residual, error: float = np.inf, before: float = np.nan
     ) -> FoldStep:
-        """Return score and gradient at a point of penalties.
+        """Return the score and its gradient for one choice of penalties.
 
         Parameters
         ----------
         logs : ndarray of shape (G,) or (2G,)
-            Logarithm of the standard deviation of each group of weights, and of its L1 penalty if that is learned.
+            Logarithms of the standard deviations of the groups of weights, followed by those of their L1 penalties if
+            these are learned.
         tol : float
-            Tolerance of training; a finer one is used if this one is not sufficient.
+            Tolerance of training; a finer tolerance is used if this one does not suffice.
         residual : float
-            Norm of the residual of the linear system, relative to its right-hand side. It accounts for most of the
-            error of the gradient.
+            Norm of the residual of the linear system, relative to its right-hand side. This residual accounts for most
+            of the error of the gradient.
         error : float
-            Training continues with finer tolerances until the relative change of the score is smaller than this. By
-            default, training runs once; the correction does not bound the error, because it may be 0 by chance.
+            If this number is finite, training continues with finer tolerances until the relative change of the score is
+            at most ``error``. The size of the correction does not suffice as a criterion, because the correction may be
+            0 by chance.
         before : float
-            The score of these penalties from less precise training, if it is known.
+            The score for these penalties after less precise training, if known.
         """
         begun, passes = time.perf_counter(), self._training.n_passes
         precision, strength = self._penalties(logs)
@@ -159,7 +161,7 @@ class Fold:
             loss, slope = self._held_out.value_gradient(self._ties.widen(u))
             smooth = self._training.gradient(u) + precision * u
             steepest = shortest_subgradient(u, smooth, strength)
-            support = (u != 0) | (steepest != 0) | (strength == 0)  # weights that are about to enter included
+            support = (u != 0) | (steepest != 0) | (strength == 0)  # including weights about to enter
             # narrow is also the transpose of widen
             v = self._adjoint(u, self._ties.narrow(slope), v, residual, support)
             correction = float(v @ steepest)
@@ -178,13 +180,13 @@ class Fold:
         return FoldStep(score, gradient, accuracy, passes, seconds, report.converged)
 
     def _penalties(self, logs):
-        """Return precision and strength of each variable; the L1 penalty of a tie is that of all its weights."""
+        """Return the precision and strength of each variable; the L1 penalty of a tie is the sum over its weights."""
         log_sigma, log_l1 = logs[: self._n_groups], logs[self._n_groups :]
         strength = np.exp(log_l1)[self._group] if len(log_l1) else self._given
         return np.exp(-2.0 * log_sigma)[self._group], strength * self._ties.root
 
     def _adjoint(self, u, slope, start, residual, support):
-        """Return v, which the Hessian on the support maps to ``slope`` up to a residual; v is 0 elsewhere.
+        """Return the vector v that the Hessian on the support maps to ``slope``, up to a residual; v is 0 elsewhere.
 
         The Hessian is that of the penalised training objective. The search for v begins at ``start``.
         """
@@ -211,7 +213,7 @@ class Fold:
 
 
 class _ByDistance(LBFGSMinimizer):
-    """A solver that stops by the distance from the minimum or, if penalties are too weak to bound it, by the norm.
+    """A minimiser that stops by the distance from the minimum or, if penalties are too weak to bound it, by the norm.
 
     The second-order error of the score is about as large as this distance, and the fold corrects for the first-order
     error.

@@ -1,10 +1,10 @@
 """Limited-memory BFGS: memory of curvature, line search, and orthant-wise steps for L1 penalties.
 
-The memory of the curvature contains the last steps of L-BFGS, and the changes of the gradient along them. For L1
+The curvature memory stores the last steps of L-BFGS, and the changes of the gradient along these steps. For L1
 penalties, the module implements an orthant-wise limited-memory quasi-Newton method. The absolute values are linear
-within an orthant. Each iteration moves the weights that are not 0, or that the steepest descent moves away from 0,
-towards a lower point of the quadratic model of L-BFGS plus the absolute values [2]_, which a step of Newton's method
-within an orthant finds [1]_: a weight whose sign would change becomes 0.
+within an orthant. Each iteration moves the weights that are not 0, or that steepest descent moves away from 0, towards
+a lower point of the quadratic model of L-BFGS plus the absolute values [2]_. A step of Newton's method within an
+orthant finds this point [1]_: a weight whose sign would change becomes 0.
 
 References
 ----------
@@ -37,45 +37,45 @@ from .solvers import (
     shortest_subgradient,
 )
 
-_C2 = 0.9  # of the strong Wolfe conditions: largest ratio of the last slope to the first, in absolute values
-_MOST_STEPS = 30  # the very first step may be far too long
-_ROUNDING = 1e-9  # relative difference below which values are not trusted
+_C2 = 0.9  # of the strong Wolfe conditions: largest absolute slope at the end, relative to the slope at the start
+_MOST_STEPS = 30  # of a line search; the very first step may be far too long
+_ROUNDING = 1e-9  # relative difference of values below which the difference is unreliable
 
 
 class LBFGS(Solver):
     """Limited-memory BFGS [1]_.
 
-    Steps satisfy the strong Wolfe conditions. If the line search takes too long, the solver accepts the lowest of the
-    points that satisfy Armijo's condition of sufficient decrease. If two values are so close that their difference
-    consists of rounding errors, the solver computes the difference from the slopes at both ends. A step that overflows
-    counts as too long.
+    Steps satisfy the strong Wolfe conditions. If the line search reaches its maximum number of steps, the solver
+    accepts the lowest of the points that satisfy Armijo's condition of sufficient decrease. If two values are so close
+    that rounding errors dominate their difference, the solver computes the difference from the slopes at both ends. A
+    step at which numbers overflow counts as too long.
 
     Parameters
     ----------
     callback : callable or None, default=None
-        Called after each iteration with a named tuple of ``n_iter``; ``value``, the objective plus the penalty;
-        ``gradient_norm``; and ``gap``, an upper bound on the distance of the value from the minimum. If it returns
-        True, training stops.
+        Called after each iteration with a named tuple, whose fields are ``n_iter``, ``value`` (the objective plus the
+        penalty), ``gradient_norm``, and ``gap`` (an upper bound on the distance of the value from the minimum). If the
+        callback returns True, training stops.
     **elsewhere : dict
         Not accepted: ``tol``, ``max_iter``, ``verbose`` and ``random_state`` are parameters of the estimator.
 
     Raises
     ------
     TypeError
-        For parameters of the estimator, and for unknown parameters.
+        If an argument is a parameter of the estimator, or unknown.
     ValueError
-        For settings that are out of range.
+        If a setting is out of range.
 
     Notes
     -----
-    Training stops when the bound on the distance from the minimum is at most ``tol**2`` of the function. If there is no
-    bound, for example because some weights have no penalty, training stops when ``norm(gradient) <= tol * max(1,
-    norm(w))``.
+    Training stops when the bound on the distance of the value from the minimum is at most ``tol**2`` of the value. If
+    there is no bound, for example because some weights have no penalty, training stops when ``norm(gradient) <= tol *
+    max(1, norm(w))``.
 
     With ``l1_reg`` > 0, the solver is the orthant-wise limited-memory quasi-Newton method [2]_, with the same settings.
-    The absolute values are linear within an orthant. Each iteration moves the weights that are not 0 or that the
-    steepest descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values
-    [3]_. The shortest subgradient replaces the gradient.
+    The absolute values are linear within an orthant. Each iteration moves the weights that are not 0, or that steepest
+    descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values [3]_. The
+    shortest subgradient replaces the gradient.
 
     References
     ----------
@@ -97,7 +97,7 @@ class LBFGS(Solver):
     (True, 3.435)
     """
 
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.training"  # users import the class from this module, and model files contain its name
 
     def __init__(self, *, callback: Callable[[Progress], Any] | None = None, **elsewhere: Never) -> None:
         super().__init__(callback, elsewhere)
@@ -107,7 +107,7 @@ class LBFGS(Solver):
 
 
 class LBFGSMinimizer(Minimizer):
-    """Minimisation by L-BFGS or, if the penalty has absolute values, by OWL-QN."""
+    """A minimiser that uses L-BFGS or, if the penalty contains absolute values, OWL-QN."""
 
     keeps_equal_weights_equal = True
 
@@ -123,17 +123,17 @@ class LBFGSMinimizer(Minimizer):
         Parameters
         ----------
         objective, penalty : object
-            The sum to minimise.
+            The terms of the sum to minimise.
         w0 : ndarray of shape (K,)
-            The first weights.
+            The starting weights.
         curvature : LBFGSMemory or None
-            Known curvature of the sum near ``w0``, for example from training a similar sum; it is updated. None means
-            an empty memory.
+            Known curvature of the sum near ``w0``, for example from the minimisation of a similar sum; updated in
+            place. None means an empty memory.
 
         Raises
         ------
         ValueError
-            If values or gradients are so large that their squares overflow, at the start or for all lengths of a step.
+            If values or gradients are so large that their squares overflow, at the start or for all step lengths.
         """
         search, n_passes, refusal = orthant_search if penalty.is_sparse else line_search, 0, None
 
@@ -172,10 +172,10 @@ class LBFGSMinimizer(Minimizer):
             if converged or stopped or len(history) > self.max_iter:
                 break
             next_point = search(attempt, point, curvature, penalty)
-            if next_point is None and len(curvature):  # the estimate of the curvature may mislead
+            if next_point is None and len(curvature):  # the estimate of the curvature may be misleading
                 curvature.clear()
                 next_point = search(attempt, point, curvature, penalty)
-            if next_point is None and refusal is not None:  # the shortest step is too long
+            if next_point is None and refusal is not None:  # even the shortest step overflows
                 raise refusal
             if next_point is None:
                 message = "no step decreases the function"
@@ -228,7 +228,7 @@ def line_search(attempt, point, curvature, penalty):
 
 
 def _change(point, new, by_slopes):
-    """Return the difference of the values, or its estimate by slopes where rounding errors dominate it."""
+    """Return the difference of the values, or its estimate from slopes if rounding errors dominate the difference."""
     change = new.value - point.value
     return by_slopes if abs(change) <= _ROUNDING * abs(point.value) else change
 
@@ -236,24 +236,24 @@ def _change(point, new, by_slopes):
 def _between(low, high, too_long, in_a_row):
     """Return the next step to try.
 
-    ``low`` and ``high`` are the steps and slopes at the ends; ``high`` is None if there is no upper end yet. The last
-    step was ``too_long`` or too short, as were the ``in_a_row`` steps before it. The more such steps, the closer the
-    next step is to the other end, because interpolation alone would move too slowly.
+    ``low`` and ``high`` contain the step and the slope at each end of the interval; ``high`` is None if there is no
+    upper end yet. The last step was ``too_long`` or too short, as were the ``in_a_row`` steps before it. The more such
+    steps there were, the closer the next step is to the other end, because interpolation alone would move too slowly.
     """
     (short, falling), (long, slope) = low, high or (np.inf, 0.0)
     if long == np.inf:
         return 4 * short
-    share = falling / (falling - slope) if slope > 0 else 0.5  # where a linear slope is 0
+    share = falling / (falling - slope) if slope > 0 else 0.5  # where a linear interpolation of the slopes is 0
     most = 0.5**in_a_row
     share = min(share, most) if too_long else max(share, 1 - most)
     return short + min(max(share, 0.1), 0.9) * (long - short)
 
 
-_POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights: docs/develop/design.md
+_POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights; see docs/develop/design.md
 
 
 class RestrictedHessian(NamedTuple):
-    """The matrix R (I - F' M^-1 F) R, of a diagonal matrix R.   K weights, P pairs."""
+    """The matrix R (I - F' M^-1 F) R, where R is diagonal.   K weights, P pairs."""
 
     root: np.ndarray  # (K,)   R
     factor: np.ndarray  # (2P, K)   F
@@ -266,7 +266,7 @@ class RestrictedHessian(NamedTuple):
         return self.root * (v - np.linalg.solve(self.middle, self.factor @ v) @ self.factor)
 
     def solve(self, v, fixed):
-        """Return the product of a vector and the inverse of the rows and columns not in ``fixed``, and 0 for these."""
+        """Return the product of a vector and the inverse of the submatrix without ``fixed`` weights; 0 for these."""
         columns = self.factor[:, fixed]
         v = np.where(fixed, 0.0, v / self.root)
         v += np.linalg.solve(self.inner + columns @ columns.T, self.factor @ v) @ self.factor
@@ -274,7 +274,7 @@ class RestrictedHessian(NamedTuple):
 
 
 class _Doubles:
-    """A vector of a pair in double precision, made from its number of weights and slices of them."""
+    """A vector of a pair in double precision, created from the number of weights and slices of their indices."""
 
     def __init__(self, n_weights, blocks):
         self.values, self._blocks = np.empty(n_weights), blocks
@@ -295,7 +295,7 @@ class _Doubles:
         return self.dot(other.values)
 
     def add_to(self, vector, factor):
-        """Add a multiple to a vector, in place."""
+        """Add a multiple of this vector to another one, in place."""
         daxpy(self.values, vector, a=factor)
 
 
@@ -312,11 +312,11 @@ class _Rounded:
         for i, block in enumerate(self._blocks):
             numbers = numbers_of(block)
             unit = self._units[i] = np.abs(numbers).max() / lists.LARGEST
-            # a unit that is about 0, infinite or not a number makes products of zeros with it 0 or not a number
+            # if the unit is about 0, infinite or nan, integers of 0 give products that are 0 or nan
             self._integers[block] = np.rint(numbers / unit) if np.finfo(float).tiny < unit < np.inf else 0
 
     def __getitem__(self, chosen):
-        """Return some numbers, or those of a block."""
+        """Return the chosen numbers: those at some positions, or those of a block."""
         units = self._units[chosen.start // lists.BLOCK if isinstance(chosen, slice) else chosen // lists.BLOCK]
         return self._integers[chosen] * units
 
@@ -328,23 +328,23 @@ class _Rounded:
         return sum(float(self[block] @ other[block]) for block in self._blocks)
 
     def add_to(self, vector, factor):
-        """Add a multiple to a vector, in place."""
+        """Add a multiple of this vector to another one, in place."""
         lists.add(self._integers, self._units, factor, vector)
 
 
 class LBFGSMemory:
-    """Estimate of the Hessian: the last steps, and the changes of the gradient along them.
+    """An estimate of the Hessian from the last steps and the changes of the gradient along them.
 
     Parameters
     ----------
     n_pairs : int
-        Pairs of a step and a change that are kept.
+        Maximum number of pairs of a step and a change that are kept.
     n_weights : int
     is_rounded : bool
-        Whether their numbers have 16 bits; sums are in double precision.
+        Whether the numbers of pairs are stored with 16 bits; sums are always in double precision.
     """
 
-    pair_bytes = 1 << 27  # memory for correction pairs: more of them save iterations
+    pair_bytes = 1 << 27  # memory for pairs: more pairs save iterations
     enough_pairs = 100  # kept in double precision if they fit; otherwise as many as fit with 16 bits per number
     pairs = 10, 300  # bounds of their number with 16 bits
 
@@ -355,8 +355,8 @@ class LBFGSMemory:
         self._steps: dict[int, Any] = {}  # by row, for rows that have been used
         self._changes: dict[int, Any] = {}
         self._products = np.empty(n_pairs)
-        self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with steps over scales, and earlier changes
-        self._scale = None  # (n_weights,) float32   of the inverse Hessian without steps, up to a factor; None: 1
+        self._tables = np.empty((2, n_pairs, n_pairs))  # products of steps with scaled steps, and with earlier changes
+        self._scale = None  # (n_weights,) float32   diagonal of the inverse Hessian without steps, up to a factor
         self.clear()
 
     @classmethod
@@ -375,7 +375,8 @@ class LBFGSMemory:
     def expect_from(self, gradient):
         """Assume more curvature along weights with a large gradient, such as those of frequent features.
 
-        The scale of a weight is the gradient's size to the power of ``_POWER``, at least ``_FLOOR`` of the largest one.
+        The scale of a weight is ``(g + _FLOOR)**_POWER``, where g is the size of its gradient, relative to the largest
+        one.
         """
         self._tabulated = set()  # the tables depend on the scales
         sizes = np.abs(gradient)
@@ -407,7 +408,7 @@ class LBFGSMemory:
         self._rows = [row for row in self._rows if self._compute_product(row)]
 
     def solve(self, gradient):
-        """Return the inverse Hessian times a vector, with the two-loop recursion; without steps, the scaled vector."""
+        """Return the inverse Hessian times a vector, by the two-loop recursion; without steps, the scaled vector."""
         result, factors, rows = gradient.copy(), {}, self._rows
         for row in reversed(rows):
             factors[row] = self._steps[row].dot(result) / self._products[row]
@@ -422,11 +423,12 @@ class LBFGSMemory:
         return result
 
     def restricted(self, chosen, most_pairs) -> RestrictedHessian:
-        """Return the Hessian's rows and columns for weights at some positions; there must be steps.
+        """Return the rows and columns of the Hessian for the chosen weights; the memory must contain steps.
 
-        This is the compact form of Byrd, Nocedal and Schnabel, 1994. The scale of the initial matrix is the newest
-        change of the gradient of these weights alone, because the gradient of other weights may change much although
-        they do not move. If the gradient of these weights does not change, the scale is that of all weights.
+        The result is in the compact form of Byrd, Nocedal and Schnabel (1994). The newest change of the gradient of the
+        chosen weights determines the scale of the initial matrix. Other weights are ignored, because their gradient may
+        change considerably although they do not move. If the gradient of the chosen weights does not change, all
+        weights determine the scale.
         """
         rows, (steps, changes) = self._rows, self._tables
         for i, row in enumerate(rows):
@@ -472,7 +474,7 @@ class LBFGSMemory:
 
 
 MOST_STEPS = 40  # of a line search
-_ERROR = 1e-12  # relative error of values, which are sums: a value may rise by it if the gradient falls
+_ERROR = 1e-12  # relative rounding error of values: a value may rise by this much if the gradient falls
 
 
 def orthant_search(attempt, point, curvature, penalty):
@@ -497,10 +499,10 @@ def orthant_search(attempt, point, curvature, penalty):
 
 
 def _path(point, curvature, strength):
-    """Return a function from the length of a step, up to 1, to the end of the step.
+    """Return a function that maps the length of a step, at most 1, to the end of the step.
 
-    The steps lead towards a lower point of the quadratic model. Without one, they follow the gradient within the
-    orthant, and weights become 0 at any length of the step, which would otherwise only bring them closer to 0.
+    The steps lead towards a lower point of the quadratic model. Without such a model, they follow the gradient within
+    the orthant: weights whose sign would change become 0, whatever the length of the step.
     """
     w, _, gradient, steepest = point
     if not len(curvature):
@@ -517,7 +519,7 @@ def _path(point, curvature, strength):
 def _lower_on_model(hessian, w, gradient, strength):
     """Return a lower point of a quadratic function around w plus ``sum(strength * abs(w))``.
 
-    This is a step of Newton's method within an orthant, which needs no pass over the data.
+    A step of Newton's method within an orthant finds the point without a pass over the data.
     """
     steepest = shortest_subgradient(w, gradient, strength)
     direction = -hessian.solve(steepest, (w == 0) & (steepest == 0) & (strength > 0))
@@ -530,7 +532,7 @@ def _lower_on_model(hessian, w, gradient, strength):
 
 
 def _within_orthant(w, direction, steepest, strength):
-    """Return the end of a step at which weights that would change their sign are 0; from 0, they descend or stay."""
+    """Return the end of a step; weights whose sign would change become 0, and weights at 0 descend or stay."""
     end = w + direction
     orthant = np.where(w != 0, w, -steepest)
     end[(strength > 0) & (np.sign(end) != np.sign(orthant))] = 0.0

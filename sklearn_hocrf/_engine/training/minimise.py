@@ -1,14 +1,14 @@
-"""Finds the weights of the optimum of an objective plus a penalty with a solver.
+"""Minimisation of an objective plus a penalty, with fewer variables if some weights must be equal.
 
-Attributes that always occur together share one variable for all of their weights.
+For attributes that always occur together, the weights in the same column share one variable.
 
 Rare attributes often occur together, for example all attributes that occur only once, at the same token. If attributes
-have the same values at the same tokens, and pairs with the same score columns, scores depend only on the sum of their
-weights. Under a convex penalty that treats them equally, their weights are therefore equal at the optimum, and at every
-step of a solver that starts from equal weights and uses only values and gradients. A group of g such weights w becomes
-one variable u = sqrt(g) w. The map preserves inner products, and hence norms, the Gaussian penalty and every step of a
-quasi-Newton method: the result of training is the same, with fewer weights to store and fewer entries of sparse rows to
-read.
+have the same values at the same tokens, and have pairs with the same score columns, scores depend only on the sum of
+their weights. Under a convex penalty that treats these weights equally, they are therefore equal at the optimum, and at
+every step of a solver that starts from equal weights and uses only values and gradients. A group of g such weights w
+becomes one variable u = sqrt(g) w. This map preserves inner products, and hence norms, the Gaussian penalty and every
+step of a quasi-Newton method: the result of training is the same, with fewer weights to store and fewer entries of
+sparse rows to read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .penalties import Penalty
 from .problem import Problem
 from .solvers import Minimizer, SolverReport
 
-_WORTH_TYING = 0.9  # highest fraction of variables per weight for which tying pays
+_WORTH_TYING = 0.9  # largest ratio of variables to weights for which tying saves time
 
 
 def minimise(
@@ -50,9 +50,9 @@ def minimise(
 def _minimise_tied(
     solver: Minimizer, objective: Objective, penalty: Penalty, problem: Problem, start: np.ndarray
 ) -> SolverReport | None:
-    """Minimise over fewer variables if some weights must be equal; return None if no or too few weights must be equal.
+    """Minimise over fewer variables if enough weights must be equal; otherwise, return None.
 
-    Attributes that always occur together get equal weights if criterion and solver treat equal weights alike.
+    Attributes that always occur together get equal weights if the criterion and the solver treat equal weights alike.
     """
     if not (objective.depends_on_scores_only and solver.keeps_equal_weights_equal):
         return None
@@ -80,7 +80,7 @@ def _lacks_optimum(objective: Objective, penalty: Penalty, problem: Problem, w: 
 
 
 class Tied:
-    """A criterion that depends only on scores, in the variables of ties.   M variables.
+    """A criterion that depends only on scores, as a function of the variables of ties.   M variables.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Ties:
     """Groups of equal weights.   K weights, M variables."""
 
     untied: WeightLayout
-    pairs: np.ndarray  # those of the first attribute of each kind
+    pairs: np.ndarray  # pairs of the first attribute of each kind
     variable: np.ndarray  # (K,) uint32   variable of each weight
     root: np.ndarray  # (M,) float64   square root of the number of weights of each variable
 
@@ -165,28 +165,28 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     rank = np.repeat(np.arange(len(first)), np.diff(starts))
     kept = np.ones(n_weights, dtype=bool)
     kept[:n_pairs] = (first == np.arange(len(first)))[rank]
-    same = np.arange(n_weights)  # the weight among those kept
+    same = np.arange(n_weights)  # the kept weight that each weight equals
     same[:n_pairs] += (starts[first] - starts[:-1])[rank]
     variable = (np.cumsum(kept) - 1)[same].astype(np.uint32)
     return Ties(layout, np.flatnonzero(kept[:n_pairs]), variable, np.sqrt(np.bincount(variable)))
 
 
 def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None) -> np.ndarray:
-    """Return the first attribute of the same kind for each, both by rank.
+    """Return the first attribute that is of the same kind as each attribute, both by rank.
 
-    Sums of random numbers modulo 2**64 distinguish attributes: over their entries, a number for the token times one for
-    the value, and over their pairs, a number for the score column, times one for the group if there are several groups.
-    Two such sums agree by chance with a probability of about 1e-38.
+    Sums of random numbers modulo 2**64 distinguish attributes. Each entry of an attribute adds a number for its token
+    times a number for its value. Each pair adds a number for its score column, times a number for its group if there
+    are several groups. The sums of two different attributes are equal with a probability of about 1e-38.
     """
     rng = np.random.default_rng(0)
     n_attributes, n_columns = len(layout.features.sort_key), layout.pairs.n_columns
-    sums = _random(rng, n_attributes)  # attributes that are not token attributes are all of a different kind
+    sums = _random(rng, n_attributes)  # all attributes other than token attributes differ in kind
     sums[: batch.n_attributes] = 0
     for first, last in ranges_of_tokens(batch):
         low, high = batch.indptr[first], batch.indptr[last]
         values = np.ones(high - low, np.uint64) if batch.values is None else _mixed(batch.values[low:high])
         sums[: batch.n_attributes] += token_entries(batch, first, last, values).T @ _random(rng, last - first)
-    if batch.dense is not None:  # measurements hardly ever agree: a check would not save time
+    if batch.dense is not None:  # measurements are hardly ever equal, so a check would not save time
         sums[batch.dense.attributes] = _random(rng, len(batch.dense.attributes))
     starts = layout.pairs.starts
     of_columns = _random(rng, n_columns)
@@ -204,8 +204,8 @@ def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndar
 def _marks(rng: np.random.Generator, groups: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return an odd random number of 64 bits for each pair, by its group and its position among its attribute's pairs.
 
-    The position distinguishes two attributes that have one column twice (two of their features count them in the same
-    way), with the same groups in reverse order.
+    The position distinguishes two attributes that have the same column twice (because two features count each of them
+    in the same way), with the same groups in reverse order.
     """
     position = np.arange(len(groups)) - np.repeat(starts[:-1], np.diff(starts))
     of_groups, of_positions = (_random(rng, n.max(initial=0) + 1)[:, 0] | np.uint64(1) for n in (groups, position))
@@ -213,7 +213,7 @@ def _marks(rng: np.random.Generator, groups: np.ndarray, starts: np.ndarray) -> 
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
-    """Return odd numbers of 64 bits for numbers, with the finaliser of splitmix64.
+    """Map numbers to odd numbers of 64 bits, with the finaliser of splitmix64.
 
     Without mixing, round numbers, whose bits end in zeros, would make the bits of all products modulo 2**64 end in
     zeros, too.

@@ -11,11 +11,11 @@ import numpy as np
 from ..inference.minibatches import Minibatches, shuffled_minibatches
 from .problem import Problem
 
-_MOST_STEPS = 128  # of a call: Python handles an interrupt (Ctrl-C) between calls
+_MOST_STEPS = 128  # per kernel call: Python handles an interrupt (Ctrl-C) only between calls
 
 
 class Minibatch(NamedTuple):
-    """A few sequences, and the negative log-likelihood of their labels.   M weights touched."""
+    """A few sequences, and the negative log-likelihood of their labels, which depends on M weights."""
 
     source: Minibatches
     sequences: np.ndarray  # int64
@@ -26,22 +26,22 @@ class Minibatch(NamedTuple):
         return len(self.sequences)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value at ``w`` (K,) and the M derivatives; of ``w``, only these M elements are read."""
+        """Return the value at ``w``, of shape (K,), and the M derivatives; only the M elements of ``w`` are read."""
         value, gradient = self.source.value_gradient(w, self.sequences, self.weights)
         return max(value, 0.0), gradient
 
 
 class Objective:
-    """A training criterion: a function of the weights, without the penalty, once it is bound to labelled data.
+    """A training criterion; once bound to labelled data, it is a function of the weights, without the penalty.
 
     Attributes
     ----------
     name : str
-        The value of the parameter ``objective`` of the estimators.
+        The value that selects the criterion in the estimators' parameter ``objective``.
     excludes : tuple of str
-        The features and circumstances of ``_estimator/fit/parameters.py`` that the criterion excludes.
+        The features and circumstances, named in ``_estimator/fit/parameters.py``, that the criterion excludes.
     problem : Problem
-        The data of a bound objective.
+        The data to which the objective is bound.
     is_convex : bool
         Whether the function is convex, so that the norm of a gradient bounds the distance from the minimum.
     depends_on_scores_only : bool
@@ -79,7 +79,8 @@ class Objective:
         """Return whether ``w`` makes the labels of each sequence more probable than all other labellings together.
 
         These labels then have the highest score. If ``w`` is multiplied by ever larger numbers, the probabilities of
-        these labels approach 1, and the criterion approaches 0: there is no optimum without a penalty on these weights.
+        these labels approach 1, and the criterion approaches 0: without a penalty on these weights, there is no
+        optimum.
         """
         return self.problem.separated_by(w)
 
@@ -93,7 +94,7 @@ class NegativeLogLikelihood(Objective):
     biases by pattern. Values are in nats, summed over sequences; c_n are the sequences' weights.
 
     If labels are unknown, score(x_n, y_n) is log Z over the labellings that agree with the known labels, and the
-    empirical counts are the expected counts among them. f is then not convex.
+    empirical counts are the expected counts over these labellings. Then f is not convex.
     """
 
     name = "likelihood"
@@ -104,11 +105,11 @@ class NegativeLogLikelihood(Objective):
         self.is_convex = self._partial is None
 
     def value(self, w: np.ndarray) -> float:
-        """Return f(w) of data without missing labels, with only a forward pass."""
+        """Return f(w) for data without missing labels, computed with only a forward pass."""
         return self._value(self.problem.posterior(w).log_z(), w)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return f(w) and its gradient, with one forward-backward pass, and another one if labels are missing."""
+        """Return f(w) and its gradient, from one forward-backward pass, and another one if labels are missing."""
         problem = self.problem
         expected = problem.posterior(w).expectations(problem.sequence_weight)
         score, gradient = 0.0, expected.counts
@@ -121,7 +122,7 @@ class NegativeLogLikelihood(Objective):
         return self._value(expected.log_z, w, score), gradient
 
     def hessp(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Return the product of the Hessian at ``w`` and a vector, with one forward-backward pass on dual numbers.
+        """Return the product of the Hessian at ``w`` and a vector, from a forward-backward pass on dual numbers.
 
         The Hessian is the sum over sequences of c_n times the covariance of the feature counts. It does not depend on
         the labels.
@@ -129,7 +130,7 @@ class NegativeLogLikelihood(Objective):
         return self.problem.posterior(w).hessian_vector_product(v, self.problem.sequence_weight)
 
     def part(self, sequences: np.ndarray) -> Self:
-        """Return the objective of some sequences only; ``sequences`` is an array of indices."""
+        """Return the objective of the sequences with the given indices."""
         return self.bind(self.problem.part(sequences))
 
     def minibatches(self, batch_size: int, rng: np.random.RandomState, course: Any = None) -> Iterator[Minibatch]:
@@ -140,11 +141,11 @@ class NegativeLogLikelihood(Objective):
         Parameters
         ----------
         batch_size : int
-            Largest number of sequences.
+            Maximum number of sequences of a minibatch.
         rng : numpy.random.RandomState
-            Draws the order.
+            The generator that draws the order.
         course : Course or None
-            The weights during an epoch, as :class:`SGD` moves them; changed in place.
+            The weights that :class:`SGD` updates during an epoch; changed in place.
         """
         source = self.problem.minibatches
         batches = shuffled_minibatches(self.problem.batch.lengths, batch_size, rng)
@@ -165,14 +166,14 @@ class LocalFeatureMatching(Objective):
 
         f(w) = sum_n c_n sum_j norm( phi_j(y_n) - E[phi_j(y) given x_n; w] )^2
 
-    phi_j has one component for each weight, its count at position j of a sequence (for segments: in a candidate
-    segment). c_n are the sequences' weights. At the maximum of the likelihood without a penalty, the differences add up
-    to 0 over the whole data; this criterion makes each of them small. The function is not convex. Training starts from
-    the weights of maximum likelihood.
+    The vector phi_j contains one component for each weight: the count of its feature at position j (for segments: in
+    candidate segment j). c_n are the sequences' weights. At the maximum of the likelihood without a penalty, the
+    differences add up to 0 over the whole data; this criterion makes each of them small. The function is not convex.
+    Training starts from the weights of maximum likelihood.
 
-    Kim (2014) proposed this criterion for chains of order 1, with a gradient for which the recursions contain a vector
-    of all weights. Here one pass on dual numbers computes the gradient, for any order and for segments. The data are
-    processed in parts, in which each place has a separate weight; see ``Matching``.
+    Kim (2014) proposed this criterion for chains of order 1, and computed its gradient with recursions over vectors as
+    long as the weight vector. Here, one pass on dual numbers computes the gradient, for any order and for segments. The
+    data are processed in parts, in which each place (a position and a pattern) has a separate weight; see ``Matching``.
     """
 
     name = "local_feature_matching"
@@ -184,7 +185,7 @@ class LocalFeatureMatching(Objective):
         return NegativeLogLikelihood()
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return f(w) and its gradient, with a plain forward-backward pass and another one on dual numbers."""
+        """Return f(w) and its gradient, computed with a plain forward-backward pass and another one on dual numbers."""
         return self.problem.matching.value_gradient(w)
 
 

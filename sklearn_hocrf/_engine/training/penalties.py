@@ -1,8 +1,8 @@
 """Penalties on the weights: functions of a vector, independent of sequences.
 
-A penalty has a smooth part, whose value and gradient solvers use, and possibly a sum of ``strength * abs(w)``. Solvers
-use only the methods of :class:`Penalty`. ``_estimator.fit.penalties.Prior`` makes penalties from ``sigma_reg`` and
-``l1_reg``.
+A penalty consists of a smooth part, whose value and gradient solvers use, and possibly a sum of ``strength * abs(w)``.
+Solvers use only the methods of :class:`Penalty`. ``_estimator.fit.penalties.Prior`` makes penalties from ``sigma_reg``
+and ``l1_reg``.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Penalty:
         return groups
 
     def tied(self, variable: np.ndarray, root: np.ndarray) -> Penalty | None:
-        """Return this penalty on variables that represent equal weights, or None if there is no such penalty.
+        """Return this penalty as a function of variables that represent equal weights, or None.
 
-        There is none if the penalty treats equal weights differently.
+        The result is None if the penalty differs between the weights of a variable.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class Penalty:
         Parameters
         ----------
         x : ndarray of shape (M,)
-            Values of some weights.
+            Values of the chosen weights.
         step : float or ndarray of shape (M,)
             Step sizes.
         chosen : index
@@ -98,11 +98,11 @@ class Penalty:
 
     @property
     def of_compiled_steps(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Precision and strength, if ``prox`` is a function of these alone that kernels compute; else None."""
+        """Precision and strength if kernels can compute ``prox`` from these alone, else None."""
         return (self.precision, self.strength) if type(self).prox is Penalty.prox else None
 
     def gap(self, gradient: np.ndarray) -> float:
-        """Return an upper bound on a convex objective plus this penalty, minus its minimum.
+        """Return an upper bound on the gap between a convex objective plus this penalty and its minimum.
 
         The curvature of the sum is at least that of the penalty. The gap is therefore at most the sum of ``gradient**2
         / (2 precision)``, for any subgradient; the bound is lowest for the shortest one. If some precision is 0, the

@@ -1,20 +1,21 @@
 """Labelled training data under one layout of weights, and local feature matching on them.
 
-Local feature matching: squared differences between observed and expected features in each place.
+The criterion of local feature matching is the sum of squared differences between observed and expected features:
 
     f(w) = sum_n c_n sum_t sum_z n_t(z) (mu_t(z) - 1_t(z))^2
 
-For chains, a place is a position t and a pattern z: mu_t(z) is the probability that z ends there, 1_t(z) indicates
-whether it does in the labels, and n_t(z) is the sum of the squared values of the features that have a weight with z (a
-weight of z itself counts 1). For segmentations, the sum is over candidate segments [u, v) instead of positions: mu_(u,
-v)(z) is the probability that [u, v) is a segment and ends z.
+For chains, a place is a pair of a position t and a pattern z: mu_t(z) is the probability that z ends at t, 1_t(z) is 1
+if it does so in the true labels and 0 otherwise, and n_t(z) is the sum of the squared values of the features that have
+a weight for z (a bias of z adds 1). For segmentations, candidate segments [u, v) replace positions: mu_(u, v)(z) is the
+probability that [u, v) is a segment and the last segment of z.
 
-That is the squared distance between the feature vector of each position and its expectation (Kim 2014), with one
-component per weight. The derivative of mu with respect to a weight is a covariance, so the gradient is twice the
-derivative of the expected counts when the score of each place moves along ``r = n (mu - 1)``.
+For each position, the sum over z is the squared distance between the feature vector, with one component per weight, and
+its expectation (Kim 2014). The derivative of mu with respect to a weight is a covariance, so the gradient is twice the
+derivative of the expected counts along the direction in which the score of each place changes by ``r = n (mu - 1)``.
 
-The data are processed in parts of some sequences, under a layout in which each place of a part has a separate weight,
-which is 0: its expected count is mu, and the product of the Hessian and r is the derivative of the expected counts.
+The data are processed in parts, each of which consists of some sequences, under a layout in which each place of a part
+has a separate weight of 0. The expected count of this weight is mu, and the product of the Hessian and r is the
+derivative of the expected counts.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from ..inference.schedule import Plan, Schedule
 from ..structure.pairs import FeatureMap, endings
 from ..structure.weighted_arcs import arcs_of_labels
 
-LARGE = 1e6  # size of scores beyond which rounding errors would distinguish labellings
+LARGE = 1e6  # larger scores have rounding errors that would distinguish labellings
 
 
 @dataclass(eq=False, repr=False)
@@ -48,7 +49,7 @@ class Problem:
     model_class : type
         Class of the models: of chains, of segments, or of chains over lattices.
     layout : WeightLayout or SegmentLayout
-        The weights.
+        The layout of the weights.
     batch : SequenceBatch
         Training data.
     truth : ndarray or Segments
@@ -56,14 +57,14 @@ class Problem:
     sequence_weight : ndarray of shape (n_sequences,) or None
         Weight of each sequence; None means 1.
     n_jobs : int or None
-        Number of threads, as in joblib. Results have the same bits for any number.
+        Number of threads, as in joblib. Results are bitwise identical for any number of threads.
     schedule : Schedule or None
         The sizes that determine how the batch is cut into tasks.
     support : Mask or None
-        The possible labellings, which include the truth. None allows all.
+        The possible labellings, which include the truth. None means all.
     known : Mask or None
-        The labellings that agree with the known labels, if some are missing: codes of -1, or gaps between segments.
-        None means that no labels are missing.
+        The labellings that agree with the known labels if some labels are missing (codes of -1, or gaps between
+        segments). None means that no labels are missing.
     level_zero : LevelZero or None
         The source of the candidate labels of a :class:`~.pruning.PrunedProblem`.
 
@@ -106,7 +107,7 @@ class Problem:
 
     @cached_property
     def partial(self) -> Problem | None:
-        """The sequences with missing labels, with the labellings that agree with the known ones; or None."""
+        """The problem of the sequences with missing labels, whose support agrees with the known labels; or None."""
         if not self.is_partial.any():
             return None
         part = self.part(np.flatnonzero(self.is_partial))
@@ -122,14 +123,14 @@ class Problem:
 
     @cached_property
     def sparse(self) -> Problem:
-        """The problem with dense columns among the sparse rows, for methods that process sequences one by one."""
+        """The problem with dense columns as part of the sparse rows, for methods that process sequences one by one."""
         if self.batch.dense is None:
             return self
         return replace(self, batch=as_sparse(self.batch))
 
     @cached_property
     def minibatches(self) -> Minibatches:
-        """Values and gradients of a few sequences at a time."""
+        """The minibatches, which give values and gradients of a few sequences at a time."""
         if self.sparse is not self:
             return self.sparse.minibatches
         made: Any = self.model_class.minibatches_class
@@ -138,7 +139,8 @@ class Problem:
     def separated_by(self, w: np.ndarray) -> bool:
         """Return whether the true labels of each sequence of positive weight have a probability above 1/2 under ``w``.
 
-        The result is False if weights of 0 also do so, because each sequence has only one possible labelling.
+        The result is False if this also holds for weights of 0, because each sequence then has only one possible
+        labelling.
         """
         longest = max(self.largest_log_z(w), LARGE)
         return self.gives_most_to_truth(w * (LARGE / longest)) and not self.gives_most_to_truth(np.zeros(len(w)))
@@ -148,7 +150,7 @@ class Problem:
         return float(np.abs(self.posterior(w).log_z()).max(initial=0.0))
 
     def gives_most_to_truth(self, w: np.ndarray) -> bool:
-        """Return whether the true labelling of each sequence has a probability above 1/2 under ``w`` itself."""
+        """Return whether the true labelling of each sequence has a probability above 1/2 under ``w``."""
         log_probability = (self._log_scores(w) - self.posterior(w).log_z())[self.sequence_weight > 0]
         return bool((log_probability > -np.log(2)).all())
 
@@ -162,7 +164,7 @@ class Problem:
         return scores
 
     def part(self, sequences: np.ndarray) -> Problem:
-        """Return the problem of some of the sequences."""
+        """Return the problem of the sequences with the given indices."""
         tokens, truth = joined_ranges(self.batch.offsets[sequences], self.batch.offsets[sequences + 1]), self.truth
         is_of_segments = isinstance(truth, Segments)
         return replace(
@@ -177,35 +179,35 @@ class Problem:
     def for_batch(
         self, batch: SequenceBatch, truth: Any, sequence_weight: Any = None, support: Mask | None = None
     ) -> Problem:
-        """Return other data, without missing labels, under the same layout."""
+        """Return the problem of other data, without missing labels, under the same layout."""
         return replace(self, batch=batch, truth=truth, sequence_weight=sequence_weight, support=support, known=None)
 
     @cached_property
     def matching(self) -> Matching:
-        """The comparison of each position, or candidate segment, with the expectations of a model."""
+        """Local feature matching of the labelled data."""
         return Matching(self.model_class, self.sparse.plan, self.truth, self.sequence_weight)
 
     def empirical_counts(self) -> np.ndarray:
-        """Return how often each weight's feature occurs in the labelled data, weighted; shape (n_weights,).
+        """Return the weighted count of each weight's feature in the labelled data; shape (n_weights,).
 
-        Sequences with missing labels do not count.
+        Sequences with missing labels are ignored.
         """
         if self.is_partial.any():
             return self.part(np.flatnonzero(~self.is_partial)).empirical_counts()
         return self.plan.empirical_counts(self.truth, self.sequence_weight)
 
 
-_PLACES = 1 << 20  # of a part, unless the model has more weights, over all of which each part goes
+_PLACES = 1 << 20  # of a part, unless there are more weights, all of which are processed for each part
 
 
 class _Part(NamedTuple):
-    """Some sequences.   S candidate segments, M of which lie within a sequence, and Z patterns."""
+    """Some sequences.   S candidate segments, M of which are within one sequence; Z patterns."""
 
     plan: Plan
-    weight: np.ndarray  # (S,)   of the candidate's sequence
-    within: np.ndarray  # (M,)   these M of the candidates
+    weight: np.ndarray  # (S,)   weight of the candidate's sequence
+    within: np.ndarray  # (M,)   indices of these M candidates
     squares: sparse.csr_array  # (M, Z)   sums of the squared values of their features
-    truth: np.ndarray  # the places of the true labels, of S * Z
+    truth: np.ndarray  # the places of the true labels, among all S * Z places
 
 
 class Matching:
@@ -244,7 +246,7 @@ class Matching:
         self.parts = [self._part(units, np.arange(*cut)) for cut in zip(cuts[:-1], cuts[1:], strict=True)]
         lengths = np.arange(1.0, self.n_lengths + 1)[:, None]
         has_bias, of_tokens = (np.isin(self.rows, rows) for rows in (layout.bias_pattern, layout.token_labels))
-        self.constant = has_bias + lengths**2 * of_tokens  # what the weights of patterns and of tokens add to n
+        self.constant = has_bias + lengths**2 * of_tokens  # contribution of the weights of patterns and tokens to n
 
     def _with_places(self, n_candidates: int) -> Any:
         """Return a layout in which each candidate segment of a part has a feature, with a weight for each pattern."""
@@ -260,7 +262,7 @@ class Matching:
         return layout.with_pairs(pair_feature, pair_pattern, features)
 
     def _with_candidates(self, slot: np.ndarray) -> SequenceBatch:
-        """Return the batch with a feature of value 1 for each candidate segment; ``slot`` (N,) numbers tokens."""
+        """Return the batch with a feature of value 1 for each candidate segment; ``slot`` (N,) numbers the tokens."""
         n_features = self.wide.n_features - self.layout.n_features
         if WHOLE in self.layout.channels:
             block = RowBlock(_Candidates(self.n_lengths, n_features), {"slot": slot})
@@ -270,7 +272,7 @@ class Matching:
         return SequenceBatch.from_csr(sparse.hstack([self.batch.tocsr(), places], format="csr"), self.batch.offsets)
 
     def _part(self, truth: Segments, sequences: np.ndarray) -> _Part:
-        """Return some consecutive sequences with their places."""
+        """Return consecutive sequences with their places."""
         layout, n_lengths, batch = self.layout, self.n_lengths, self.batch[sequences]
         stop = np.repeat(np.arange(1, batch.n_tokens + 1), n_lengths)
         start = stop - 1 - np.arange(len(stop)) % n_lengths
@@ -318,12 +320,12 @@ class Matching:
 
 
 class _Candidates(NamedTuple):
-    """Makes the features of candidate segments: one each, of value 1."""
+    """A maker of features of candidate segments: one feature, of value 1, for each segment."""
 
     n_lengths: int
     n_features: int
 
     def rows(self, columns: Any, offsets: np.ndarray, token_data: Any, start: np.ndarray, stop: np.ndarray) -> Any:
-        """Return the rows of candidates: the feature of one follows from the slot of its last token and its length."""
+        """Return the rows of candidates; the slot of the last token and the length determine the feature of each."""
         feature = token_data["slot"][stop - 1] * self.n_lengths + stop - start - 1
         return np.arange(len(start) + 1), feature, np.ones(len(start))

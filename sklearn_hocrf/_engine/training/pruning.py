@@ -1,4 +1,4 @@
-"""Pruning: a level of order 0 keeps a few labels per token, to which training and prediction are restricted."""
+"""Pruning: a model of order 0 selects a few labels per token, to which training and prediction are restricted."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..kernels import candidates as kernels
 from ..structure.layout import WeightLayout
 from .problem import Problem
 
-_EPOCHS = 3  # in which the weights are found that measure the recall, and half as many on all sequences
-_LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # with few tokens, there are more epochs until this number of steps
+_EPOCHS = 3  # minimum number of epochs; one fewer before the recall is measured, half as many afterwards
+_LEAST_STEPS, _MOST_EPOCHS = 10_000, 50  # with few tokens, more epochs, up to this number of steps
 
 
 def most_states(n_candidates: int) -> int:
-    """Return how many states of the pattern automaton each token keeps."""
+    """Return the number of states of the pattern automaton that each token keeps."""
     return 2 * n_candidates
 
 
@@ -41,14 +41,14 @@ class PrunedProblem(Problem):
 
     @classmethod
     def of(cls, problem: Problem, candidates: Candidates, level_zero: LevelZero | None = None) -> PrunedProblem:
-        """Return the problem with these candidates, which its support allows and ``level_zero`` has found."""
+        """Return the problem with candidates that its support allows; ``level_zero`` is the model that chose them."""
         same = {field.name: getattr(problem, field.name) for field in fields(problem)}
         changes: Any = {"model_class": LatticeModel, "support": None, "level_zero": level_zero}
         return cls(**same | changes, candidates=candidates)
 
     @cached_property
     def plan(self) -> LatticePlan:
-        """The lattice of the candidates, and its division into tasks."""
+        """The lattice of the candidates, and its division into chunks."""
         n_states = None if self.level_zero is None else self.level_zero.n_states
         return LatticePlan(self.layout, self.batch, self.candidates, n_states, self.schedule, self.n_jobs)
 
@@ -61,10 +61,11 @@ class PrunedProblem(Problem):
 def prune(
     problem: Problem, n_candidates: int | None, random_state: int | np.random.RandomState | None = None
 ) -> Problem:
-    """Return the problem in which each token has a few candidate labels, chosen by a level 0 that is trained first.
+    """Return the problem in which each token has a few candidate labels, chosen by a model of order 0 (level 0).
 
-    The true labels are candidates, too. None, or at least as many candidates as labels, prune nothing. Without a
-    ``random_state``, the order of the sequences in the training of level 0 is always the same.
+    Level 0 is trained first. The true labels are candidates, too. If ``n_candidates`` is None, or at least the number
+    of labels, nothing is pruned. Without a ``random_state``, the order of the sequences in the training of level 0 is
+    always the same.
     """
     if n_candidates is None or n_candidates >= problem.layout.patterns.n_labels:
         return problem
@@ -85,19 +86,19 @@ def train_level_zero(
 ) -> LevelZero:
     """Train a model of order 0 with a few epochs of stochastic gradient descent.
 
-    A tenth of the sequences takes part only in the last few epochs; before these, it is used to measure how often the
-    true label is among the candidates.
+    A tenth of the sequences is used only in the last few epochs. Before these epochs, it serves to measure how often
+    the true label is among the candidates.
 
     Parameters
     ----------
     layout : WeightLayout
-        Its patterns are the single labels.
+        A layout whose patterns are the single labels.
     batch : SequenceBatch
     codes : ndarray of shape (N,), int32
         Labels of the tokens.
     sequence_weight : ndarray of shape (n_sequences,)
     settings : tuple of int
-        Candidates and states of each token, and a seed for the order of the sequences.
+        Numbers of candidates and states of each token, and a seed for the order of the sequences.
     """
     n_candidates, n_states, seed = settings
     rng, n_sequences = np.random.default_rng(seed), len(batch)
@@ -121,8 +122,8 @@ def train_level_zero(
 class _Descent:
     """Stochastic gradient descent with a step for each token; parameters as in :func:`train_level_zero`."""
 
-    rate = 8.0  # of a step, over the squared norm of a token's features; lower rates need more epochs
-    most_weight = 4.0  # of a sequence, relative to the mean: longer steps go too far
+    rate = 8.0  # divided by the squared norm of a token's features: the step size; lower rates need more epochs
+    most_weight = 4.0  # of a sequence, relative to the mean: with more, steps would be too long
     n_snapshots = 8  # of the weights in each epoch except the first; the result is their mean
 
     def __init__(
@@ -134,7 +135,7 @@ class _Descent:
         features, self._size = _of_equal_size(layout.rows(as_sparse(batch), dense=False), layout.pairs.starts)
         self._tables = features, layout.pairs, layout.part_links
         parts_of_a_label = len(layout.part_links.ids) / layout.patterns.n_labels
-        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half: labels that share a part pull it apart
+        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half, as labels move the weights of a shared part apart
         mean = max(float(np.mean(sequence_weight)), np.finfo(float).tiny)
         weight = np.minimum(sequence_weight / mean, self.most_weight)
         self._data = kernels.LabelledTokens(
@@ -142,7 +143,7 @@ class _Descent:
         )
 
     def run_epoch(self, order: np.ndarray) -> None:
-        """Process some sequences, in their order."""
+        """Take the steps of the given sequences, in the given order."""
         for part in np.array_split(order, self.n_snapshots):
             kernels.descend(*self._tables, self._data, part, self._rate, self._level)
             if self._n_epochs > 0:
@@ -152,13 +153,13 @@ class _Descent:
         self._n_epochs += 1
 
     def forget_snapshots(self) -> None:
-        """Exclude the epochs so far from the mean."""
+        """Exclude all snapshots so far from the mean."""
         self._n_snapshots = 0
         for total in self._sums:
             total[:] = 0.0
 
     def weights(self) -> np.ndarray:
-        """Return the mean of the snapshots, or the current weights without snapshots."""
+        """Return the mean of the snapshots, or the current weights if there are no snapshots."""
         pairs, bias = self._level
         if self._n_snapshots:
             pairs, bias = (total / self._n_snapshots for total in self._sums)
@@ -166,10 +167,10 @@ class _Descent:
 
 
 def _of_equal_size(features: TokenFeatures, starts: np.ndarray) -> tuple[TokenFeatures, np.ndarray | float]:
-    """Return features scaled to a mean absolute value of 1, and the resulting scale of the weights of each pair.
+    """Return features scaled to a mean absolute value of 1, and the resulting scale of the weight of each pair.
 
     The length of a step depends on the whole token, so a feature with large values, such as a year, would make the
-    steps of the others too short. ``starts`` (F + 1,) gives the range of each attribute's pairs.
+    steps of all other features too short. ``starts`` (F + 1,) gives the range of each attribute's pairs.
     """
     if not len(features.values):
         return features, 1.0

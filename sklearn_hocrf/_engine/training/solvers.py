@@ -1,4 +1,4 @@
-"""Base class of solvers, their reports and stopping rules, and the search for a minimum in a box."""
+"""The base class of solvers, their reports and stopping rules, and a search for a minimum in a box."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from ..._data.checks import check
 from .penalties import Penalty
 
 STOPPED = "stopped by a callback"  # message of reports
-OF_ESTIMATORS = "tol", "max_iter", "verbose", "random_state"  # parameters that no solver has
-ARMIJO = 1e-4  # fraction of the linear decrease that a step must reach
+OF_ESTIMATORS = "tol", "max_iter", "verbose", "random_state"  # parameters of estimators that solvers reject
+ARMIJO = 1e-4  # fraction of the linear decrease that a step must achieve
 
 
 class Progress(NamedTuple):
-    """State of training after an iteration, which is passed to callbacks.
+    """The state of training after an iteration, as passed to callbacks.
 
-    Solvers whose iterations may increase the function report on the best weights so far.
+    Solvers whose iterations may increase the function report the state at the best weights so far.
     """
 
     n_iter: int
     value: float  # objective plus penalty
-    gradient_norm: float  # Euclidean; of the shortest subgradient if there is no gradient; nan for solvers without
+    gradient_norm: float  # Euclidean; of the shortest subgradient if there is no gradient; nan if not computed
     gap: float  # upper bound on value - minimum
-    report: Any = None  # a function that returns the SolverReport so far; None in streams
+    report: Any = None  # a function that returns the SolverReport so far; None for streams
 
     def inside(self, change: Callable[[SolverReport], SolverReport], n_before: int = 0) -> Progress:
-        """Return the state with ``n_before`` more iterations, and with reports that ``change`` has changed."""
+        """Return the state with ``n_before`` added to the iterations, and with reports modified by ``change``."""
         return self._replace(n_iter=n_before + self.n_iter, report=lambda: change(self.report()))
 
 
 class SolverReport(NamedTuple):
-    """Result of a solver: what ``solve`` returns.   K weights."""
+    """The result of ``solve``.   K weights."""
 
     w: np.ndarray  # (K,)
     n_iter: int
-    history: np.ndarray  # (n_iter + 1,)   as the value in Progress, from the start to w
+    history: np.ndarray  # (n_iter + 1,)   values as in Progress, from the start to w
     gradient_norm: float  # as in Progress, at w
     gap: float  # upper bound on the last value - minimum
     converged: bool
     message: str
-    n_passes: float = np.nan  # over the data: each value, gradient (or both) and Hessian-vector product is one
-    remedy: str = ""  # advice if it did not converge, a sentence without a full stop; empty: more iterations
-    stopped: bool = False  # by a callback, before convergence
+    n_passes: float = np.nan  # passes over the data: one per value, gradient (or both) or Hessian product
+    remedy: str = ""  # advice if training did not converge, without a full stop; empty: use more iterations
+    stopped: bool = False  # whether a callback stopped training before convergence
 
 
 class Criterion(Protocol):
-    """The interface of a training criterion that is bound to data, for solvers: a function of K weights."""
+    """The interface of a training criterion that solvers require: a function of K weights, bound to data."""
 
     is_convex: bool
 
@@ -71,14 +71,14 @@ class Solver(BaseEstimator):
     callback : callable or None
         Called with a :class:`Progress` after each iteration. If it returns True, training stops.
     elsewhere : dict
-        Other arguments that a user passed.
+        Any other arguments that a user passed.
 
     Raises
     ------
     TypeError
-        For settings of estimators, and for unknown ones.
+        If an argument is a parameter of the estimators, or unknown.
     ValueError
-        For settings that are out of range.
+        If a setting is out of range.
     """
 
     def __init__(self, callback: Callable[[Progress], Any] | None, elsewhere: dict[str, Never]) -> None:
@@ -91,32 +91,32 @@ class Solver(BaseEstimator):
         self.callback = callback
 
     def minimizer(self, tol: float, max_iter: int, callback: Any, random_state: Any) -> Minimizer:
-        """Return the minimiser of an objective, with the settings of the estimator, which calls this method."""
+        """Return the minimiser of an objective; the estimator calls this method with its own settings."""
         raise NotImplementedError
 
 
 @dataclass
 class Minimizer:
-    """Base class of minimisers, made from the settings of a solver and of an estimator."""
+    """Base class of minimisers, which combine the settings of a solver and of an estimator."""
 
-    keeps_equal_weights_equal = False  # if objective and penalty treat them alike
+    keeps_equal_weights_equal = False  # if the objective and the penalty treat them alike
 
     tol: float = 3e-3  # of the stopping rule
     max_iter: int = 500
-    callback: Callable[[Progress], Any] | None = None  # called after each iteration; stops if it returns True
-    random_state: int | np.random.RandomState | None = None  # of minimisers that draw sequences
+    callback: Callable[[Progress], Any] | None = None  # called after each iteration; True stops training
+    random_state: int | np.random.RandomState | None = None  # for minimisers that draw sequences
 
     def solve(self, objective: Criterion, penalty: Penalty, w0: np.ndarray) -> SolverReport:
         """Minimise ``objective + penalty`` from ``w0``."""
         raise NotImplementedError
 
     def _is_stopped(self, progress: Progress) -> bool:
-        """Report an iteration to the callback, and return whether it stops training."""
+        """Report an iteration to the callback, and return whether the callback stops training."""
         return self.callback is not None and bool(self.callback(progress))
 
 
 class Point(NamedTuple):
-    """A point, with value and derivatives of the function.   K weights."""
+    """A point, with the value and the derivatives of the function there.   K weights."""
 
     w: np.ndarray  # (K,)
     value: float
@@ -152,21 +152,22 @@ def shortest_subgradient(w, gradient, strength) -> np.ndarray:
 
 
 def gap_above_minimum(objective: Criterion, penalty: Penalty, gradient: np.ndarray) -> float:
-    """Return an upper bound on an objective plus a penalty, minus its minimum; inf if the objective is not convex."""
+    """Return an upper bound on the gap between an objective plus a penalty and its minimum; inf if it is not convex."""
     return penalty.gap(gradient) if objective.is_convex else np.inf
 
 
 def reached_tolerance(
     objective: Criterion, penalty: Penalty, w: np.ndarray, value: float, gradient: np.ndarray
 ) -> float:
-    """Return the ``tol`` at which training ends for a gradient, or shortest subgradient, of an objective and a penalty.
+    """Return the lowest ``tol`` for which training ends at a point with this gradient, or shortest subgradient.
 
-    If the objective is convex, the distance from the minimum is at most ``tol**2`` of the value. The norm of the
-    gradient bounds this distance only together with the precisions of the penalty: with low precisions, the minimum may
-    be far away although the gradient is small. With absolute values in the penalty, training also ends where the
-    distance is at most about ``tol`` of the value. The distance is at most the norm of the subgradient times the
-    distance of ``w`` from the minimum, which is about as far from 0 as ``w``, so this distance is at most ``2 *
-    norm(w)``. Most values are then far closer. If there is no bound, the rule uses only the norm.
+    If the objective is convex, training ends when the value exceeds the minimum by at most ``tol**2`` of the value. The
+    norm of the gradient gives a bound on this gap only together with the precisions of the penalty: with low
+    precisions, the minimum may be much lower although the gradient is small. If the penalty contains absolute values,
+    training also ends when the gap is at most about ``tol`` of the value. Here, the gap is at most the norm of the
+    subgradient times the distance of ``w`` from the optimum. The optimum is about as far from 0 as ``w``, so this
+    distance is at most about ``2 * norm(w)``. In most cases, the gap is much smaller than this bound. If there is no
+    bound, the rule uses only the norm of the gradient.
     """
     gap, norm, length = penalty.gap(gradient), float(np.linalg.norm(gradient)), max(1.0, float(np.linalg.norm(w)))
     if norm == 0:
@@ -188,30 +189,30 @@ def _controller() -> ThreadpoolController:
 def one_blas_thread() -> AbstractContextManager:
     """Return a context in which BLAS uses only the caller's thread.
 
-    After each vector operation, an idle thread of BLAS keeps a core busy that the package's threads need.
+    After each vector operation, an idle BLAS thread keeps a core busy that the package's threads need.
     """
     return _controller().limit(limits=1, user_api="blas")
 
 
-ROUNDING = 1e-10  # of slopes, relative to the size of what they sum
+ROUNDING = 1e-10  # error of slopes, relative to the size of their terms
 
 
 def zero_of_slope(
     slope: Callable[[float], float], bounds: tuple[float, float], *, flat: float, tol: float = 1e-9
 ) -> float:
-    """Return where the slope of a concave function is 0, or the nearest bound.
+    """Return the argument at which the slope of a concave function is 0, or the nearest bound.
 
-    The search begins at 1 and doubles or halves the variable until the slope changes its sign.
+    The search begins at 1 and doubles or halves the variable until the slope changes sign.
 
     Parameters
     ----------
     slope : callable
         The derivative, which must be decreasing.
     bounds : tuple of float
-        Lowest and highest value of the variable, below and above 1.
+        Lowest and highest values of the variable; 1 lies between them.
     flat : float
-        Size of slopes that may be rounding errors: a change of sign must be larger. A function that increases for ever,
-        more and more slowly, therefore leads to the bound.
+        Slopes of at most this size may be rounding errors, and do not count as a change of sign. If the function
+        increases without end, but ever more slowly, the result is therefore the bound.
     tol : float, default=1e-9
         Relative error of the result.
     """
@@ -231,11 +232,11 @@ def zero_of_slope(
 
 
 PATIENCE = 2
-REACH = 6.0  # on addresses, verse, chunks and handwriting, the best sigma was 4 to 7 gradients / values away
+REACH = 6.0  # on addresses, verse, chunks and handwriting, the best sigma was 4 to 7 times gradient / value away
 
 
 class SearchEnd(Exception):
-    """Exception that ends :func:`minimize_in_box`; a separate class, which no user code raises."""
+    """Exception that ends :func:`minimize_in_box`; a separate class, because user code never raises it."""
 
 
 def minimize_in_box(
@@ -246,28 +247,27 @@ def minimize_in_box(
     max_evaluations: int,
     tol: float,
 ) -> None:
-    """Evaluate a function at ever lower points of a box, with scipy's L-BFGS-B.
+    """Search a box for the minimum of a function, with scipy's L-BFGS-B.
 
     The first step of L-BFGS-B is as long as the gradient, which depends on the units of the function. The function is
-    therefore scaled so that the first step has a length of about 1, or less if the gradient is small: a function that
-    approximately equals its own value, divided by ``REACH``, times half the square of the distance from its minimum,
-    has its minimum at the end of the step.
+    therefore scaled so that the first step has a length of about 1, or less if the gradient is small. With a small
+    gradient, the step ends at the minimum if the curvature of the function is about its value divided by ``REACH``.
 
     Parameters
     ----------
     function : callable
-        Returns value and gradient at a point; shape (n,). It must record the results that it needs, and may end the
-        search with a :class:`SearchEnd`.
+        Returns the value and the gradient, of shape (n,), at a point. The function must record its results, and may end
+        the search by raising :class:`SearchEnd`.
     start : ndarray of shape (n,)
     bounds : tuple of float, or of ndarray of shape (n,)
-        Lowest and highest value, for all variables or for each.
+        Lowest and highest values, either for all variables or for each variable.
     max_evaluations : int
-        Number of evaluations after which no further step is begun.
+        Maximum number of evaluations.
     tol : float
-        Stop when ``PATIENCE`` evaluations in a row lower the function by less than this fraction of its value. A single
-        evaluation may belong to a step that is too long; if values are inexact, further evaluations are useless. The
-        second one is omitted if the gradient at the best point predicts a smaller decrease, which is an upper bound for
-        a convex function.
+        The search ends when ``PATIENCE`` evaluations in a row each lower the function by less than this fraction of its
+        value. A single such evaluation may belong to a step that is too long; if values are inexact, further
+        evaluations are useless. The second evaluation is omitted if the gradient at the best point predicts a decrease
+        below this fraction; for a convex function, the prediction is an upper bound.
     """
     if not len(start):
         with suppress(SearchEnd):

@@ -1,10 +1,10 @@
 """Stochastic solvers: many cheap steps, each on a few sequences.
 
-The time of a step depends on the number of weights that its sequences use, not on the number of all weights. The
-objective is a sum over sequences. A minibatch has ``weights``, the indices of the weights on which its value depends,
-and ``value_gradient(w)``, which returns derivatives with respect to only these weights. The penalty on the other
-weights is applied in closed form when a step next uses them. When epochs of steps hardly lower the function, training
-continues as L-BFGS.
+The time of a step depends on the number of weights that its sequences use, not on the total number of weights. The
+objective is a sum over sequences. A minibatch provides ``weights``, the indices of the weights on which its value
+depends, and ``value_gradient(w)``, which returns derivatives with respect to only these weights. The penalty on the
+other weights is applied in closed form when a step next uses them. After an epoch that hardly lowers the function,
+training continues with L-BFGS.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .solvers import STOPPED, Minimizer, Progress, Solver, SolverReport, point_o
 _SAMPLE = 1000  # sequences on which step sizes are tried
 _FIRST_TRIED = 0.4  # within a factor of 2 of the best step size on chunks, addresses and handwriting
 _MOST_TRIED = 100
-_LEAST_FALL = 0.05  # of the function, relative to its value, in an epoch after which there is another one
+_LEAST_FALL = 0.05  # relative decrease of the function in an epoch after which there is another one
 _REMEDY = "give a smaller step_size, or rescale numeric features, sample weights or the penalty"
 _OF_WEIGHTS = ("w", "sums", "squares")
 
 
 @dataclass
 class TrainingState:
-    """State of training between two epochs.   K weights."""
+    """The state of training between two epochs.   K weights."""
 
     w: np.ndarray  # (K,)
-    sums: np.ndarray  # (K,)   of gradients, less the pull to old weights
+    sums: np.ndarray  # (K,)   of gradients, minus the pull towards old weights
     squares: np.ndarray  # (K,)   sums of squared gradients
     step: float  # step size
     rng: np.random.RandomState
-    n_seen: int = 0  # sequences
-    mass: float = 0.0  # shares of the penalty so far, 1 for a whole one
+    n_seen: int = 0  # sequences so far
+    mass: float = 0.0  # sum of the shares of the penalty so far; 1 is the whole penalty
 
     def check(self, n_weights):
         """Raise a ValueError unless this is a state of ``n_weights`` weights, with values that training can reach."""
@@ -53,7 +53,7 @@ class TrainingState:
             raise ValueError(f"the state of the solver has values that training cannot reach: {numbers}")
 
     def moved(self, new_ids, n_weights) -> TrainingState:
-        """Return the state for more weights: old ones move to ``new_ids``, shape (K,); new ones are all 0."""
+        """Return the state for more weights: old weights move to ``new_ids``, of shape (K,), and new weights are 0."""
         arrays: dict[str, Any] = {name: np.zeros(n_weights) for name in _OF_WEIGHTS}
         for name, array in arrays.items():
             array[new_ids] = getattr(self, name)
@@ -63,30 +63,30 @@ class TrainingState:
 class SGD(Solver):
     """Stochastic gradient descent [1]_, with many cheap steps on a few sequences each, followed by L-BFGS.
 
-    The first passes over the data lower the objective most, and later ones less and less. After an epoch that lowers it
-    by less than 5 %, training therefore continues as :class:`LBFGS`, with gradients of all sequences [4]_. Calls of
-    ``partial_fit`` consist only of epochs.
+    The first passes over the data lower the objective most, and each later pass lowers it less. After an epoch that
+    lowers it by less than 5 %, training therefore continues with :class:`LBFGS`, which uses gradients of all sequences
+    [4]_. Each call of ``partial_fit`` consists of one epoch, without L-BFGS.
 
     Each weight has a separate step size [2]_: step_size / sqrt(G), where G is the sum of its squared gradients g so
     far. L2 and L1 penalties are possible [3]_. With a penalty, the weights of step t minimise
 
         sum of g_s w + sigma_s / 2 (w - w_s)^2 over s < t, plus the penalty's shares so far,
 
-    where sigma_s is the increase of sqrt(G) / step_size in step s ("follow the regularised leader"). This is one
-    proximal step for the sum of all gradients. L1 penalties therefore make weights exactly 0, and a weight stays 0
-    until the sum of its gradients outweighs the penalty. The minimum depends only on two sums, so weights that a step
-    does not use take no time.
+    where sigma_s is the increase of sqrt(G) / step_size in step s ("follow the regularised leader"). This minimisation
+    is one proximal step for the sum of all gradients. L1 penalties therefore make weights exactly 0, and a weight stays
+    0 until the sum of its gradients outweighs the penalty. The minimum depends only on two sums, so a step takes no
+    time for weights that it does not use.
 
     Parameters
     ----------
     callback : callable or None, default=None
         As in :class:`LBFGS`, but also called after each epoch; ``gradient_norm`` is then nan and ``gap`` is inf.
     batch_size : int, default=16
-        Number of sequences per step. Up to 16 sequences are processed side by side. Smaller batches take more steps for
-        the same data.
+        Number of sequences per step. Up to 16 sequences are processed side by side. With smaller batches, an epoch
+        takes more steps.
     step_size : float or None, default=None
-        The step size above. If None, `fit` selects the best step size for one pass over a sample of up to 1000
-        sequences.
+        The factor ``step_size`` in the formulas above. If None, `fit` selects the best step size for one pass over a
+        sample of up to 1000 sequences.
     n_sequences : float or None, default=None
         Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
         seen so far, including the current call.
@@ -96,19 +96,20 @@ class SGD(Solver):
     Raises
     ------
     TypeError
-        For parameters of the estimator, and for unknown parameters.
+        If an argument is a parameter of the estimator, or unknown.
     ValueError
-        For settings that are out of range.
+        If a setting is out of range.
 
     Notes
     -----
     ``max_iter`` of the estimator counts epochs, which are passes over the training sequences, and iterations of L-BFGS.
     Its ``random_state`` determines the order of the sequences and the sample.
 
-    Training stops as with :class:`LBFGS`.
+    The stopping rule is that of :class:`LBFGS`.
 
-    The history contains the exact objective plus penalty after each epoch, which takes a forward pass. The number of
-    passes counts all visits to sequences: by steps, by these forward passes, by the calibration, and by L-BFGS.
+    The history contains the exact objective plus penalty after each epoch; computing this sum takes a forward pass. The
+    number of passes counts all visits to sequences: by steps, by these forward passes, by the search for a step size,
+    and by L-BFGS.
 
     References
     ----------
@@ -131,7 +132,7 @@ class SGD(Solver):
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
 
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.training"  # users import the class from this module, and model files contain its name
 
     def __init__(
         self,
@@ -154,7 +155,7 @@ class SGD(Solver):
 
 @dataclass
 class SGDMinimizer(Minimizer):
-    """Minimisation by stochastic gradient descent, then L-BFGS."""
+    """A minimiser that runs stochastic gradient descent, then L-BFGS."""
 
     settings: SGD = field(default_factory=SGD)
 
@@ -164,7 +165,7 @@ class SGDMinimizer(Minimizer):
         Raises
         ------
         ValueError
-            If the objective overflows, or if all sequences would be held out.
+            If the objective overflows.
         """
         rng, n_sequences = check_random_state(self.random_state), objective.n_sequences
         best, history = np.array(w0, dtype=np.float64), [point_of(objective, penalty, w0).value]
@@ -185,19 +186,19 @@ class SGDMinimizer(Minimizer):
                 best, lowest = w, value
             history.append(lowest)
             stopped = self._is_stopped(Progress(len(history) - 1, lowest, np.nan, np.inf, report))
-        n_visited += n_sequences  # the gradient
+        n_visited += n_sequences  # for the gradient
         n_left = 0 if stopped else self.max_iter - len(history) + 1
         result = self._continue(objective, penalty, report(), n_left)
         return result._replace(converged=False, message=STOPPED, stopped=True) if stopped else result
 
     def _continue(self, objective, penalty, begun, n_iter) -> SolverReport:
-        """Return a report with the gradient, after at most ``n_iter`` iterations of L-BFGS."""
+        """Run at most ``n_iter`` iterations of L-BFGS, and return a report on all iterations, with the gradient."""
 
         def joined(report):
             return report._replace(
                 n_iter=begun.n_iter + report.n_iter,
                 history=np.append(begun.history, report.history[1:]),
-                n_passes=begun.n_passes + report.n_passes - 1,  # the first one is counted
+                n_passes=begun.n_passes + report.n_passes - 1,  # the first pass is already counted
             )
 
         def tell(progress):
@@ -206,7 +207,7 @@ class SGDMinimizer(Minimizer):
         return joined(LBFGSMinimizer(self.tol, n_iter, tell).solve(objective, penalty, begun.w))
 
     def _checked_epoch(self, objective, penalty, state, n_sequences, share=1.0):
-        """Train for one epoch, and return the weights and their value.
+        """Train for one epoch, and return the weights and the value of the function there.
 
         Raises
         ------
@@ -220,7 +221,7 @@ class SGDMinimizer(Minimizer):
         except ValueError as error:
             if _REMEDY in str(error):
                 raise
-            # usually scores, or weights that make scores too large
+            # the usual cause is scores that overflow, or weights that make scores too large
             raise ValueError(f"steps lead beyond the range of floating point numbers ({error}): {_REMEDY}") from error
 
     def partial_solve(
@@ -235,15 +236,15 @@ class SGDMinimizer(Minimizer):
         w0 : ndarray of shape (n_weights,)
             Starting weights, if there is no state.
         state : TrainingState or None
-            State that an earlier call returned. It is not changed.
+            State that an earlier call returned. The call does not change this object.
 
         Returns
         -------
         report : SolverReport
-            Its history has two values, from before and after the pass: the objective of these sequences plus their
+            Its history contains two values, from before and after the pass: the objective of these sequences plus their
             share of the penalty.
         state : TrainingState
-            For the next call.
+            The state for the next call.
         """
         n_new, is_first, n_visited = objective.n_sequences, state is None, 0
         n_sequences = self.settings.n_sequences or n_new + (state.n_seen if state else 0)
@@ -264,9 +265,9 @@ class SGDMinimizer(Minimizer):
         return report, state
 
     def _start(self, objective, penalty, w0, n_sequences, rng):
-        """Return the first state, and the number of sequences visited to find the step size.
+        """Return the first state, and the number of visits to sequences in the search for the step size.
 
-        The chosen step size leads to the lowest value after one pass over a sample.
+        The chosen step size gives the lowest value after one pass over a sample.
         """
         w0 = np.array(w0, dtype=np.float64)
         order_rng = np.random.RandomState(rng.randint(2**31 - 1))
@@ -291,13 +292,13 @@ class SGDMinimizer(Minimizer):
 
 def _first_state(w0, step, rng) -> TrainingState:
     state = TrainingState(w0, np.zeros(len(w0)), np.zeros(len(w0)), step, rng)
-    state.squares[w0 != 0] = 1.0  # the first gradient alone would move a weight far from its start
+    state.squares[w0 != 0] = 1.0  # otherwise, the first gradient alone would move the weight far away
     state.sums -= w0 * _stiffness(state.squares, step)
     return state
 
 
 def _run_epoch(objective, batch_size, penalty, state, n_sequences):
-    """Take the steps of the minibatches of an epoch, and update the state; ``n_sequences`` sequences share the penalty.
+    """Take the steps of an epoch, and update the state; ``n_sequences`` sequences share the penalty.
 
     Kernels take all steps that they support.
     """
@@ -325,12 +326,12 @@ def _run_epoch(objective, batch_size, penalty, state, n_sequences):
 
 
 def _stiffness(squares, step):
-    """Return the inverse of the step sizes of weights without a penalty."""
+    """Return the inverse step size of each weight, without the penalty."""
     return (np.sqrt(squares) + SMALLEST_ROOT) / step
 
 
 def _best_by_factors(function) -> tuple[float, int]:
-    """Return the best argument, a power of 2 times a first one, and the number of arguments tried."""
+    """Return the best argument among ``_FIRST_TRIED`` times powers of 2, and the number of arguments tried."""
     best, lowest = _FIRST_TRIED, function(_FIRST_TRIED)
     n_tried = 1
     for factor in (0.5, 2.0):
