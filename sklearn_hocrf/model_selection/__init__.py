@@ -12,7 +12,8 @@ scikit-learn's searches can choose orders, penalties, templates and all other pa
 :class:`ConformalSequenceLabeler`   sets of labels or segments that miss true ones with at most a chosen probability
 ==================================  ====================================================================================
 
-The folds must mimic what will be new at prediction time: pass groups of words, writers or documents.
+The held-out part of each fold must be new in the same way as the data at prediction time: pass groups of words, writers
+or documents.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.datasets import make_digit_words
