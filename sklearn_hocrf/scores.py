@@ -58,7 +58,7 @@ class ScoredPosterior:
         self._query, self._scheme, self._constraints = query, scheme, constraints
 
     def predict(self, *, known: Sized | None = None) -> list[Any]:
-        """Return the most probable label sequence of each sequence; ties go to the label of the first column.
+        """Return the most probable labels of each sequence; ties go to the label of the first column.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class ScoredPosterior:
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_labels), float64
-            Columns in the order of those of the scores; rows sum to 1.
+            Columns as in ``scores``; rows sum to 1.
         """
         query = self._ask(known)
         return query.reshape(query.class_marginals())
@@ -222,7 +222,7 @@ class ScoredPosterior:
         return self._query if known is None else self._query.with_evidence(self._known(known, "known").mask)
 
     def _known(self, labels: Any, what: str) -> Known:
-        """Return the information in ``labels``; error messages call them ``what``."""
+        """Return the information in ``labels``; ``what`` is their name in error messages."""
         lengths = self._query.posterior.batch.lengths
         if is_ordered_collection(labels):
             if len(labels) != len(lengths):
@@ -247,9 +247,9 @@ def posterior(
 ) -> ScoredPosterior:
     """Return the distribution over labellings for label scores that another program computes.
 
-    The probability of a labelling is proportional to exp of the sum of its scores and of the weights of the label
-    patterns that occur in it, if constraints allow it. All results are exact, including the probability that a span of
-    tokens is a segment, which is neither the mean nor the product of probabilities of tokens.
+    For labellings that the constraints allow, the probability is proportional to exp of the sum of the labelling's
+    scores and of the weights of the label patterns that occur in it. All results are exact, including the probability
+    that a span of tokens is a segment, which is neither the mean nor the product of token probabilities.
 
     Parameters
     ----------
@@ -283,8 +283,8 @@ def posterior(
     Returns
     -------
     found : ScoredPosterior
-        Its methods are those of :class:`~sklearn_hocrf.HighOrderCRF`, without X. They return lists or arrays with an
-        element for each sequence, even if there is only one sequence:
+        Its methods are those of :class:`~sklearn_hocrf.HighOrderCRF`, without the parameter X. They return lists or
+        arrays with an element for each sequence, even if there is only one sequence:
 
         =====================================================  =======================================================
         ``predict()``                                          the best labelling
@@ -297,7 +297,7 @@ def posterior(
         ``log_likelihood(y)``                                  log-probability of labels, some of which may be missing
         =====================================================  =======================================================
 
-        All methods except the last one accept known labels, ``known=``, and condition their results on them.
+        All methods except the last one accept known labels as ``known=``, and condition their results on them.
 
     Raises
     ------
@@ -392,10 +392,11 @@ def sequence_log_likelihood(
     Returns
     -------
     likelihood : named tuple
-        The fields are ``(log_likelihood, score_gradient, pattern_gradient)``, all float64: log P(y given scores) of
-        each sequence, of shape (n_sequences,); the derivatives of the sum of these with respect to ``scores``, of shape
-        (n_tokens, n_labels), which are truth minus marginals; and the derivatives with respect to the weights of
-        ``patterns``, in the same order, which are observed minus expected counts, and 0 for forbidden patterns.
+        The fields are three arrays of float64. ``log_likelihood``, of shape (n_sequences,), contains log P(y given
+        scores) of each sequence. ``score_gradient``, of shape (n_tokens, n_labels), contains the derivatives of the sum
+        of these with respect to ``scores``: truth minus marginals. ``pattern_gradient``, of shape (n_patterns,),
+        contains the derivatives with respect to the weights of ``patterns``, in the same order: observed minus expected
+        counts, and 0 for forbidden patterns.
 
     Raises
     ------

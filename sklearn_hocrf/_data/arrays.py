@@ -74,7 +74,7 @@ def reading_order(lengths, sequences=None) -> list[np.ndarray]:
     """Return the order in which sequences are processed: window by window, and in each window the longest first.
 
     Sequences of the same length are processed side by side. A window contains about as many tokens as a piece, so that
-    neighbouring sequences are read together, which matters for data in files.
+    neighbouring sequences of data in files are read together.
 
     Parameters
     ----------

@@ -31,9 +31,10 @@ MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
 class SequenceBatch:
     """A list of sequences of feature rows, sparse and dense.
 
-    The transformers of :mod:`sklearn_hocrf.feature_extraction` return it, and estimators take it as X. Its length is
-    the number of sequences, and indexing it with an int, a slice, a mask or an array of indices returns the batch of
-    the selected sequences. A batch is immutable: its arrays are read-only. N is the number of tokens of all sequences.
+    The transformers of :mod:`sklearn_hocrf.feature_extraction` return batches, and estimators accept a batch as X. Its
+    length is the number of sequences, and indexing it with an int, a slice, a mask or an array of indices returns the
+    batch of the selected sequences. A batch is immutable: its arrays are read-only. N is the number of tokens of all
+    sequences.
 
     Parameters
     ----------
@@ -247,7 +248,7 @@ class SequenceBatch:
 
         Notes
         -----
-        All new files are complete before they replace the earlier ones, in one step. Other processes may load the batch
+        All new files are complete before they replace the earlier ones in one step. Other processes may load the batch
         in the meantime: they read the earlier or the new one. If several processes save at the same time, the batch of
         the last one remains. If a process is killed, the folder contains the earlier batch or the new one; the first
         process that saves to this folder at least a day later removes the other files. A process that saves a batch
@@ -335,8 +336,8 @@ class SequenceBatch:
         FileNotFoundError
             If the folder does not contain a saved batch.
         ValueError
-            If files are missing, truncated, or differ in type or size from the header; if indices are out of range; or
-            if another version of the package saved the batch in an unknown format.
+            If files are missing, are truncated, or differ in type or size from the header; if indices are out of range;
+            or if another version of the package saved the batch in an unknown format.
         """
         return read_folder(folder, mmap_mode, SequenceBatch)
 
@@ -554,12 +555,12 @@ def _only_batches(batches):
 class TokenFeatures(NamedTuple):
     """The feature rows of all tokens, for kernels, with the positions of the weights of each entry.
 
-    If kernels looked up positions by feature id, each entry would take a cache miss. Token t has the rows of the dense
+    If kernels looked up positions by feature id, each entry would cost a cache miss. Token t has the rows of the dense
     table ``row_indptr[t] .. row_indptr[t + 1]``, the single pairs ``indptr[t] .. ranges[t]``, and the ranges of pairs
     ``ranges[t] .. indptr[t + 1]``. Rows are in a separate array, because one number determines the position of their
     weights. Values are those of the first token's rows, of its other entries, of the second token's rows, and so on:
     row i of token t has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``. Kernels that
-    do not mention rows need features without any; entry i then has the value i.
+    do not use rows require features without rows; entry i then has the value i.
     """
 
     row_indptr: np.ndarray  # (N + 1,) int64

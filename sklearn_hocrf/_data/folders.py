@@ -252,7 +252,7 @@ def write_folder(folder, batches: Iterable, with_dense: Callable, overwrite: boo
         writer.close()
         _remove_arrays(folder, unused)
         if is_new:
-            with suppress(OSError):  # the folder contains a batch
+            with suppress(OSError):  # if the folder contains a batch
                 folder.rmdir()
 
 
@@ -414,7 +414,7 @@ def output_file(path: str | os.PathLike, *inputs: str | os.PathLike | None) -> P
     This check precedes all work, so that no work is lost. Errors name the path that the user passed.
     """
     for name in inputs:
-        with suppress(OSError):  # one of them does not exist
+        with suppress(OSError):  # if one of them does not exist
             if name is not None and os.path.samefile(path, name):
                 raise ValueError(f"the output {os.fspath(path)} and the input {os.fspath(name)} are one file")
     target = Path(os.path.realpath(path))

@@ -16,11 +16,11 @@ from .segments import BAG, FROM_START, RANGE, LengthBlock, TokenBlock
 class RowBlock(NamedTuple):
     """Features computed for each candidate segment.
 
-    ``maker`` is a fitted, picklable object with ``n_features``, ``feature_names`` (array of object) and ``rows(columns,
-    offsets, token_data, start, stop)``. ``columns`` and ``offsets`` are the raw columns and sequence offsets of a
-    batch; candidate i covers its tokens ``start[i]`` to ``stop[i] - 1``. ``rows`` returns arrays: the range of each
-    candidate's entries, their features, which ascend in each range, and their values. ``token_data`` are arrays of
-    shape (N,), sliced along with the batch.
+    ``maker`` is a fitted, picklable object with ``n_features``, ``feature_names`` (array of object) and
+    ``rows(columns, offsets, token_data, start, stop)``. ``columns`` and ``offsets`` are the raw columns and sequence
+    offsets of a batch; candidate i covers its tokens ``start[i]`` to ``stop[i] - 1``. ``rows`` returns arrays: the
+    range of each candidate's entries, their features, which ascend in each range, and their values. ``token_data``
+    contains arrays of shape (N,), which are sliced along with the batch.
     """
 
     maker: Any

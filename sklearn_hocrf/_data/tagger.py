@@ -529,7 +529,7 @@ class _Segments:
         return probability
 
     def likely(self, chain, threshold) -> dict:
-        """Return all segments of probability > 0 that reach a threshold, in order, with their probabilities."""
+        """Return all segments with positive probabilities that reach a threshold, in order, with these probabilities."""
         codes: dict = {}  # codes of labels, by label of their segments
         for code, name in enumerate(self.names):
             if name is not None:
@@ -603,7 +603,7 @@ class Made(dict):
 
 
 class _Rests(dict):
-    """Maps the rest of an attribute name after a prefix to the attribute's id, or to -1; keeps ids already found."""
+    """Maps the rest of an attribute name after a prefix to the attribute's id, or to -1; stores ids already found."""
 
     def __init__(self, ids, prefix, have_amounts=False):
         self.get_id, self.prefix, self.have_amounts = ids.get, prefix, have_amounts
@@ -844,7 +844,7 @@ def _attributes(prefix, features, t, depth=0):
 
 
 def template_form(texts: Iterable[str]) -> str:
-    """Return the format string in which the value of a macro goes between each two of the texts."""
+    """Return the format string that puts the value of a macro between successive texts."""
     return "%s".join(text.replace("%", "%%") for text in texts)
 
 
@@ -1183,7 +1183,7 @@ class Tagger:
         file in place; on Windows, do not replace it either. If None, files above 16 MiB are mapped. Processes do not
         share compressed files.
     functions : dict or None, default=None
-        Functions of yours that the model uses as token features, by the name of the token feature.
+        Your own functions that the model uses as token features, by the name of the token feature.
 
     Attributes
     ----------
@@ -1398,8 +1398,8 @@ class Tagger:
         Raises
         ------
         TypeError, ValueError
-            As for :meth:`predict`, if the threshold is not in [0, 1], or if labels look like tags, but not all are tags
-            of one scheme.
+            As for :meth:`predict`; also if the threshold is not in [0, 1], or if labels look like tags, but not all are
+            tags of one scheme.
         """
         is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
         if threshold is not None and not (is_number and 0 <= threshold <= 1):
@@ -1432,7 +1432,7 @@ class Tagger:
         Raises
         ------
         TypeError, ValueError
-            As for :meth:`predict`, or if the labels are not one label of the model for each token.
+            As for :meth:`predict`; also if ``labels`` does not consist of one label of the model for each token.
         """
         read, labels = self.read(tokens), _sequence(labels, "labels")
         if len(labels) != len(read):
@@ -1462,7 +1462,7 @@ class Tagger:
         Raises
         ------
         TypeError, ValueError
-            As for :meth:`predict`, or if n < 1.
+            As for :meth:`predict`; also if n < 1.
         """
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be an integer of at least 1, got {n!r:.30}")
@@ -1498,7 +1498,7 @@ def _sequence(value, of="tokens") -> Sequence:
 
 
 def _may_be_sequences(tokens, fields) -> bool:
-    """Return whether tokens that were passed as one sequence may be a list of sequences."""
+    """Return whether tokens that a user passed as one sequence may be a list of sequences."""
     lists = [token for token in tokens if _is_list(token) and not isinstance(token, Mapping)]
     cells = chain.from_iterable(token for token in lists if not _is_item_sequence(token))
     return any(map(_is_item_sequence, lists)) or any(map(_is_list, cells)) or (len(fields or ()) == 1 and bool(lists))

@@ -122,8 +122,8 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     ----------
     X : iterable of sequences
     vocabulary : Vocabulary
-        With ``grow=True`` it is filled with the names of X, which get ids as they occur. Features may then repeat
-        within a token, and the batch must be passed to :func:`sort_vocabulary`. Otherwise unknown names are left out.
+        With ``grow=True``, it is filled with the names of X, which get ids as they occur. Features may then repeat
+        within a token, and the batch must be passed to :func:`sort_vocabulary`. Otherwise, unknown names are left out.
     grow : bool
 
     Raises
@@ -254,7 +254,7 @@ def _read_each(sequences, first, tables, grow):
     ``first`` is the number of the first sequence. Unknown names have the id -1; so do amounts of 0, unless ``grow``.
     """
     ids: list = []
-    amounts = array("d")  # of the ids as of ``HAS_AMOUNT``
+    amounts = array("d")  # of the ids coded as in ``HAS_AMOUNT``
     widths, id_of = [], tables.ids.__getitem__
     for n, sequence in enumerate(sequences, first):
         # names in lists may be of other types, which a growing vocabulary would accept

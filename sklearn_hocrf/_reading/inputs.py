@@ -91,8 +91,8 @@ class TrainingSequences(NamedTuple):
     def warn_of_one_recording(self, codes) -> None:
         """Warn if the rows of a plain 2-D X seem to be one sequence, judging by their index or labels.
 
-        By labels, the method warns if neighbouring labels differ less than half as often as labels drawn at random
-        would, by more than six standard deviations, and if labels recur, unlike those of sorted rows.
+        The labels cause a warning if neighbours differ in label less than half as often as expected at random, with a
+        difference of more than six standard deviations, and if labels recur, unlike those of sorted rows.
         """
         n_changes, n_pairs = int(np.count_nonzero(codes[1:] != codes[:-1])), len(codes) - 1
         if self.form != "table" or n_pairs < 1:
@@ -251,7 +251,7 @@ def common_column_names(X):
 
 
 def read_sequences(reader, X, fitted) -> tuple[SequenceBatch, str]:
-    """Return X, with any empty sequences, as a batch with the features of training data, ``fitted``, and its form."""
+    """Return X as a batch with the features of training data, ``fitted``, and its form; sequences may be empty."""
     vocabulary = fitted.vocabulary
     if vocabulary is not None and type(X) is list and len(X) == 1 and (batch := vocabulary.batch_of(X[0])):
         return batch, "sequences"
@@ -346,7 +346,7 @@ def _refuse_segment_features(batch, reader):
 
 
 def _warn_of_other_scheme(batch, reader):
-    """Warn if segment features were learned with another scheme than that of ``reader``.
+    """Warn if segment features were learned with a scheme other than that of ``reader``.
 
     This is not an error, because the schemes may differ if the forms of y do.
     """

@@ -456,7 +456,7 @@ def looks_like_segments(sequences) -> bool:
 
 
 def hold_segments(sequences) -> bool:
-    """Return whether sequences are meant as segments, whether valid or not, rather than as token labels.
+    """Return whether sequences are meant as segments, valid or invalid, rather than as token labels.
 
     Parameters
     ----------

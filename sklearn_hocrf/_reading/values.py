@@ -22,7 +22,7 @@ def finite_number(value: Any, where: str, what: str) -> float:
 
 
 def finite_numbers(values: Any, count: int, name: str, whose: str) -> list[float]:
-    """Return one finite number for each of ``count`` objects, or raise an error; messages call them ``whose``."""
+    """Return one finite number for each of ``count`` objects, or raise an error; ``whose`` describes these objects."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -118,7 +118,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            As for the ``fit`` of the local estimator.
+            As for ``fit`` of the local estimator.
         """
         if not isinstance(self.estimator, BaseSequenceLabeler):
             raise TypeError(f"estimator must be a HighOrderCRF or HighOrderSemiCRF, got {self.estimator!r:.200}")
@@ -260,7 +260,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
 
 
 def _mapped(of, method, parts) -> bag.Bag:
-    """Return the lazy results of a method of an object, one for each partition, which workers compute."""
+    """Return a lazy bag of the results of a method of an object, one for each partition, computed by workers."""
     of, ask = delayed(of), delayed(_ask_part, pure=False)
     return bag.from_delayed([ask(of, method, index, *part) for index, part in enumerate(parts)])
 

@@ -121,7 +121,7 @@ def randomization_test(
 
 
 def _sums(by_name: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
-    """Return the number of sequences, and a function of the system, 0 or 1, of each sequence that returns the score.
+    """Return the number of sequences, and a function that scores a choice of system 0 or 1 for each sequence.
 
     All metrics are ratios of sums over sequences.
     """

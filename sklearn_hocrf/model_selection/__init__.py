@@ -1,7 +1,7 @@
 """Learned penalties, predictions by cross-validation, and probabilities that are accurate on new data.
 
 scikit-learn's searches can choose orders, penalties, templates and all other parameters, with the scorers of
-:mod:`sklearn_hocrf.metrics` and folds that are not stratified. This module adds:
+:mod:`sklearn_hocrf.metrics` and unstratified folds. This module adds:
 
 ==================================  ====================================================================================
 :class:`PenaltySearchCV`            one penalty for each group of weights, learned with gradients of the held-out

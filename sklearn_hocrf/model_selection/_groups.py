@@ -70,7 +70,7 @@ class WeightGroups(NamedTuple):
         Parameters
         ----------
         sigma_reg : float or mapping
-            The default: a group starts from the geometric mean over its weights.
+            The default start of a group is the geometric mean of this value over the weights of the group.
         layout, data
             As for :meth:`of_weights`.
         earlier : dict
@@ -89,7 +89,7 @@ class WeightGroups(NamedTuple):
         return start
 
     def nearest(self, earlier: dict) -> np.ndarray:
-        """Return another order's penalty of each group, or else that of the group of the next lower order, or nan."""
+        """Return the penalty in ``earlier`` of each group, or else of the nearest lower order that has one, or else nan."""
         penalties = np.full(len(self.keys), np.nan)
         for i, key in enumerate(self.keys):
             while key not in earlier and isinstance(key, tuple) and key[1] > 0:
@@ -209,7 +209,7 @@ def make_fold(
         The targets of all data: their labels and maximum segment lengths also apply to the fold.
     groups : WeightGroups
     earlier : Fold or None
-        The fold of the same split at another order. Its data are used again, and training starts from its weights.
+        The fold of the same split at another order. Its data are reused, and training starts from its weights.
     """
     steps = FitSteps(clone(estimator))
     data = earlier.origin.data if earlier else _read(steps, split.X, split.y, split.weight, targets)

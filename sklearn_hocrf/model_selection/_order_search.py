@@ -28,7 +28,7 @@ WIDEST_L1 = np.log(1e6)  # greatest distance of log l1 from its start
 AUTO_ORDERS = range(1, 9)  # of ``orders="auto"``
 MOST_IN_VAIN = 1  # orders above the best one; one more ends the search
 MOST_COMPARED = 2  # steps of each order, before the search continues at the best one
-PASSES_OF_FIT = 240.0  # over a training part, as long as the last fit: 60 to 150 iterations over more data
+PASSES_OF_FIT = 240.0  # passes over a training part that take as long as the last fit (60 to 150 iterations)
 
 
 class _Tolerances(NamedTuple):
@@ -42,7 +42,7 @@ class _Tolerances(NamedTuple):
 
 
 SMOOTH = _Tolerances(0.05, 0.1, 0.05, 0.0, Fold.residual)
-SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # learned L1: gradients are discontinuous, and precision is useless
+SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # if L1 is learned, gradients jump: more precise ones do not help
 
 
 class Course:
@@ -115,9 +115,9 @@ class OrderSearch:
         self._known = self._start  # the point whose gradient is known
 
     def run(self, earlier: OrderSearch | None, *, is_compared: bool = False) -> None:
-        """Take further steps from the best penalties and weights of ``earlier``, or if it is None, of this order.
+        """Take further steps from the best penalties and weights of ``earlier`` or, if it is None, of this order.
 
-        To compare orders, a few steps are enough; if a lower order is better, the first step is enough.
+        A few steps are enough to compare orders; the first step is enough if a lower order is better.
         """
         self._is_compared = is_compared
         if len(self.steps) < self._search.max_steps:
@@ -207,7 +207,7 @@ class OrderSearch:
         return tol, max(Fold.residual, self._tolerances.residual * tol)
 
     def _descend(self, start, n_left=0):
-        """Take steps along the gradient from a point, for finite coordinates only; keep ``n_left`` steps for later."""
+        """Take steps along the gradient from a point, in finite coordinates only; keep ``n_left`` steps for later."""
         finite, n_groups = np.isfinite(start), self._n_groups
         lowest, highest = (np.full(len(start), np.log(bound)) for bound in self._search.bounds)
         lowest[n_groups:], highest[n_groups:] = start[n_groups:] - WIDEST_L1, start[n_groups:] + WIDEST_L1
@@ -272,8 +272,8 @@ class OrderSearch:
     def _path(self):
         """Return the best point of the first step and of a path of decreasing l1, which is the same for all groups.
 
-        The path starts from weights of 0, because training from the dense weights of the first step would take long. If
-        an order had no time to reach a useful l1, the next order continues the path.
+        The path starts from weights of 0, because training from the dense weights of the first step would take longer.
+        If an order had no time to reach a useful l1, the next order continues the path.
         """
         of_first = self._states
         for fold in self.folds:

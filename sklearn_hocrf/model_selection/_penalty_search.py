@@ -102,12 +102,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         Maximum number of steps for each order.
     max_time : float, default=None
         Time limit of ``fit``, in seconds; None means no limit. The search reserves time for fitting the best estimator,
-        estimated from the passes of the best step so far. A step begins only if the remaining time is at least half of
-        the duration of the last step. Each step is completed, so ``fit`` may exceed the limit by part of a step and by
-        the error of the estimate. The first step of the first order always begins; the first steps of other orders
-        begin only if time remains. The remaining time is divided equally between the orders, and later orders may use
-        the time that an order does not need. With ``orders="auto"``, each order may use all remaining time. When the
-        time is up, the search uses the best penalties so far, whose score may then be imprecise.
+        which it estimates from the passes of the best step so far. A step begins only if the remaining time is at least
+        half of the duration of the last step. Each step is completed, so ``fit`` may exceed the limit by part of a step
+        and by the error of the estimate. The first step of the first order always begins; the first steps of other
+        orders begin only if time remains. The remaining time is divided equally between the orders, and later orders
+        may use the time that an order does not need. With ``orders="auto"``, each order may use all remaining time.
+        When the time is up, the search uses the best penalties so far, whose score may then be imprecise.
     tol : float, default=1e-3
         Relative tolerance of the best score. In the last steps, the tolerance of the weights is a tenth of the square
         root of ``tol`` (three tenths with ``learn_l1``); in the first steps, it is larger. The search stops when each
@@ -118,8 +118,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
     n_jobs : int or None, default=None
         Number of folds evaluated in parallel, each in a thread. Results do not depend on it.
     verbose : int, default=0
-        If nonzero, write a line to stderr after each step, with an estimate of the remaining time, including the final
-        refit.
+        If nonzero, ``fit`` writes a line to stderr after each step, with an estimate of the remaining time, including
+        the final refit.
 
     Attributes
     ----------
@@ -455,7 +455,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         return course.searches[-1]
 
     def _warn_of_orders(self, course: Course, whole: TrainingData) -> None:
-        """Warn of untried orders, or if the highest order tried is the best, so that a higher one may be better."""
+        """Warn of untried orders, or that a higher order may be better because the highest one tried is the best."""
         if course.untried:
             fewer = "" if isinstance(self.orders, str) else ", or pass fewer orders"
             warn_user(

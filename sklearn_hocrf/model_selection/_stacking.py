@@ -89,7 +89,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         The folds, which consist of whole sequences; :meth:`fit` accepts ``groups`` of sequences. An int k means
         ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. A classifier inside a
         :class:`~sklearn.frozen.FrozenEstimator` is already fitted: it is used without change, with its own classes.
-        Then pass :meth:`fit` other sequences than those on which the classifier was trained, because the classifier is
+        Then pass :meth:`fit` sequences other than those on which the classifier was trained, because the classifier is
         overconfident about its training data.
     stack_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         The method that computes the scores; "auto" means the first of the two that the classifier has. A probability p
@@ -208,7 +208,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             The sequences, with tokens that the classifier accepts: rows of numbers, data frames, or, for a pipeline
-            that begins with a vectoriser, strings or dicts. Each row of a plain 2-D X is a sequence.
+            that begins with a vectoriser, strings or dicts. Each row of a plain 2-D X is a sequence of one token.
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         sample_weight : array-like of shape (n_sequences,), default=None
@@ -397,7 +397,7 @@ class _OfCodes(BaseEstimator):
             for name, value in self.estimator.get_params().items()
             if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping)
         }
-        return {  # scikit-learn rejects labels that y lacks if their codes are higher than the others
+        return {  # labels that y lacks get further codes, which scikit-learn rejects
             name: {code_of.setdefault(label, len(code_of)): value[label] for label in value if label not in absent}
             for name, value in class_weights.items()
         }

@@ -73,8 +73,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     n_features_in_ : int
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        As in :class:`~sklearn_hocrf.HighOrderCRF`.
-        Only if the estimator has them.
+        As in :class:`~sklearn_hocrf.HighOrderCRF`. Only if the estimator has this attribute.
 
     Raises
     ------
@@ -92,10 +91,9 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     All methods of the fitted estimator are available, and accept the same kinds of X as ``fit``: ``predict``,
     ``predict_marginals``, ``log_likelihood``, ``predict_segments`` and so on.
 
-    The held-out log-likelihood is concave in 1 / T, so the temperature is the zero of its derivative, which is the
-    score of the labels minus the expected score. The search for T reads held-out sequences once, and then takes about
-    ten forward passes over them. If labels are missing, the function is not concave; the temperature is then at a
-    maximum near 1.
+    The held-out log-likelihood is concave in 1 / T, so its maximum is the zero of its derivative: the score of the
+    labels minus the expected score. The search for T reads held-out sequences once, and then takes about ten forward
+    passes over them. If labels are missing, the function is not concave; the temperature is then at a maximum near 1.
 
     Unlike CalibratedClassifierCV, this class has no ``ensemble`` option that averages the models of the splits.
     Averaged marginals do not determine a distribution over labellings, and the best labelling of an average of such
