@@ -415,7 +415,7 @@ class SequenceBatch:
         return cut_sequences(self, self.offsets[chosen], self.offsets[chosen + 1])
 
     def _contiguous(self, start, stop):
-        """Slice without copying the features."""
+        """Return a slice of the sequences without copying the features."""
         tokens = slice(self.offsets[start], self.offsets[stop])
         indptr = self.indptr[tokens.start : tokens.stop + 1]
         offsets = self.offsets[start : stop + 1] - tokens.start

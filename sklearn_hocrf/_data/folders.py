@@ -336,7 +336,7 @@ def read_folder(folder, mmap_mode, make: Callable):
 
 
 def _read_folder(folder, header, mmap_mode, make):
-    """Return the batch of a header."""
+    """Return the batch that a header describes."""
     reader = _Reader(folder, header, mmap_mode)
     n_sequences, n_tokens, n_attributes = header[1:4]
     indices = reader.array("indices", "int32")

@@ -103,7 +103,7 @@ def lengths_by_first(phrases: Iterable[tuple[str, ...]]) -> dict[str, list[int]]
 
 
 def marks_of(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
-    """Return B, I, E or S for words of phrases, found from the left, the longest first; None for other words."""
+    """Return B, I, E or S for words in phrases, matched from the left, longest first, and None for other words."""
     words, stop = tuple(words), 0
     marks: list = [None] * len(words)
     for start, word in enumerate(words):
@@ -529,7 +529,7 @@ class _Segments:
         return probability
 
     def likely(self, chain, threshold) -> dict:
-        """Return all segments with positive probabilities that reach a threshold, in order, with these probabilities."""
+        """Return all segments whose positive probability reaches a threshold, in order, with their probabilities."""
         codes: dict = {}  # codes of labels, by label of their segments
         for code, name in enumerate(self.names):
             if name is not None:
@@ -1179,9 +1179,9 @@ class Tagger:
     path : str, path or bytes
         Name of the file, or its content.
     mmap : bool or None, default=None
-        Whether to map the file into memory, which processes share, instead of reading it. Do not overwrite a mapped
-        file in place; on Windows, do not replace it either. If None, files above 16 MiB are mapped. Processes do not
-        share compressed files.
+        Whether to map the file into memory that processes share, instead of reading it. Do not overwrite a mapped file
+        in place; on Windows, do not replace it either. If None, files above 16 MiB are mapped. Processes do not share
+        compressed files.
     functions : dict or None, default=None
         Your own functions that the model uses as token features, by the name of the token feature.
 

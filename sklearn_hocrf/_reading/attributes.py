@@ -34,7 +34,7 @@ FEWEST_ALIKE = 16  # tokens with the same keys for which reading by key is faste
 
 
 class Vocabulary(dict):
-    """Feature id by attribute name; unknown names have id -1.
+    """Feature ids by attribute name; unknown names have id -1.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
 
 
 class _Growing(defaultdict):
-    """Feature id by attribute name; a new name gets the next id."""
+    """Feature ids by attribute name; a new name gets the next id."""
 
     def get(self, name, default=None):
         return self[name]

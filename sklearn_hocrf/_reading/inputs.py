@@ -348,7 +348,7 @@ def _refuse_segment_features(batch, reader):
 def _warn_of_other_scheme(batch, reader):
     """Warn if segment features were learned with a scheme other than that of ``reader``.
 
-    This is not an error, because the schemes may differ if the forms of y do.
+    This is not an error, because the schemes may differ if the forms of y differ.
     """
     schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
     for scheme, block in schemes.items():

@@ -177,7 +177,7 @@ def _parts(entry, i, entries, may_be_open) -> list | None:
 
 
 def least_labels(scheme) -> int:
-    """Return the number of labels that training data must have: 1 if labels of segments may repeat."""
+    """Return the number of labels that training data must contain: 1 if labels of segments may repeat."""
     return 2 if scheme in ("tokens", "auto", "runs") else 1
 
 

@@ -22,7 +22,7 @@ _NATIVE = {"b": (bool, np.bool_), "iu": (int, np.integer), "f": (float, np.float
 
 
 def position_name(offsets, token) -> str:
-    """Return the name of a token's position in a flat array: its sequence and its position there.
+    """Return the name of a token's position in a flat array: its sequence, and its position in the sequence.
 
     Examples
     --------

@@ -134,8 +134,8 @@ def n_tokens(sequence) -> int:
 def stack_rows(X, name, n_features):
     """Return the stacked rows of a list of 2-D sequences and their offsets.
 
-    ``n_features`` is the number of features of the fitted estimator. During fit it is None, and the first sequence with
-    tokens determines the number.
+    ``n_features`` is the number of features of the fitted estimator. During fit, it is None, and the first sequence
+    with tokens determines the number.
     """
     blocks = [_row_block(sequence, n) for n, sequence in enumerate(X)]
     full = {n: block for n, block in enumerate(blocks) if block is not None}

@@ -1,4 +1,4 @@
-"""The estimator that trains and predicts on a cluster, and transformers that merge counts of partitions."""
+"""The estimator that trains and predicts on a cluster, and the transformer that merges counts of partitions."""
 
 from __future__ import annotations
 

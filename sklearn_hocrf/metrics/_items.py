@@ -1,4 +1,4 @@
-"""Two labellings item by item, as arguments of scikit-learn's scores: the labels of tokens, or of segments.
+"""Conversion of two labellings to pairs of labels, of tokens or of segments, as scikit-learn's scores require.
 
 Segments are aligned by their spans: an item is a start and a stop in a sequence, with the label of the segment with
 this span in each labelling, if there is one. Precision, recall and F1 of these labels are then those of exact segments.

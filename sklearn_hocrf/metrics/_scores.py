@@ -158,7 +158,7 @@ def segment_precision_recall_fscore_support(
     zero_division: str | float = "warn",
     sample_weight: ArrayLike | None = None,
 ) -> Four | tuple[float, float, float, None]:
-    """Return precision, recall, F1 and support of exact segments, as scikit-learn's function does for samples.
+    """Return precision, recall, F1 and support of exact segments, as ``precision_recall_fscore_support`` does.
 
     Parameters
     ----------
@@ -680,7 +680,7 @@ def log_likelihood_scorer(
     Returns
     -------
     score : float
-        In nats, at most 0.
+        Log-likelihood per token in nats, at most 0.
 
     Raises
     ------
@@ -692,7 +692,7 @@ def log_likelihood_scorer(
     Warns
     -----
     UserWarning
-        If sequences have probability 0; the message gives their indices.
+        If sequences have probability 0; the message gives their number.
 
     Examples
     --------

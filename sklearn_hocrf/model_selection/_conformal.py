@@ -48,7 +48,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         A *fitted* model, which is not fitted again. ``clone`` copies it unfitted, unless it is in a
         :class:`~sklearn.frozen.FrozenEstimator`.
     alpha : float, default=0.1
-        Highest probability of a miss, or the highest expected share of misses, in (0, 1).
+        The highest probability of a miss, or the highest expected share of misses, in (0, 1).
     level : {"token", "segment"}, default="token"
         The elements of the sets. With "token", each token gets a set of labels, and the sets contain the true labels of
         *all* tokens of a sequence with probability 1 - ``alpha``. With "segment", each sequence gets a set of segments,

@@ -89,7 +89,7 @@ class WeightGroups(NamedTuple):
         return start
 
     def nearest(self, earlier: dict) -> np.ndarray:
-        """Return the penalty in ``earlier`` of each group, or else of the nearest lower order that has one, or else nan."""
+        """Return each group's penalty in ``earlier``, or that of the nearest lower order, or nan if there is none."""
         penalties = np.full(len(self.keys), np.nan)
         for i, key in enumerate(self.keys):
             while key not in earlier and isinstance(key, tuple) and key[1] > 0:

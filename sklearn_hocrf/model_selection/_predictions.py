@@ -117,7 +117,7 @@ def _answer(method: str, fitted: Any, X_test: Sized, test: np.ndarray) -> tuple:
 
 
 def _with_equal_columns(folds: list[tuple], method: str) -> list[list]:
-    """Return the results of the folds; if columns are labels, with one column for each label of any fold."""
+    """Return the results of the folds, with one column for each label of any fold if columns are labels."""
     results, labels = map(list, zip(*folds, strict=True))
     if None in labels or all(of_fold == labels[0] for of_fold in labels):
         return results

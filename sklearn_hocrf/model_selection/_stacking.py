@@ -127,7 +127,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     Raises
     ------
     TypeError
-        By ``fit``: if the classifier of the first fold has no method that gives scores, or no ``classes_``.
+        By ``fit``: if the classifier of the first fold has no method that computes scores, or no ``classes_``.
     ValueError
         By ``fit``: before any classifier is fitted, if parameters or data are invalid, including those of the sequence
         model, or if a sequence is not in exactly one test part of `cv`; afterwards, if only some of the classifiers

@@ -41,7 +41,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     """Calibrate the probabilities of a sequence model with one temperature for all its weights.
 
     The weights w of the fitted model become w / T, where T maximises the log-likelihood of held-out sequences. Models
-    with too weak a penalty are overconfident, which T > 1 corrects; T < 1 corrects models with too strong a penalty
+    with too weak a penalty are overconfident; T > 1 corrects them, and T < 1 corrects models with too strong a penalty
     [1]_. The ranking of the labellings of a sequence does not change, so that :meth:`predict` returns the same labels.
     All other results come from one distribution over labellings, under the same constraints: marginals of tokens,
     patterns and segments, samples, entropies and log-likelihoods are consistent with each other. Probabilities
