@@ -19,7 +19,7 @@ def is_mostly_nonzero(table) -> bool:
 
 
 def dense_dtype(dtype) -> type:
-    """Return the type of dense columns for numbers of a type: float32 is kept, and all others become float64."""
+    """Return the dtype of dense columns for numbers of a dtype: float32 is kept, and all others become float64."""
     return np.float32 if dtype == np.float32 else np.float64
 
 

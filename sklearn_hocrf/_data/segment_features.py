@@ -79,7 +79,8 @@ def segment_features(batch: SequenceBatch, start, stop, finish=sparse.csr_array)
     start, stop : ndarray of shape (M,), int64
         Segments ``[start, stop)`` as token indices of the batch.
     finish : callable
-        A function for the values of tokens before they are added up, and for those of whole segments. With
+        A function that is applied to the values of tokens before they are added up, and to those of whole segments.
+        With
         :func:`ones`, the result counts the occurrences of each feature.
     """
     sequence_stop = _sequence_stops(batch, start)

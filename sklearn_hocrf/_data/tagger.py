@@ -349,7 +349,7 @@ class _Pass:
         return scores
 
     def best(self):
-        """Return the highest score; store the best scores from each state on, including that of its last label."""
+        """Return the highest score; store the best scores from each state on, including the score of its last label."""
         automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
         self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
         for t in range(len(self.labels) - 1, -1, -1):

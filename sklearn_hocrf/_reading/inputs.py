@@ -266,8 +266,8 @@ def read_sequences(reader, X, fitted) -> tuple[SequenceBatch, str]:
 def _read(reader, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, FeatureSpace]:
     """Return X as a batch, and its features, which must match those of training data, ``fitted``, unless it is None.
 
-    With ``grow``, a new vocabulary gets the attribute names; otherwise, names outside the fitted vocabulary are left
-    out.
+    With ``grow``, a new vocabulary receives the attribute names; otherwise, names outside the fitted vocabulary are
+    left out.
     """
     name, names = reader.name, None
     if isinstance(X, SequenceBatch):

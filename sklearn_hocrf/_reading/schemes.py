@@ -359,7 +359,7 @@ def possible_tags(scheme, longest, outside) -> TagTable:
     (array([4, 0, 3, 4, 0, 1, 3, 4, 2], dtype=int8), array([0, 1, 1, 1, 2, 2, 2, 2, 3], dtype=int32))
     """
     at = TAG_SCHEMES[scheme]
-    lengths = {at.inner: 3, at.first: 2, at.last: 2, at.only: 1}  # the least of a segment with each prefix
+    lengths = {at.inner: 3, at.first: 2, at.last: 2, at.only: 1}  # least length of a segment with each prefix
     pairs = [
         (prefix, label)
         for label, most in enumerate(longest)

@@ -382,7 +382,7 @@ class TokenTargets(NamedTuple):
 
     @classmethod
     def check_classes(cls, reader, classes) -> np.ndarray:
-        """Return the labels in the parameter ``classes``, which patterns may contain, in the form of y and sorted."""
+        """Return the labels that patterns may contain, sorted, from the parameter ``classes`` in the form of y."""
         return check_classes(classes)
 
     @property
@@ -441,7 +441,7 @@ class TokenTargets(NamedTuple):
         return {"classes_": self.labels}
 
     def read_known(self, known, batch, form, name, what="known", unknown="raise", among=SEEN) -> Known:
-        """Return the information in the labels of a batch, which messages call ``what``.
+        """Return the information in the labels of a batch; ``what`` is their name in messages.
 
         ``unknown="ignore"`` treats labels that the model lacks as impossible; ``among`` describes the source of the
         model's labels.

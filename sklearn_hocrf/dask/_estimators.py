@@ -309,8 +309,9 @@ class ClusterProblem:
     def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=_parts.add_sums) -> Any:
         """Return the sum of a criterion's method over the partitions, for the given weight vectors.
 
-        Workers keep the criterion bound to each partition, with the layout that it needs. They do not share a layout:
-        between two sums, Dask would drop all copies of a shared layout except one, and then send that copy again.
+        Workers keep the criterion that is bound to each partition, with the layout that it requires. They do not share
+        a layout: between two sums, Dask would drop all copies of a shared layout except one, and then send that copy
+        again.
         """
         if criterion is not self._posed:
             self._partitions.add_step(_parts.pose, Kept(self._setting._replace(criterion=criterion)))

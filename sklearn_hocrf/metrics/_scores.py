@@ -166,10 +166,11 @@ def segment_precision_recall_fscore_support(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. The two may
         have different forms; if one contains tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        The scheme by which token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" means
-        the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another one.
+        The scheme by which token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). "auto"
+        means the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another
+        one.
     strict : bool, default=False
-        Whether to leave invalid tags out of segments, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None means all labels in ``y_true`` or
         ``y_pred``, sorted. Pass labels to leave out runs of "O", or segments between names that only one of ``y_true``
@@ -243,10 +244,11 @@ def segment_f1_score(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. The two may
         have different forms; if one contains tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        The scheme by which token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" means
-        the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another one.
+        The scheme by which token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). "auto"
+        means the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another
+        one.
     strict : bool, default=False
-        Whether to leave invalid tags out of segments, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None means all labels in ``y_true`` or
         ``y_pred``, sorted. Pass labels to leave out runs of "O", or segments between names that only one of ``y_true``
@@ -301,10 +303,11 @@ def segment_classification_report(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. The two may
         have different forms; if one contains tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        The scheme by which token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" means
-        the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another one.
+        The scheme by which token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). "auto"
+        means the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another
+        one.
     strict : bool, default=False
-        Whether to leave invalid tags out of segments, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     labels : list of labels, default=None
         The labels of segments to score ("PER", not "B-PER"), in this order. None means all labels in ``y_true`` or
         ``y_pred``, sorted. Pass labels to leave out runs of "O", or segments between names that only one of ``y_true``
@@ -375,10 +378,11 @@ def segment_confusion_matrix(
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. The two may
         have different forms; if one contains tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        The scheme by which token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" means
-        the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another one.
+        The scheme by which token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). "auto"
+        means the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another
+        one.
     strict : bool, default=False
-        Whether to leave invalid tags out of segments, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     labels : list of labels, default=None
         The labels of segments ("PER", not "B-PER") of the rows and columns, in this order; segments with other labels
         are left out. None means all labels in ``y_true`` or ``y_pred``, sorted.
@@ -439,9 +443,9 @@ def segment_outcomes(
         (start, stop, label, probability). You may pass all segments with a positive probability, or only the segments
         of the best labelling.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        The scheme by which labels of ``y_true`` encode segments, see :func:`~sklearn_hocrf.text.extract_segments`.
+        The scheme by which labels of ``y_true`` encode segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     strict : bool, default=False
-        Whether to leave invalid tags out of segments, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
 
     Returns
     -------

@@ -40,7 +40,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     trained. For a new sequence, the sets of :meth:`predict_set` then miss the truth with probability at most ``alpha``.
     This guarantee holds for any model and any number of sequences, if these and the new sequence are exchangeable, for
     example drawn independently from one source. It holds on average over sequences and, with `strata`, for each kind of
-    sequence or segment, but not if new data come from another source. More accurate models give smaller sets.
+    sequence or segment, but not if new data come from another source. More accurate models yield smaller sets.
 
     Parameters
     ----------
