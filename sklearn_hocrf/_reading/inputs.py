@@ -66,7 +66,7 @@ class FeatureSpace(NamedTuple):
         return self._replace(names=names, vocabulary=vocabulary)
 
     def check(self, n_features):
-        """Raise a ValueError unless this describes ``n_features`` features."""
+        """Raise a ValueError unless the description is of ``n_features`` features."""
         if self.n_features != n_features or (self.names is not None and len(self.names) != n_features):
             raise ValueError(f"the weights are of {n_features} features, but fit saw {self.n_features} or others")
         if self.vocabulary is None:

@@ -79,7 +79,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     n_features_in_ : int
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        As in :class:`~sklearn_hocrf.HighOrderCRF`. Only if the estimator has this attribute.
+        As in :class:`~sklearn_hocrf.HighOrderCRF`. This attribute exists only if the estimator has it.
 
     Raises
     ------
@@ -103,9 +103,10 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     -----
     The unit of the guarantee is always the sequence, because the tokens of a sequence depend on each other. Let s_1,
     ..., s_n be the nonconformities of the true labels: for tokens, the largest one of each sequence; for segments, all
-    of them, each with its share of the loss. The threshold is the smallest one for which (sum of the losses + 1) / (n +
-    1) is at most ``alpha`` ([2]_, eq. 4). For losses of 0 and 1, this is the ceil((n + 1)(1 - alpha))-th smallest of
-    the nonconformities, the quantile of split conformal prediction. Labels and segments at the threshold are included.
+    of them, each with its share of the loss. The threshold is the smallest one for which
+    ``(sum of the losses + 1) / (n + 1)`` is at most ``alpha`` ([2]_, eq. 4). For losses of 0 and 1, this is the
+    ``ceil((n + 1)(1 - alpha))``-th smallest of the nonconformities, the quantile of split conformal prediction. Labels
+    and segments at the threshold are included.
 
     Labellings that the model's constraints forbid have probability 0: if the true labelling is among them, no set
     contains it, and it counts as a miss.

@@ -102,12 +102,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         Maximum number of steps for each order.
     max_time : float, default=None
         Time limit of ``fit``, in seconds; None means no limit. The search reserves time for fitting the best estimator,
-        which it estimates from the passes of the best step so far. A step begins only if the remaining time is at least
-        half of the duration of the last step. Each step is completed, so ``fit`` may exceed the limit by part of a step
-        and by the error of the estimate. The first step of the first order always begins; the first steps of other
-        orders begin only if time remains. The remaining time is divided equally between the orders, and later orders
-        may use the time that an order does not need. With ``orders="auto"``, each order may use all remaining time.
-        When the time is up, the search uses the best penalties so far, whose score may then be imprecise.
+        and estimates this time from the passes of the best step so far. A step begins only if the remaining time is at
+        least half of the duration of the last step. Each step is completed, so ``fit`` may exceed the limit by part of
+        a step and by the error of the estimate. The first step of the first order always begins; the first steps of
+        other orders begin only if time remains. The remaining time is divided equally between the orders, and later
+        orders may use the time that an order does not need. With ``orders="auto"``, each order may use all remaining
+        time. When the time is up, the search uses the best penalties so far, whose score may then be imprecise.
     tol : float, default=1e-3
         Relative tolerance of the best score. In the last steps, the tolerance of the weights is a tenth of the square
         root of ``tol`` (three tenths with ``learn_l1``); in the first steps, it is larger. The search stops when each
@@ -136,11 +136,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         of a higher order.
     cv_results_ : dict of arrays of shape (n_steps,)
         As in GridSearchCV: ``params``, ``param_sigma_reg``, ``split0_test_score`` ..., ``mean_test_score``,
-        ``std_test_score``, ``rank_test_score``. There are also ``max_order``; for each group, ``sigma_<group>`` and
-        ``gradient_<group>``, the derivative of the mean score with respect to log sigma (``sigma_features_0``,
-        ``sigma_patterns_1``, ...; nan if an order lacks the group); if ``l1_reg`` is learned, ``param_l1_reg``,
-        ``l1_<group>`` and ``gradient_l1_<group>``; ``token_accuracy``, the mean over the folds; and ``n_passes`` over
-        training parts and ``seconds``, both summed over the folds. All steps of an order are consecutive.
+        ``std_test_score``, ``rank_test_score``. There are also ``max_order``; ``token_accuracy``, the mean over the
+        folds; and ``n_passes`` over training parts and ``seconds``, both summed over the folds. For each group
+        (``features_0``, ``patterns_1``, ...), ``sigma_<group>`` contains its penalty, and ``gradient_<group>`` the
+        derivative of the mean score with respect to log sigma; both are nan if an order lacks the group. If ``l1_reg``
+        is learned, ``param_l1_reg``, ``l1_<group>`` and ``gradient_l1_<group>`` contain the same for L1 penalties. All
+        steps of an order are consecutive.
     n_splits_ : int
         Number of folds.
     refit_time_ : float

@@ -73,7 +73,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     n_features_in_ : int
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        As in :class:`~sklearn_hocrf.HighOrderCRF`. Only if the estimator has this attribute.
+        As in :class:`~sklearn_hocrf.HighOrderCRF`. This attribute exists only if the estimator has it.
 
     Raises
     ------
@@ -91,8 +91,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     All methods of the fitted estimator are available, and accept the same kinds of X as ``fit``: ``predict``,
     ``predict_marginals``, ``log_likelihood``, ``predict_segments`` and so on.
 
-    The held-out log-likelihood is concave in 1 / T, so its maximum is the zero of its derivative: the score of the
-    labels minus the expected score. The search for T reads held-out sequences once, and then takes about ten forward
+    The held-out log-likelihood is concave in 1 / T, so its maximum is where its derivative, the score of the labels
+    minus the expected score, is 0. The search for T reads held-out sequences once, and then takes about ten forward
     passes over them. If labels are missing, the function is not concave; the temperature is then at a maximum near 1.
 
     Unlike CalibratedClassifierCV, this class has no ``ensemble`` option that averages the models of the splits.
