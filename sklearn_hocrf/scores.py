@@ -1,4 +1,4 @@
-"""Scores of labels that another program computes, such as a neural network: a CRF as its last layer.
+"""A CRF as the last layer of another program, such as a neural network, that computes label scores.
 
 ===============================  =======================================================================================
 :func:`posterior`                all results of a model: labels, segments and their probabilities, samples, entropies
@@ -47,18 +47,18 @@ __all__ = ["posterior", "sequence_log_likelihood"]
 class ScoredPosterior:
     """The distribution of labellings that :func:`posterior` computes from label scores.
 
-    Its methods have the same names and parameters as those of :class:`~sklearn_hocrf.HighOrderCRF`, except X,
-    ``scheme`` (a parameter of :func:`posterior`) and ``unknown``. They return a list with an element for each sequence,
-    or an array of shape (n_sequences,). ``known`` contains known labels as in :meth:`HighOrderCRF.predict
-    <sklearn_hocrf.HighOrderCRF.predict>`, a list for each sequence: None means any label, and a set means one of its
-    members.
+    Its methods have the same names and parameters as those of :class:`~sklearn_hocrf.HighOrderCRF`, except for the
+    parameters X, ``scheme`` (which you pass to :func:`posterior` instead) and ``unknown``. They return a list with an
+    element for each sequence, or an array of shape (n_sequences,). ``known`` contains a list of known labels for each
+    sequence, as in :meth:`HighOrderCRF.predict <sklearn_hocrf.HighOrderCRF.predict>`: None means any label, and a set
+    means one of its members.
     """
 
     def __init__(self, query: Query, scheme: str, constraints: Any) -> None:
         self._query, self._scheme, self._constraints = query, scheme, constraints
 
     def predict(self, *, known: Sized | None = None) -> list[Any]:
-        """Return the most probable label sequence of each sequence; ties go to the label of the first column.
+        """Return the most probable labels of each sequence; ties go to the label of the first column.
 
         Parameters
         ----------
@@ -68,7 +68,7 @@ class ScoredPosterior:
         Returns
         -------
         labels : list of lists, or list of arrays of shape (n_tokens,)
-            Arrays if the ``labels`` passed to :func:`posterior` were an array.
+            Arrays if you passed ``labels`` to :func:`posterior` as an array.
         """
         return self._ask(known).labels()
 
@@ -83,13 +83,13 @@ class ScoredPosterior:
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_labels), float64
-            Columns as in the scores; rows sum to 1.
+            Columns as in ``scores``; rows sum to 1.
         """
         query = self._ask(known)
         return query.reshape(query.class_marginals())
 
     def pattern_marginals(self, patterns: Iterable[tuple], *, known: Sized | None = None) -> list[np.ndarray]:
-        """Return the probability that an occurrence of a label pattern ends at a token.
+        """Return the probability that an occurrence of each label pattern ends at each token.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class ScoredPosterior:
         Returns
         -------
         marginals : list of arrays of shape (n_tokens, n_patterns), float64
-            Columns as in ``patterns``.
+            Columns in the order of ``patterns``.
         """
         query = self._ask(known)
         codes = pattern_codes(patterns, query.targets.labels, query.posterior.model.layout.patterns.history)
@@ -125,8 +125,8 @@ class ScoredPosterior:
         Returns
         -------
         segments : list of lists of (int, int, label), or list of structured arrays of shape (n_segments,)
-            (start, stop, label) of each segment, or with probabilities the fields ``start``, ``stop``, ``label`` and
-            ``probability``, as of :meth:`HighOrderCRF.predict_segments
+            The tuple (start, stop, label) of each segment or, with probabilities, an array with the fields ``start``,
+            ``stop``, ``label`` and ``probability``, as in :meth:`HighOrderCRF.predict_segments
             <sklearn_hocrf.HighOrderCRF.predict_segments>`.
         """
         Query.check_threshold(threshold)
@@ -146,13 +146,13 @@ class ScoredPosterior:
         Parameters
         ----------
         n : int, default=10
-            Number of labellings; a sequence with fewer possible labellings gets all of them.
+            Number of labellings; for a sequence with fewer possible labellings, all are returned.
         known : list of label sequences, default=None
             Known labels.
         accept : callable or None, default=None
-            A function that gets ``labels`` and returns whether to accept them.
+            A function that receives ``labels`` and returns whether to accept them.
         max_candidates : int, default=1000
-            Maximum number of labellings of a sequence for which ``accept`` is called.
+            Maximum number of calls of ``accept`` for a sequence.
 
         Returns
         -------
@@ -213,16 +213,16 @@ class ScoredPosterior:
         Returns
         -------
         log_likelihood : ndarray of shape (n_sequences,), float64
-            0 for empty sequences, -inf for labels that scores, patterns or constraints forbid.
+            0 for empty sequences, and -inf for labels that scores, patterns or constraints forbid.
         """
         return self._query.labelled(self._known(y, "y")).log_likelihood(self._query.posterior.model)
 
     def _ask(self, known: Sized | None) -> Query:
-        """Return the query, given known labels."""
+        """Return the query, conditioned on known labels."""
         return self._query if known is None else self._query.with_evidence(self._known(known, "known").mask)
 
     def _known(self, labels: Any, what: str) -> Known:
-        """Return the information in labels, which messages call ``what``."""
+        """Return the information in ``labels``; ``what`` is their name in error messages."""
         lengths = self._query.posterior.batch.lengths
         if is_ordered_collection(labels):
             if len(labels) != len(lengths):
@@ -247,44 +247,44 @@ def posterior(
 ) -> ScoredPosterior:
     """Return the distribution over labellings for label scores that another program computes.
 
-    The probability of a labelling is proportional to exp of the sum of its scores and of the weights of the label
-    patterns that occur in it, if constraints allow it. All results are exact, including the probability that a span of
-    tokens is a segment, which is neither the mean nor the product of probabilities of tokens.
+    For labellings that the constraints allow, the probability is proportional to exp of the sum of the labelling's
+    scores and of the weights of the label patterns that occur in it. All results are exact, including the probability
+    that a span of tokens is a segment, which is neither the mean nor the product of token probabilities.
 
     Parameters
     ----------
     scores : array-like of shape (n_tokens, n_labels), or list of such arrays
-        The score of each label at each token, such as the logits of a token classifier, with all sequences one after
-        the other in one array, or an array for each sequence. Without patterns and constraints, the labels of tokens
-        are independent, with the softmax of the scores as probabilities. -inf forbids the label at the token. One array
-        of float32 or float64 without -inf is not copied, so do not change it while you use the result. Tensors on the
-        CPU are accepted. If you have padded scores of shape (n_sequences, length, n_labels) and a boolean mask of the
-        tokens, pass ``scores[mask]`` and ``lengths=mask.sum(1)``.
+        The score of each label at each token, such as the logits of a token classifier: one array of all sequences, one
+        after the other, or an array for each sequence. Without patterns and constraints, the labels of tokens are
+        independent, with the softmax of the scores as probabilities. -inf forbids the label at the token. A single
+        array of float32 or float64 without -inf is not copied, so do not change it while you use the result. Tensors on
+        the CPU are accepted. If you have padded scores of shape (n_sequences, length, n_labels) and a boolean mask of
+        the tokens, pass ``scores[mask]`` and ``lengths=mask.sum(1)``.
     patterns : mapping from tuples of labels to float, default=None
-        The weight of each label pattern, such as ``{("B-PER", "O"): 0.3}``; None means none. A pattern of two or more
-        labels of weight -inf is forbidden, whether its labels are those of tokens or of segments.
+        The weight of each label pattern, such as ``{("B-PER", "O"): 0.3}``; None means no patterns. A pattern of two or
+        more labels is forbidden if its weight is -inf, whether its labels are those of tokens or of segments.
     labels : array-like of shape (n_labels,), default=None
         The label of each column of ``scores``, such as ``[*model.config.id2label.values()]``; None means 0 to
         ``n_labels - 1``. Patterns, constraints, known labels and all results use these labels.
     lengths : array-like of shape (n_sequences,), int, default=None
-        The numbers of tokens of the sequences, if they are one after the other; None means one sequence.
+        The number of tokens of each sequence, if ``scores`` is one array; None means one sequence.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
-        Which labels may follow each other: a tagging scheme or other rules, as in :class:`~sklearn_hocrf.HighOrderCRF`.
+        A tagging scheme, or other rules for the order of labels, as in :class:`~sklearn_hocrf.HighOrderCRF`.
     scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default=None
-        How labels encode segments, for ``predict_segments``. None and "auto" mean the scheme that ``constraints`` name,
-        otherwise that of the labels if all look like tags, and else "runs" of equal labels, unless some labels look
-        like tags: ``predict_segments`` then raises an error.
+        The scheme by which labels encode segments, for ``predict_segments``. None and "auto" mean the scheme that
+        ``constraints`` names. If it names none, they mean the scheme of the labels if all labels look like tags, and
+        "runs" of equal labels if no label does; otherwise ``predict_segments`` raises an error.
     history : {"tokens", "segments"}, default="tokens"
-        Whether patterns run over the labels of consecutive tokens or segments, which are the runs of equal labels. See
-        :class:`~sklearn_hocrf.HighOrderCRF`.
+        Whether patterns consist of the labels of consecutive tokens, or of consecutive segments, which are runs of
+        equal labels. See :class:`~sklearn_hocrf.HighOrderCRF`.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
 
     Returns
     -------
     found : ScoredPosterior
-        Its methods are those of :class:`~sklearn_hocrf.HighOrderCRF`, without X. They return lists or arrays with an
-        element for each sequence, even if there is only one:
+        Its methods are those of :class:`~sklearn_hocrf.HighOrderCRF`, without the parameter X. They return lists or
+        arrays with an element for each sequence, even if there is only one sequence:
 
         =====================================================  =======================================================
         ``predict()``                                          the best labelling
@@ -293,17 +293,17 @@ def posterior(
         ``predict_segments(threshold=, with_probability=)``    segments, with their probabilities
         ``predict_nbest(n, accept=)``                          the n best labellings
         ``sample(n_samples, random_state=)``                   labellings drawn from their distribution
-        ``entropy(level=)``                                    how uncertain a sequence or a token is, in nats
+        ``entropy(level=)``                                    entropies of sequences or tokens, in nats
         ``log_likelihood(y)``                                  log-probability of labels, some of which may be missing
         =====================================================  =======================================================
 
-        All methods except the last one accept known labels, ``known=``, and condition their results on them.
+        All methods except the last one accept known labels as ``known=``, and condition their results on them.
 
     Raises
     ------
     TypeError, ValueError
         If a score is nan or inf, if a token has no possible label, if shapes or lengths do not match, if labels are not
-        tags of the scheme, or if patterns or constraints contain other labels. The methods raise a ValueError if all
+        tags of the scheme, or if patterns or constraints contain unknown labels. The methods raise a ValueError if all
         labellings of a sequence are forbidden.
 
     See Also
@@ -323,15 +323,15 @@ def posterior(
     0 1 PER 0.38
     0 2 PER 0.41
 
-    The probability that the first token begins a name and the last one is outside names; the best labelling if the
-    second token is known to be outside:
+    Compute the log-probability that the first token begins a name and the last one is outside names, and the best
+    labelling if the second token is known to be outside:
 
     >>> found.log_likelihood([["B-PER", None, "O"]]).round(2)
     array([-0.4])
     >>> found.predict(known=[[None, "O", None]])
     [['B-PER', 'O', 'O']]
 
-    Two sequences, of two tokens and of one, and weights of patterns:
+    Pass two sequences, of two tokens and of one token, and weights of patterns:
 
     >>> found = posterior(logits, {(0, 1): -1.0, (1, 1): 0.7}, lengths=[2, 1])
     >>> [labels for labels, _, _ in found.predict_nbest(2)[0]]
@@ -339,7 +339,7 @@ def posterior(
     """
     problem = _read_all(scores, {} if patterns is None else patterns, lengths, history, n_jobs, labels, constraints)
     if scheme is not None:
-        tags_of_labels(problem.query.targets.labels, scheme, constraints)  # which refuses labels that are not tags
+        tags_of_labels(problem.query.targets.labels, scheme, constraints)  # rejects labels that are not tags
         if history == "segments" and scheme not in ("auto", "runs"):
             raise ValueError(f'history="segments" has runs of equal labels as segments, not those of scheme="{scheme}"')
     return ScoredPosterior(problem.query, scheme or "auto", constraints)
@@ -365,37 +365,38 @@ def sequence_log_likelihood(
     """Return the log-likelihood of label sequences, and its gradient, for scores that another program computes.
 
     The model is a high-order CRF over label scores, such as those of a neural encoder: the potential of a labelling is
-    exp of the sum of its scores and of the weights of the label patterns that occur in it, with one weight for each
-    occurrence. All results are exact, for patterns of any length.
+    exp of the sum of its scores and of the weights of the label patterns that occur in it, once for each occurrence.
+    All results are exact, for patterns of any length.
 
     Parameters
     ----------
     scores : array-like of shape (n_tokens, n_labels), or list of such arrays
-        The score of each label at each token of all sequences, one after the other, or an array for each sequence. -inf
-        forbids the label at the token.
+        The score of each label at each token: one array of all sequences, one after the other, or an array for each
+        sequence. -inf forbids the label at the token.
     y : array-like of shape (n_tokens,), int
         The labels of the tokens, from 0 to ``n_labels - 1``.
     patterns : mapping from tuples of int to float
         The weight of each label pattern, such as ``{(0, 1): 0.5, (0, 1, 1): -np.inf}``. A pattern of two or more labels
-        of weight -inf is forbidden. The weights of a fitted :class:`~sklearn_hocrf.HighOrderCRF` are in ``patterns_``
-        and ``pattern_coef_``; replace its labels by their indices in ``classes_``.
+        is forbidden if its weight is -inf. The weights of a fitted :class:`~sklearn_hocrf.HighOrderCRF` are in
+        ``patterns_`` and ``pattern_coef_``; replace its labels by their indices in ``classes_``.
     lengths : array-like of shape (n_sequences,), int, default=None
-        The numbers of tokens of the sequences; None means one sequence.
+        The number of tokens of each sequence; None means one sequence.
     history : {"tokens", "segments"}, default="tokens"
-        Whether patterns run over the labels of consecutive tokens, or of consecutive segments, the runs of equal
-        labels. A pattern of segments counts at the first token of its last segment, and a pair of equal labels at each
-        token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`. Segments of tags are for
-        :func:`posterior` only.
+        Whether patterns consist of the labels of consecutive tokens, or of consecutive segments, which are runs of
+        equal labels. A pattern of segments counts at the first token of its last segment, and a pair of equal labels at
+        each token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`. Only :func:`posterior` supports
+        segments that tags encode.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
 
     Returns
     -------
     likelihood : named tuple
-        The fields ``(log_likelihood, score_gradient, pattern_gradient)``, float64: log P(y given scores) of each
-        sequence, of shape (n_sequences,); the derivatives of their sum with respect to ``scores``, which are
-        truth minus marginals, of shape (n_tokens, n_labels); and those with respect to the weights of ``patterns`` in
-        their order, observed minus expected counts, 0 for forbidden ones.
+        The fields are three arrays of float64. ``log_likelihood``, of shape (n_sequences,), contains log P(y given
+        scores) of each sequence. ``score_gradient``, of shape (n_tokens, n_labels), contains the derivatives of the sum
+        of these with respect to ``scores``: truth minus marginals. ``pattern_gradient``, of shape (n_patterns,),
+        contains the derivatives with respect to the weights of ``patterns``, in the same order: observed minus expected
+        counts, and 0 for forbidden patterns.
 
     Raises
     ------
@@ -449,7 +450,7 @@ class _Scored(NamedTuple):
     """Scores of labels as the dense features of a batch.   L labels, P patterns."""
 
     query: Query  # its labels are those of the columns
-    bias_id: np.ndarray  # (P,)   where the weight of each pattern is; arbitrary for forbidden ones
+    bias_id: np.ndarray  # (P,)   the index of the weight of each pattern; arbitrary for forbidden patterns
     is_forbidden: np.ndarray  # (P,) bool
 
 
@@ -474,7 +475,7 @@ def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, con
         if len(empty):
             raise ValueError(f"scores leave no label possible at {position_name(offsets, empty[0])}: all are -inf")
         mask.allowed[is_impossible] = False
-        table = np.where(is_impossible, 0.0, table)  # kernels multiply by the numbers of all columns
+        table = np.where(is_impossible, 0.0, table)  # kernels multiply by the numbers in all columns
     dense = DenseColumns(np.arange(len(labels), dtype=np.int32), table)
     nothing = np.zeros(len(table) + 1, np.int64), np.zeros(0, np.int32)
     batch = SequenceBatch(offsets, *nothing, None, len(labels), dense=dense)
@@ -483,7 +484,7 @@ def _read_all(scores, patterns, lengths, history, n_jobs, given_labels=None, con
     return _Scored(Query(ChainModel(layout, vector).posterior(batch, support, n_jobs), targets), bias_id, is_forbidden)
 
 
-@lru_cache(maxsize=8)  # training asks again with other weights of the same patterns
+@lru_cache(maxsize=8)  # training calls it again with other weights of the same patterns
 def _layout(keys: tuple, is_forbidden: tuple, rules: tuple, n_labels: int, history: str) -> WeightLayout:
     """Return the layout with one weight for each label's score and one for each pattern."""
     pairs = list(zip(keys, is_forbidden, strict=True))
@@ -574,7 +575,7 @@ def _checked_codes(y, query) -> np.ndarray:
 
 
 def _refuse_impossible(score, codes, posterior) -> None:
-    """Raise a ValueError if labels are forbidden by patterns, which ``score`` shows, or by a score of -inf."""
+    """Raise a ValueError if patterns, as ``score`` shows, or a score of -inf forbid the labels of a sequence."""
     impossible = score == -np.inf
     if posterior.mask is not None:
         tokens = np.flatnonzero(~posterior.mask.allowed[np.arange(len(codes)), codes])

@@ -1,6 +1,7 @@
-"""Sequences, segments and masks as arrays; files, the module that reads tagger files, and parts of messages.
+"""Sequences, segments and masks as arrays, their files, the module that reads tagger files, and parts of messages.
 
-These modules import only numpy and scipy.sparse, and do not depend on users' labels. The version is defined here.
+These modules import only numpy and scipy.sparse, and do not depend on users' labels. The version of the package is
+defined here.
 """
 
 __version__ = "0.1.0"

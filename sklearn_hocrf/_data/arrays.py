@@ -1,6 +1,6 @@
 """Arrays for kernels: C-contiguous, with a fixed dtype, read-only, and with all indices in range.
 
-Threads share state without locks: a child process that is forked while threads run must not block.
+Threads share state without locks, because a child process that is forked while threads run must not block.
 
 A fork copies a lock in its current state. If another thread holds the lock, no thread of the child ever releases it.
 """
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-PIECE = 1 << 20  # elements processed at a time, where an array may be larger than memory
+PIECE = 1 << 20  # elements processed at a time if an array may be larger than memory
 _CACHE_LINE = 64  # bytes
 
 
 def empty_aligned(*shape: int) -> np.ndarray:
     """Return an uninitialised array of float64 that begins at a cache line.
 
-    Kernels read tables of lanes in vectors of whole cache lines. numpy aligns memory to 16 bytes, so that each vector
+    Kernels read tables of lanes in vectors of whole cache lines. numpy aligns memory only to 16 bytes, so that a vector
     could extend over two lines.
 
     Examples
@@ -37,7 +37,7 @@ def empty_aligned(*shape: int) -> np.ndarray:
 
 
 def zeros_aligned(*shape: int) -> np.ndarray:
-    """Return an array of zeros of float64 that begins at a cache line; of large ones, the system makes the zeros."""
+    """Return a float64 array of zeros that begins at a cache line; for large arrays, the system provides the zeros."""
     return _aligned(np.zeros, shape)
 
 
@@ -49,7 +49,7 @@ def _aligned(make: Callable, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def mapped_file(array) -> str | None:
-    """Return the path of the memory-mapped file in which an array lies, None if it is in memory."""
+    """Return the path of the memory-mapped file that contains an array, or None if the array is in memory."""
     while isinstance(array, np.ndarray):
         if isinstance(array, np.memmap):
             return str(array.filename)
@@ -71,10 +71,10 @@ def ascends(array) -> bool:
 
 
 def reading_order(lengths, sequences=None) -> list[np.ndarray]:
-    """Return the order in which sequences are processed: window by window, in each of them the longest first.
+    """Return the order in which sequences are processed: window by window, and in each window the longest first.
 
-    Sequences of the same length are processed side by side. A window has about as many tokens as a piece, so that
-    neighbouring sequences are read together, which matters for data in files.
+    Sequences of the same length are processed side by side. A window contains about as many tokens as a piece, so that
+    neighbouring sequences of data in files are read together.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def reading_order(lengths, sequences=None) -> list[np.ndarray]:
 
 
 def freeze(array, dtype) -> np.ndarray:
-    """Return ``array`` as a C-contiguous, read-only base-class array of ``dtype``, copied only where needed."""
+    """Return ``array`` as a C-contiguous, read-only base-class array of ``dtype``, copied only if necessary."""
     array = np.ascontiguousarray(array, dtype=dtype)
     if array.flags.writeable:
         array = array[...]
@@ -112,10 +112,10 @@ def freeze_all(arrays, *dtypes) -> tuple[np.ndarray, ...]:
 
 
 def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
-    """Return a 1-D array of integers as :func:`freeze` does, or raise an error unless all of them lie in [start, stop).
+    """Return a 1-D array of integers as :func:`freeze` does, or raise an error unless all of them are in [start, stop).
 
-    Kernels do not check array bounds. Therefore this function checks every index array when an object is made, by fit,
-    from a file or as a copy.
+    Kernels do not check array bounds. Therefore, this function checks every index array when an object is created, by
+    fit, from a file or as a copy.
     """
     array = np.asarray(array)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and len(array)):
@@ -141,7 +141,7 @@ def offsets_of(lengths) -> np.ndarray:
     [0, 2, 2, 5]
     """
     offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.add.accumulate(lengths, out=offsets[1:], dtype=np.int64)  # a call for one sequence makes several of these
+    np.add.accumulate(lengths, out=offsets[1:], dtype=np.int64)  # one prediction needs several of these
     return offsets
 
 
@@ -170,11 +170,11 @@ def group_offsets(groups, n_groups) -> np.ndarray:
 
 
 def allocator(batch: Any) -> Callable[[int, Any], np.ndarray]:
-    """Return a function that makes arrays of some length and dtype for data that belong to the features of a batch.
+    """Return a function that allocates arrays, by length and dtype, for data about the features of a batch.
 
-    If the batch is in memory-mapped files, the arrays are also in files, without names, in the same folder, or in the
-    folder for temporary files if that folder is not writable. The operating system writes them to disk and frees their
-    memory as needed, and deletes them when the arrays are no longer used.
+    If the batch is in memory-mapped files, the arrays are also in files, without names, in the same folder or, if that
+    is not writable, in the folder for temporary files. The operating system writes them to disk and frees their memory
+    as needed, and deletes them when the arrays are no longer used.
     """
     file = mapped_file(batch.indices)
     if file is None and batch.dense is not None:

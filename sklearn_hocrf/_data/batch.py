@@ -31,14 +31,15 @@ MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
 class SequenceBatch:
     """A list of sequences of feature rows, sparse and dense.
 
-    The transformers of :mod:`sklearn_hocrf.feature_extraction` return it, and estimators take it as X. It has the
-    length of a list of sequences, and an int, a slice, a mask or an array of indices selects a batch of sequences. A
-    batch is immutable: its arrays are read-only. N is the number of tokens of all sequences.
+    The transformers of :mod:`sklearn_hocrf.feature_extraction` return batches, and estimators accept a batch as X. Its
+    length is the number of sequences, and indexing it with an int, a slice, a mask or an array of indices returns the
+    batch of the selected sequences. A batch is immutable: its arrays are read-only. N is the number of tokens of all
+    sequences.
 
     Parameters
     ----------
     offsets : array-like of shape (n_sequences + 1,)
-        Token range of each sequence; starts with 0, ends with N.
+        Token range of each sequence; starts with 0 and ends with N.
     indptr : array-like of shape (N + 1,)
         Range of each token in ``indices``.
     indices : array-like of shape (nnz,)
@@ -52,12 +53,12 @@ class SequenceBatch:
     columns : mapping or None
         Raw token columns by field name: a ``TokenColumn``, or a float64 array of shape (N,) for numeric fields.
     blocks : tuple or None
-        The features of segments that a transformer makes; None means only token features.
+        The features of segments that a transformer creates; None means only token features.
     block_names : sequence of str or None
         Names of the blocks' features: one lazy object for all batches of a transformer. If None, the names are derived
         from the blocks.
     dense : DenseColumns or None
-        Token features whose values are kept as an array.
+        Token features whose values are stored as an array.
 
     Attributes
     ----------
@@ -66,7 +67,7 @@ class SequenceBatch:
     n_features : int
         Number of features: of the blocks, or of tokens if there are no blocks.
     feature_names : ndarray, lazy sequence of str, or None
-        Their names.
+        Names of these features.
 
     Raises
     ------
@@ -85,7 +86,7 @@ class SequenceBatch:
     >>> words[1:].lengths, words.feature_names.tolist()
     (array([2]), ['w[0]=man', 'w[0]=old', 'w[0]=the'])
 
-    From arrays:
+    Create a batch from arrays:
 
     >>> batch = SequenceBatch([0, 2, 3], [0, 1, 2, 3], [0, 1, 0], None, 2)
     >>> len(batch), batch.shape, batch.n_tokens
@@ -126,7 +127,7 @@ class SequenceBatch:
         self.indices = freeze_indices(indices, n_attributes, "indices of a SequenceBatch")
         self.values = None if values is None else freeze(values, np.float64)
         self.n_attributes = int(n_attributes)
-        lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # lazy names are made on demand
+        lazy = attribute_names is None or hasattr(attribute_names, "__array__")  # lazy names are created on demand
         self.attribute_names = attribute_names if lazy else np.asarray(attribute_names, dtype=object)
         self.columns: Mapping[Any, Any] = {} if columns is None else dict(columns)
         self.blocks = None if blocks is None else tuple(blocks)
@@ -174,13 +175,13 @@ class SequenceBatch:
             The features of the tokens of all sequences. Duplicate entries are summed and explicit zeros dropped,
             because every stored entry counts as an occurrence. If all values are 1, they are not stored.
         offsets : array-like of shape (n_sequences + 1,)
-            Token range of each sequence; starts with 0, ends with N.
+            Token range of each sequence; starts with 0 and ends with N.
         feature_names : sequence of str or None, default=None
             One name per feature.
         columns : mapping or None, default=None
             Raw token columns by field name, as in the class.
         dense : DenseColumns or None, default=None
-            Features whose values are kept as an array; they have no entries in the matrix.
+            Features whose values are stored as an array; they have no entries in the matrix.
 
         Returns
         -------
@@ -207,7 +208,7 @@ class SequenceBatch:
             The features of the tokens of all sequences. The columns of an array that is mostly nonzero become dense;
             other tables become sparse rows, as in :meth:`from_csr`.
         offsets : array-like of shape (n_sequences + 1,)
-            Token range of each sequence; starts with 0, ends with N.
+            Token range of each sequence; starts with 0 and ends with N.
         feature_names : sequence of str or None, default=None
             One name per feature.
         columns : mapping or None, default=None
@@ -232,12 +233,12 @@ class SequenceBatch:
         folder : str or path
             The folder to write; its parent must exist.
         overwrite : bool, default=False
-            Whether to replace a saved batch in this folder; other files in it stay.
+            Whether to replace a saved batch in this folder; other files in the folder are kept.
 
         Raises
         ------
         FileExistsError
-            If this folder exists, unless ``overwrite``.
+            If this folder exists and ``overwrite`` is False.
         ValueError
             If the batch has segment features, which only transformers compute; or if ``batch.json`` in ``folder`` does
             not belong to a saved batch.
@@ -247,11 +248,11 @@ class SequenceBatch:
 
         Notes
         -----
-        All new files are complete before they replace the earlier ones, in one step. Other processes may load the batch
+        All new files are complete before they replace the earlier ones in one step. Other processes may load the batch
         in the meantime: they read the earlier or the new one. If several processes save at the same time, the batch of
-        the last one remains. If a process is killed, the folder contains the earlier batch or the new one; the next
-        process that saves here a day later or more removes the other files. A process that saves must therefore write
-        at least once a day.
+        the last one remains. If a process is killed, the folder contains the earlier batch or the new one; the first
+        process that saves to this folder at least a day later removes the other files. A process that saves a batch
+        must therefore write at least once a day.
 
         Examples
         --------
@@ -278,8 +279,8 @@ class SequenceBatch:
         folder : str or path
             As in :meth:`save`.
         batches : iterable of SequenceBatch
-            They must have the same features and raw columns, for example because one fitted transformer makes them from
-            parts of the data. The dense columns of the first batch are dense in all.
+            Batches with the same features and raw columns, for example the results of one fitted transformer for parts
+            of the data. The dense columns of the first batch are dense in all of them.
         overwrite : bool, default=False
             As in :meth:`save`.
 
@@ -323,8 +324,8 @@ class SequenceBatch:
             A folder that :meth:`save` wrote.
         mmap_mode : "r" or None, default="r"
             "r" leaves the arrays in memory-mapped files; the operating system keeps as much of them in memory as fits.
-            Do not change the files as long as the batch is in use; :meth:`save` may replace them. If None, the arrays
-            are read into memory.
+            Do not change the files while the batch is in use; :meth:`save` may replace them. If None, the arrays are
+            read into memory.
 
         Returns
         -------
@@ -335,8 +336,8 @@ class SequenceBatch:
         FileNotFoundError
             If the folder does not contain a saved batch.
         ValueError
-            If files are missing, truncated, or differ in type or size from the header; if indices are out of range; or
-            if another version of the package saved the batch in an unknown format.
+            If files are missing, are truncated, or differ in type or size from the header; if indices are out of range;
+            or if another version of the package saved the batch in an unknown format.
         """
         return read_folder(folder, mmap_mode, SequenceBatch)
 
@@ -381,7 +382,7 @@ class SequenceBatch:
         return table
 
     def __array__(self, dtype=None, copy=None):
-        """Refuse the conversion that numpy, and scikit-learn's tools for tables, would try."""
+        """Reject the conversion to an array, which numpy and scikit-learn's tools for tables would try."""
         raise TypeError(
             "a SequenceBatch cannot be converted to an array, because its sequences differ in length: chain "
             "transformers instead of using FeatureUnion, wrap transformers of tables in a TokenTransformer, or use "
@@ -414,14 +415,14 @@ class SequenceBatch:
         return cut_sequences(self, self.offsets[chosen], self.offsets[chosen + 1])
 
     def _contiguous(self, start, stop):
-        """Slice without copying the features."""
+        """Return a slice of the sequences without copying the features."""
         tokens = slice(self.offsets[start], self.offsets[stop])
         indptr = self.indptr[tokens.start : tokens.stop + 1]
         offsets = self.offsets[start : stop + 1] - tokens.start
         return self._cut(offsets, indptr - indptr[0], slice(indptr[0], indptr[-1]), tokens)
 
     def _cut(self, offsets, indptr, entries, tokens):
-        """Return a batch of some tokens and their entries, which are slices or indices."""
+        """Return the batch of the given tokens and their entries, which are slices or indices."""
         columns = {
             name: column.take(tokens) if isinstance(column, TokenColumn) else freeze(column[tokens], np.float64)
             for name, column in self.columns.items()
@@ -448,7 +449,7 @@ class SequenceBatch:
 
 
 def batch_of_rows(cuts: tuple, indices: np.ndarray, values: Any, n_attributes: int, names: Any) -> SequenceBatch:
-    """Return a batch as the class does, from ``cuts``, offsets and indptr, that are known to be correct."""
+    """Return a batch as the class does, but without a check of ``cuts``, which are offsets and indptr."""
     batch = object.__new__(SequenceBatch)
     batch.offsets, batch.indptr = freeze_all(cuts, np.int64)
     batch.indices = freeze_indices(indices, n_attributes, "indices of a SequenceBatch")
@@ -460,7 +461,7 @@ def batch_of_rows(cuts: tuple, indices: np.ndarray, values: Any, n_attributes: i
 
 def with_blocks(batch: SequenceBatch, blocks: Any, block_names: Any = None) -> SequenceBatch:
     """Return the batch with other blocks; a layout checks their attributes."""
-    changed = object.__new__(SequenceBatch)  # whose arrays are checked already
+    changed = object.__new__(SequenceBatch)  # its arrays have already been checked
     for name in SequenceBatch.__slots__:
         setattr(changed, name, getattr(batch, name))
     changed.blocks, changed.block_names = None if blocks is None else tuple(blocks), block_names
@@ -483,7 +484,7 @@ def as_sparse(batch: SequenceBatch) -> SequenceBatch:
 
 
 def with_dense(batch: SequenceBatch, attributes: np.ndarray | None) -> SequenceBatch:
-    """Return the batch with the features ``attributes`` as its dense columns; None means none."""
+    """Return the batch with the features ``attributes`` as its dense columns; None means no dense columns."""
     if attributes is None:
         return as_sparse(batch)
     matrix = batch.tocsr()
@@ -496,19 +497,19 @@ def with_dense(batch: SequenceBatch, attributes: np.ndarray | None) -> SequenceB
 
 
 def ranges_of_tokens(batch: SequenceBatch) -> list[tuple[int, int]]:
-    """Yield start and stop of ranges of tokens that are processed together, to save memory."""
+    """Return the start and stop of ranges of tokens that are processed together, to save memory."""
     return [(first, min(first + PIECE, batch.n_tokens)) for first in range(0, batch.n_tokens, PIECE)]
 
 
 def ranges_of_sequences(batch: SequenceBatch) -> list[tuple[int, int]]:
-    """Return start and stop of runs of sequences, each with about as many tokens as a range of tokens."""
+    """Return the start and stop of runs of sequences, each with about as many tokens as a range of tokens."""
     bounds = np.searchsorted(batch.offsets, np.arange(0, batch.n_tokens, PIECE))  # the first one is 0
     bounds = np.unique(np.append(bounds, len(batch)))
     return [(int(first), int(last)) for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
 def token_entries(batch: SequenceBatch, first: int, last: int, values: np.ndarray | None = None) -> sparse.csr_array:
-    """Return the sparse rows of the tokens first .. last - 1 with other values: ones, or one for each entry."""
+    """Return the sparse rows of the tokens first .. last - 1 with other values: ones, or those given for entries."""
     low, high = batch.indptr[first], batch.indptr[last]
     values = np.ones(high - low) if values is None else values
     parts = values, batch.indices[low:high], batch.indptr[first : last + 1] - low
@@ -525,7 +526,7 @@ def token_rows(batch: SequenceBatch, first: int, last: int) -> sparse.csr_array:
 
 
 def cut_sequences(batch: SequenceBatch, starts: np.ndarray, stops: np.ndarray) -> SequenceBatch:
-    """Return the batch of sequences that are ranges of tokens of this one.
+    """Return the batch whose sequences are the given ranges of tokens of a batch.
 
     Parameters
     ----------
@@ -554,21 +555,21 @@ def _only_batches(batches):
 class TokenFeatures(NamedTuple):
     """The feature rows of all tokens, for kernels, with the positions of the weights of each entry.
 
-    If kernels looked up positions by feature id, each entry would take a cache miss. Token t has the rows of the dense
+    If kernels looked up positions by feature id, each entry would cost a cache miss. Token t has the rows of the dense
     table ``row_indptr[t] .. row_indptr[t + 1]``, the single pairs ``indptr[t] .. ranges[t]``, and the ranges of pairs
     ``ranges[t] .. indptr[t + 1]``. Rows are in a separate array, because one number determines the position of their
     weights. Values are those of the first token's rows, of its other entries, of the second token's rows, and so on:
     row i of token t has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``. Kernels that
-    do not mention rows need features without any; entry i then has the value i.
+    do not use rows require features without rows; entry i then has the value i.
     """
 
     row_indptr: np.ndarray  # (N + 1,) int64
     rows: np.ndarray  # (n_rows,) uint32   of the dense table
     indptr: np.ndarray  # (N + 1,) int64
     ranges: np.ndarray  # (N,) int64
-    pair: np.ndarray  # (nnz,) uint32   the pair; the first pair
-    other: np.ndarray  # (nnz,) uint32   the pair's score column; the end of the pairs
-    values: np.ndarray  # (n_rows + nnz,) float64, or empty where all values are 1
+    pair: np.ndarray  # (nnz,) uint32   the pair, or the first pair of a range
+    other: np.ndarray  # (nnz,) uint32   the pair's score column, or the end of the range
+    values: np.ndarray  # (n_rows + nnz,) float64, or empty if all values are 1
 
 
 Sequences: TypeAlias = Sequence[Any] | SequenceBatch  # for type checkers: predictions for them are lists

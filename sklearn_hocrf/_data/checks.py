@@ -10,12 +10,12 @@ import numpy as np
 
 from . import SITE
 
-GUIDE = f"{SITE}/guide"  # for messages: no wheel contains the pages
+GUIDE = f"{SITE}/guide"  # for messages, because wheels do not contain the pages
 NAMES_ELSEWHERE = "IOBES is 'bioes', IOB2 'bio', IOB 'iob1'"  # of schemes
 
 
 def short(value, limit=60) -> str:
-    """Return the repr of a value, cut to ``limit`` characters, without ever building a much longer one.
+    """Return the repr of a value, cut to ``limit`` characters, without building a much longer one.
 
     Examples
     --------
@@ -26,7 +26,7 @@ def short(value, limit=60) -> str:
     if isinstance(value, (str, bytes)):
         value = value[: limit + 1]
     elif isinstance(value, int) and value.bit_length() > 10_000:
-        return f"an integer of {value.bit_length()} bits"  # Python refuses to print integers of 4300 digits
+        return f"an integer of {value.bit_length()} bits"  # Python prints no integers of more than 4300 digits
     try:
         text = _sorted_text(value) if isinstance(value, (set, frozenset)) and value else repr(value)
     except Exception as error:  # a user-defined class, or a very long number deep in a list
@@ -41,7 +41,7 @@ def _sorted_text(members) -> str:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
-    """Raise a ValueError unless a setting has one of its values."""
+    """Raise a ValueError unless a setting has one of the possible values."""
     if not isinstance(value, str) or value not in choices:
         elsewhere = f" ({NAMES_ELSEWHERE})" if "bioes" in choices else ""
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {short(value)}{elsewhere}")
@@ -57,7 +57,7 @@ _LONGEST = 80  # characters of a value in a message
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a setting is a real number; nan is not."""
+    """Return whether a setting is a real number other than nan."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and value == value
 
 

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from .arrays import freeze, freeze_indices, pieces
 
-_DENSE_SHARE = 0.5  # of nonzero values; a dense number takes 0.3 of the memory and time of a sparse one
+_DENSE_SHARE = 0.5  # of nonzero values; a dense number takes 0.3 times the memory and time of a sparse one
 
 
 def is_mostly_nonzero(table) -> bool:
@@ -19,29 +19,29 @@ def is_mostly_nonzero(table) -> bool:
 
 
 def dense_dtype(dtype) -> type:
-    """Return the type of dense columns for numbers of a type: float32 is kept, all others become float64."""
+    """Return the dtype of dense columns for numbers of a dtype: float32 is kept, and all others become float64."""
     return np.float32 if dtype == np.float32 else np.float64
 
 
 class TokenColumn(NamedTuple):
     """One raw column of the tokens, as integer codes.   N tokens, V distinct values."""
 
-    codes: np.ndarray  # (N,) int32   index into ``values``; -1 where the token has no such field
+    codes: np.ndarray  # (N,) int32   index into ``values``; -1 if the token has no such field
     values: np.ndarray  # (V,) object   the distinct raw values
 
     def take(self, tokens) -> TokenColumn:
-        """Return the column of some tokens; the distinct values are shared."""
+        """Return the column of the given tokens; the distinct values are shared."""
         return TokenColumn(freeze(self.codes[tokens], np.int32), self.values)
 
 
 class DenseColumns(NamedTuple):
-    """Token features whose values are kept for all tokens, including zeros.   N tokens, d features."""
+    """Token features whose values are stored for all tokens, including zeros.   N tokens, d features."""
 
-    attributes: np.ndarray  # (d,) int32, ascending   their ids, which sparse entries do not have
+    attributes: np.ndarray  # (d,) int32, ascending   ids of the features, which have no sparse entries
     values: np.ndarray  # (N, d) float32 or float64
 
     def checked(self, n_tokens, n_attributes, indices) -> DenseColumns | None:
-        """Return the columns with read-only arrays, None if there are none, or raise a ValueError."""
+        """Return the columns with read-only arrays, or None without columns; raise a ValueError for invalid arrays."""
         attributes = freeze_indices(self.attributes, n_attributes, "features of dense columns")
         values = np.asarray(self.values)
         if values.shape != (n_tokens, len(attributes)):
@@ -57,7 +57,7 @@ class DenseColumns(NamedTuple):
         return DenseColumns(attributes, freeze(values, dense_dtype(values.dtype)))
 
     def take(self, tokens) -> DenseColumns:
-        """Return the columns of some tokens."""
+        """Return the columns of the given tokens."""
         return self._replace(values=self.values[tokens])
 
     def tocsr(self, n_attributes) -> sparse.csr_array:

@@ -1,4 +1,4 @@
-"""CRFsuite's model files: bytes to names and weights, and back."""
+"""Conversion of CRFsuite's model files to names and weights, and back."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ HASH_TABLE = np.dtype([("position", "<u4"), ("size", "<u4")])
 SLOT = np.dtype([("hash", "<u4"), ("position", "<u4")])  # position 0: empty
 OFFSET, BYTE = np.dtype("<u4"), np.dtype("u1")
 VERSION, BYTE_ORDER, N_TABLES = 100, 0x62445371, 256
-MAX_SIZE = 2**32 - 1  # of a file in bytes, of which
-HEADERS, EACH_NAME, EACH_FEATURE = 4231, 36, 24  # are of all headers, and of a name beside its text, at most
+MAX_SIZE = 2**32 - 1  # of a file, in bytes
+HEADERS, EACH_NAME, EACH_FEATURE = 4231, 36, 24  # bytes, at most: all headers, a name without its text, a feature
 BLOCK = 12  # bytes that are hashed at a time
 OF_ATTRIBUTE, OF_LABEL = 0, 1  # kinds of features: (attribute, label) and (label, next label)
 
@@ -112,7 +112,7 @@ class _File(NamedTuple):
         return texts
 
     def _record(self, start: int, index: int, what: str) -> bytes:
-        """Return the name with an id."""
+        """Return the name with the given id."""
         record = self.read(RECORD, start, 1, what)[0]
         raw = self.read(BYTE, start + RECORD.itemsize, int(record["size"]), what).tobytes()
         if record["id"] != index or raw[-1:] != b"\0":
@@ -130,7 +130,7 @@ class _File(NamedTuple):
 
 
 def _encoded(names: list, what: str) -> list[bytes]:
-    """Return names as null-terminated bytes, or raise an error that names the first one that cannot be in a file."""
+    """Return names as null-terminated bytes, or raise an error for the first one that a file cannot contain."""
     keys = []
     for index, name in enumerate(names):
         if not isinstance(name, str):
@@ -163,7 +163,7 @@ def _content(labels: list[bytes], attributes: list[bytes], state: ReadWeights, t
     places = np.append(places, places[3] + len(parts[-1]))
     parts.append(_references(b"AFRF", state.source, len(attributes), 0, int(places[4])))
     total = int(places[4]) + len(parts[-1])
-    counts = 0, len(labels), len(attributes)  # CRFsuite counts the features with them
+    counts = 0, len(labels), len(attributes)  # 0: the features contain their number
     return np.array((b"lCRF", total, b"FOMC", VERSION, *counts, *places), HEADER).tobytes() + b"".join(parts)
 
 
@@ -194,7 +194,7 @@ def _database(keys: list[bytes]) -> bytes:
     begin = NAME_OFFSETS.itemsize + N_TABLES * HASH_TABLE.itemsize
     positions = begin + offsets_of(sizes + width)
     hashes = _hashes(keys, sizes)
-    slots = offsets_of(2 * np.bincount(hashes % N_TABLES, minlength=N_TABLES))  # of each table, half of them empty
+    slots = offsets_of(2 * np.bincount(hashes % N_TABLES, minlength=N_TABLES))  # of each table; half of them are empty
     tables = np.zeros(N_TABLES, HASH_TABLE)
     tables["size"] = np.diff(slots)
     tables["position"] = np.where(tables["size"], positions[-1] + slots[:-1] * SLOT.itemsize, 0)
@@ -235,7 +235,7 @@ def _hashes(keys: list[bytes], sizes: np.ndarray) -> np.ndarray:
     n_before = len(keys)
     for block in range(int(n_blocks.max(initial=0))):
         state[:, :n_before] += words[first[:n_before] + block].T
-        n_after = int(np.searchsorted(-n_blocks, -block - 1))  # have further blocks
+        n_after = int(np.searchsorted(-n_blocks, -block - 1))  # number of names with further blocks
         a, b, c = state[:, :n_after]
         for amount in (4, 6, 8, 16, 19, 4):
             a -= c

@@ -1,15 +1,15 @@
-"""Batches as folders of .npy files, which can be read as memory maps; files written beside those that they replace.
+"""Batches as folders of .npy files, which can be read as memory maps, and the replacement of files by new ones.
 
     folder/batch.json                 format, generation, sizes, and the type and shape of each array
-    folder/arrays.GENERATION/*.npy    the arrays, in the types of :class:`SequenceBatch`; texts as two (``pack_texts``)
+    folder/arrays.GENERATION/*.npy    the arrays, typed as in :class:`SequenceBatch`; strings as two (``pack_texts``)
 
-A generation is a random number; each time that the folder is written, it gets a new one. The header is written last,
-and replaced as a whole. Readers thus find either the earlier or the new generation, never a mixture, even if a writer
-is killed, because each generation has its own paths. A writer removes the arrays that it replaces, and leftovers of
-killed writers: arrays that no header names and that have not been written for a day.
+A generation is a random number; the folder gets a new one each time that it is written. The header is written last and
+replaced as a whole. Because each generation has separate paths, processes that load the batch find either the earlier
+or the new generation, never a mixture, even if a writer is killed. A writer removes the arrays that it replaces, and
+the leftovers of killed writers: arrays that no header names and that have not been changed for a day.
 
-Nothing in a folder is executed or unpickled. The header is compared with the sizes of the files, and all indices used
-by kernels are checked once, before a batch is returned.
+Nothing in a folder is executed or unpickled. Before a batch is returned, the sizes of the files are compared with the
+header, and all indices used by kernels are checked once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .messages import pack_texts, unpack_texts
 
 FORMAT, FORMAT_VERSION = "sklearn_hocrf.SequenceBatch", 2
 HEADER, ARRAYS = "batch.json", "arrays"
-SECONDS_OF_LEFTOVERS = 86_400  # since a writer that is alive wrote its arrays
+SECONDS_OF_LEFTOVERS = 86_400  # a running writer changes its arrays more often
 _MOST_HEADER = 1 << 24  # bytes; a larger file is not a header
 _TYPES = {name: np.dtype(name).newbyteorder("<") for name in ("int32", "int64", "float32", "float64", "uint8")}
 
@@ -55,7 +55,7 @@ class _GrowingArray:
 
     def _write_header(self) -> None:
         header = {"descr": np.lib.format.dtype_to_descr(self.dtype), "fortran_order": False, "shape": self.shape}
-        np.lib.format.write_array_header_1_0(self.file, header)  # with room for the first axis to grow
+        np.lib.format.write_array_header_1_0(self.file, header)  # with space for a longer first axis
 
     @property
     def shape(self) -> tuple:
@@ -78,7 +78,7 @@ class _GrowingArray:
 
 
 class _FolderWriter:
-    """Write batches of the same form, one after the other, into a folder."""
+    """A writer of batches of the same form, one after the other, to a folder."""
 
     def __init__(self, folder: Path, with_dense: Callable) -> None:
         self._with_dense = with_dense
@@ -170,7 +170,7 @@ class _FolderWriter:
 
 
 class _Column:
-    """Write one raw column; its first values determine whether it contains text or numbers."""
+    """A writer of one raw column, whose first values determine whether it contains strings or numbers."""
 
     def __init__(self, field, index, array) -> None:
         if type(field) not in (str, int):
@@ -202,7 +202,7 @@ class _Column:
         return np.array([*codes, -1], dtype=np.int32)[column.codes]
 
     def finish(self, n_tokens) -> dict:
-        """Return the entry of the column in the header."""
+        """Return the header's entry for the column."""
         if self._is_text is None:  # missing everywhere
             self._is_text = True
             self._part().fill(-1, n_tokens)
@@ -252,7 +252,7 @@ def write_folder(folder, batches: Iterable, with_dense: Callable, overwrite: boo
         writer.close()
         _remove_arrays(folder, unused)
         if is_new:
-            with suppress(OSError):  # it contains a batch
+            with suppress(OSError):  # if the folder contains a batch
                 folder.rmdir()
 
 
@@ -330,13 +330,13 @@ def read_folder(folder, mmap_mode, make: Callable):
         header = read_header(folder)
         try:
             return _read_folder(folder, header, mmap_mode, make)
-        except (ValueError, OSError):  # a writer may have removed what was being read
+        except (ValueError, OSError):  # a writer may have removed the files during reading
             if read_header(folder).generation == header.generation:
                 raise
 
 
 def _read_folder(folder, header, mmap_mode, make):
-    """Return the batch of a header."""
+    """Return the batch that a header describes."""
     reader = _Reader(folder, header, mmap_mode)
     n_sequences, n_tokens, n_attributes = header[1:4]
     indices = reader.array("indices", "int32")
@@ -355,14 +355,14 @@ def _read_folder(folder, header, mmap_mode, make):
 
 
 class _Reader:
-    """Open the arrays of a folder, each compared with the header."""
+    """The arrays of a folder, each of which is compared with the header when it is opened."""
 
     def __init__(self, folder: Path, header: _Header, mmap_mode) -> None:
         self._folder, self._header, self._mmap_mode = folder, header, mmap_mode
         self._arrays = _arrays(folder, header.generation)
 
     def array(self, name, dtype, *shape) -> np.ndarray:
-        """Return an array, or raise an error unless it has the type (None: of floating point numbers) and shape."""
+        """Return an array; raise an error unless it has the shape and the type (None means floating-point numbers)."""
         path = self._arrays / f"{name}.npy"
         said = self._header.arrays.get(name)
         if not isinstance(said, dict) or not path.is_file():
@@ -380,7 +380,7 @@ class _Reader:
         return np.array(array) if self._mmap_mode is None else array
 
     def texts(self, stem, n_texts) -> np.ndarray:
-        """Return texts as an array of objects, in memory."""
+        """Return strings as an array of objects, in memory."""
         packed = self.array(f"{stem}_texts", "uint8"), self.array(f"{stem}_lengths", "int32", n_texts)
         texts = np.empty(n_texts, dtype=object)
         try:
@@ -404,17 +404,17 @@ class _Reader:
             yield field, TokenColumn(self.array(f"column_{i}", "int32", n_tokens), values)
 
 
-NUMBER = "[0-9a-f]{32}"  # made by :func:`new_name`
+NUMBER = "[0-9a-f]{32}"  # as in the result of :func:`new_name`
 _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
 
 
 def output_file(path: str | os.PathLike, *inputs: str | os.PathLike | None) -> Path:
-    """Return the file to write, without symbolic links, or raise an error if it is one of the inputs or not writable.
+    """Return the file to write, without symbolic links, or raise an error if it is an input or cannot be written.
 
     This check precedes all work, so that no work is lost. Errors name the path that the user passed.
     """
     for name in inputs:
-        with suppress(OSError):  # one of them does not exist
+        with suppress(OSError):  # if one of them does not exist
             if name is not None and os.path.samefile(path, name):
                 raise ValueError(f"the output {os.fspath(path)} and the input {os.fspath(name)} are one file")
     target = Path(os.path.realpath(path))
@@ -451,7 +451,7 @@ def replace(new: Path, path: Path) -> None:
 
 
 def replace_content(path: Path, content: bytes) -> None:
-    """Write a file under a new name, and replace the file of a path by it."""
+    """Write the content to a new file, and replace the file at ``path`` by it."""
     new = new_name(path)
     try:
         new.write_bytes(content)

@@ -1,6 +1,7 @@
-"""Warnings at the line of the user's call, texts for display and HTML, and texts in files.
+"""Warnings at the line of the user's call, strings for display and HTML, and strings in files.
 
-Files contain texts as two arrays, because skops writes about 200 bytes of JSON for each str, and reads them in Python.
+Files contain strings as two arrays, because skops writes about 200 bytes of JSON for each str, and reads them in
+Python.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any
 import numpy as np
 
 _is_quiet = ContextVar("_is_quiet", default=False)
-_PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # pipelines and searches call us on behalf of the user, too
+_PASSED_OVER = {"sklearn_hocrf", "sklearn", "joblib"}  # users also call this package through these
 
 
 @contextmanager
 def unwarned() -> Iterator[None]:
-    """Suppress the warnings of :func:`warn_user`; unlike filters of warnings, this affects only the current thread."""
+    """Suppress the warnings of :func:`warn_user`; unlike warning filters, this affects only the current thread."""
     token = _is_quiet.set(True)
     try:
         yield
@@ -32,15 +33,15 @@ def unwarned() -> Iterator[None]:
 def warn_user(message, category: type[Warning] = UserWarning) -> None:
     """Warn on behalf of the innermost caller outside this package, scikit-learn and joblib.
 
-    A constant ``stacklevel`` would count functions of this package, and become wrong as soon as one of them is split;
-    ``skip_file_prefixes`` needs Python 3.12.
+    A constant ``stacklevel`` would count the functions of this package, and would become wrong as soon as one of them
+    is split; ``skip_file_prefixes`` needs Python 3.12.
 
     Parameters
     ----------
     message : str
-        Text of the warning.
+        Message of the warning.
     category : type of Warning, default=UserWarning
-        Kind of the warning.
+        Category of the warning.
 
     Examples
     --------
@@ -60,13 +61,13 @@ def warn_user(message, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-_JOINERS = "\u200c\u200d"  # invisible, but letters of Persian and parts of emoji depend on them
+_JOINERS = "\u200c\u200d"  # invisible, but Persian letters and parts of emoji depend on them
 
 
 def pack_texts(texts) -> tuple | list:
-    """Return texts as two arrays: their bytes in UTF-8, uint8, and the number of characters of each, int32.
+    """Return strings as two arrays: their bytes in UTF-8, uint8, and the number of characters of each, int32.
 
-    If one is not a str, or has 2^31 characters, the result is a list.
+    If an item is not a str, or has 2^31 or more characters, the result is a list.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def pack_texts(texts) -> tuple | list:
 
 
 def unpack_texts(packed) -> list:
-    """Return the texts that :func:`pack_texts` has packed, or raise a ValueError."""
+    """Return the strings that :func:`pack_texts` has packed, or raise a ValueError."""
     if isinstance(packed, list):
         return packed
     if not isinstance(packed, tuple) or len(packed) != 2:
@@ -98,7 +99,7 @@ def unpack_texts(packed) -> list:
 
 
 def visible(text: Any) -> str:
-    r"""Return a text without hidden characters: control characters, such as those that reverse text, become escapes.
+    r"""Return a string without hidden characters: control characters, such as those that reverse text, become escapes.
 
     Examples
     --------
@@ -114,7 +115,7 @@ def visible(text: Any) -> str:
 
 
 def escaped(text: Any) -> str:
-    """Return a text for HTML.
+    """Return a string, escaped for HTML.
 
     Examples
     --------

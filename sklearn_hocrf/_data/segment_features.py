@@ -16,11 +16,11 @@ from .segments import BAG, FROM_START, RANGE, LengthBlock, TokenBlock
 class RowBlock(NamedTuple):
     """Features computed for each candidate segment.
 
-    ``maker`` is a fitted, picklable object with ``n_features``, ``feature_names`` (array of object) and ``rows(columns,
-    offsets, token_data, start, stop)``. ``columns`` and ``offsets`` are the raw columns and sequence offsets of a
-    batch; candidate i covers its tokens ``start[i]`` to ``stop[i] - 1``. ``rows`` returns arrays: the range of each
-    candidate's entries, their features, which ascend in each range, and their values. ``token_data`` are arrays of
-    shape (N,), sliced along with the batch.
+    ``maker`` is a fitted, picklable object with ``n_features``, ``feature_names`` (array of object) and
+    ``rows(columns, offsets, token_data, start, stop)``. ``columns`` and ``offsets`` are the raw columns and sequence
+    offsets of a batch; candidate i covers its tokens ``start[i]`` to ``stop[i] - 1``. ``rows`` returns arrays: the
+    range of each candidate's entries, their features, which ascend in each range, and their values. ``token_data``
+    contains arrays of shape (N,), which are sliced along with the batch.
     """
 
     maker: Any
@@ -41,7 +41,7 @@ class RowBlock(NamedTuple):
     def entries(self, batch: SequenceBatch, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the features of candidate segments of a batch: ranges, features and values, as the maker does."""
         indptr, features, values = self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop)
-        features = freeze_indices(features, self.n_features, "features of candidate segments")  # nobody else checks
+        features = freeze_indices(features, self.n_features, "features of candidate segments")  # checked only here
         if len(indptr) != len(start) + 1 or not indptr[-1] == len(features) == len(values) or not ascends(indptr):
             raise ValueError(f"{len(start)} candidate segments do not match {len(indptr) - 1} ranges of entries")
         return indptr, features, values
@@ -53,7 +53,7 @@ class RowBlock(NamedTuple):
 
 
 def blocks_of(batch: SequenceBatch) -> tuple:
-    """Return the blocks of a batch; without any, each token attribute is a bag feature."""
+    """Return the blocks of a batch; if it has none, each token attribute is a bag feature."""
     if batch.blocks is not None:
         return batch.blocks
     return (TokenBlock(BAG, np.arange(batch.n_attributes, dtype=np.int32), ""),)
@@ -66,7 +66,7 @@ def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarr
 
 
 def ones(matrix) -> sparse.csr_array:
-    """Return a matrix with 1 in place of each value other than 0."""
+    """Return a matrix with 1 in place of each nonzero value."""
     return sparse.csr_array(((matrix.data != 0).astype(np.float64), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
@@ -79,8 +79,9 @@ def segment_features(batch: SequenceBatch, start, stop, finish=sparse.csr_array)
     start, stop : ndarray of shape (M,), int64
         Segments ``[start, stop)`` as token indices of the batch.
     finish : callable
-        Applied to the values of tokens before they are added up, and to those of whole segments. With :func:`ones`, the
-        result counts the occurrences of each feature.
+        A function that is applied to the values of tokens before they are added up, and to those of whole segments.
+        With
+        :func:`ones`, the result counts the occurrences of each feature.
     """
     sequence_stop = _sequence_stops(batch, start)
     first, last = (int(start.min()), int(sequence_stop.max())) if len(start) else (0, 0)

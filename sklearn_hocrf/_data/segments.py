@@ -1,11 +1,11 @@
 """Segments, their features, and masks of the possible labellings of a batch.
 
 A segment ``[u, v)`` of d = v - u tokens has features of three kinds: token attributes, each counted at certain
-positions of the segment, functions of its length, and values computed for each candidate segment as a whole. A set of
+positions of the segment; functions of its length; and values computed for each candidate segment as a whole. A set of
 positions is a *channel*: all tokens of the segment, its first token, the tokens inside, the token after it, and so on.
 A batch lists the features as blocks, in the order of its features.
 
-Masks of the possible labellings of a batch.
+Masks describe the possible labellings of a batch.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Segments(NamedTuple):
     """Segmentations of the sequences of a batch.   M segments."""
 
     offsets: np.ndarray  # (n_sequences + 1,) int64   segments of each sequence
-    start: np.ndarray  # (M,) int64   first token, counted through the batch
+    start: np.ndarray  # (M,) int64   first token, counted over the batch
     stop: np.ndarray  # (M,) int64   token after the last
     codes: np.ndarray  # (M,) int32   label
 
     @classmethod
     def of_tokens(cls, offsets, codes) -> Segments:
-        """Return labels of tokens as segments of one token; ``offsets`` are the token range of each sequence."""
+        """Return labels of tokens as segments of one token; ``offsets`` contain the token range of each sequence."""
         tokens = np.arange(len(codes) + 1)
         return cls(offsets, tokens[:-1], tokens[1:], codes)
 
@@ -69,7 +69,7 @@ class Segments(NamedTuple):
         return self.stop - self.start
 
     def without(self, code) -> Segments:
-        """Return the segments except those with a label."""
+        """Return the segments except those with the given label."""
         return self.where(self.codes != code)
 
     def where(self, kept) -> Segments:
@@ -77,7 +77,7 @@ class Segments(NamedTuple):
         return Segments(offsets_of(kept)[self.offsets], self.start[kept], self.stop[kept], self.codes[kept])
 
     def of_sequences(self, sequences, token_offsets) -> Segments:
-        """Return the segments of some sequences, with renumbered tokens.
+        """Return the segments of the given sequences, with renumbered tokens.
 
         Parameters
         ----------
@@ -95,7 +95,7 @@ Labelling: TypeAlias = np.ndarray | Segments  # label codes of tokens, (N,) int3
 
 
 def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
-    """Return which segments have fewer tokens than their labels require; segments at the ends of sequences never do.
+    """Return the mask of segments that are shorter than their labels require; those at the ends of sequences never are.
 
     Parameters
     ----------
@@ -112,8 +112,8 @@ def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
 def sorted_segments(token_offsets, parts) -> tuple[Segments, np.ndarray]:
     """Merge lists of segments, sorted by sequence, start, stop and label; also return their probabilities.
 
-    ``token_offsets`` are the token range of each sequence; ``parts`` are tables of start, stop, code and probability,
-    of shape (M, 4); segments may overlap.
+    ``token_offsets`` contain the token range of each sequence; ``parts`` are tables of start, stop, code and
+    probability, of shape (M, 4); segments may overlap.
     """
     *positions, probability = np.concatenate([np.empty((0, 4)), *parts]).T
     start, stop, codes = np.array(positions, np.int64)
@@ -142,7 +142,7 @@ class TokenBlock(NamedTuple):
         return np.array([f"{self.prefix}{name}" for name in names], dtype=object) if self.prefix else names
 
     def take(self, tokens) -> TokenBlock:
-        """Return the block for some tokens of the batch."""
+        """Return the block for the given tokens of the batch."""
         return self
 
 
@@ -188,13 +188,13 @@ class LengthBlock(NamedTuple):
         return (capped[:, None] == np.arange(1, self.longest + 1)).astype(np.float64)
 
 
-MOST = 8  # labels of a set that counts
+MOST = 8  # labels of a set that counts as a set
 
 
 def are_counted(sizes: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return which sets of labels, of these sizes, count as sets; others count as missing labels.
+    """Return which sets of labels, given their sizes, count as sets; others count as missing labels.
 
-    Such sets contain at most 8 labels, and at most half of all labels or two of three.
+    A set counts if it contains at most 8 labels, and at most half of all labels, or two of three.
     """
     most = min(MOST, max(2, n_labels // 2), max(1, n_labels - 1))
     return (sizes > 0) & (sizes <= most)
@@ -203,12 +203,12 @@ def are_counted(sizes: np.ndarray, n_labels: int) -> np.ndarray:
 class LabelSets(NamedTuple):
     """The possible labels of tokens. N tokens, M labels of all of them."""
 
-    starts: np.ndarray  # (N + 1,) int64   range of each token's labels; empty where they count as missing
+    starts: np.ndarray  # (N + 1,) int64   range of each token's labels; empty if they count as missing
     codes: np.ndarray  # (M,) int32   ascending in each token
 
     @classmethod
     def from_mask(cls, allowed: np.ndarray, ids: np.ndarray) -> Self | None:
-        """Return the sets of tokens that count, or None if they are single labels.
+        """Return the sets of labels that count, or None if all of them are single labels.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class LabelSets(NamedTuple):
         return distinct.take(ids)
 
     def take(self, tokens: np.ndarray) -> Self:
-        """Return the sets of some tokens."""
+        """Return the sets of the given tokens."""
         first, stop = self.starts[tokens], self.starts[tokens + 1]
         return self._replace(starts=offsets_of(stop - first), codes=self.codes[joined_ranges(first, stop)])
 
@@ -255,7 +255,7 @@ class Mask(NamedTuple):
     """The possible labellings of a batch.   N tokens, L labels."""
 
     allowed: np.ndarray  # (N, L) bool   labels that the token, or the segment that contains it, may have
-    begins: np.ndarray  # (N,) int8   1 where a segment must begin, -1 where none may, else 0; ignored by chains
+    begins: np.ndarray  # (N,) int8   1: a segment must begin, -1: none may, 0: either; chain models ignore it
 
     @staticmethod
     def free(n_tokens: int, n_labels: int) -> Mask:
@@ -264,14 +264,14 @@ class Mask(NamedTuple):
 
     @staticmethod
     def of_borders(offsets, borders) -> Mask:
-        """Return the mask that lets sequences begin and end only with some labels.
+        """Return the mask that lets sequences begin and end only with the given labels.
 
         Parameters
         ----------
         offsets : ndarray of shape (n_sequences + 1,)
             Token range of each sequence.
         borders : ndarray of shape (2, L), bool
-            Labels of the first and of the last token.
+            Labels that the first and the last token may have.
         """
         mask = Mask.free(int(offsets[-1]), borders.shape[1])
         has_tokens = np.diff(offsets) > 0
@@ -291,7 +291,7 @@ class Mask(NamedTuple):
 def both(left: Mask | None, right: Mask | None) -> Mask | None:
     """Return the mask of the labellings that two masks allow; None allows all.
 
-    Where one mask requires a segment to begin and the other one forbids it, no label is allowed.
+    If one mask requires a segment to begin at a token and the other one forbids it, no label is allowed there.
     """
     if left is None or right is None:
         return right if left is None else left

@@ -1,4 +1,4 @@
-"""Reads tagger files: :mod:`sklearn_hocrf.tagger` without the functions that write them.
+"""The module that reads tagger files: :mod:`sklearn_hocrf.tagger` without the functions that write them.
 
 This module imports only numpy and the standard library, and may be copied into the code of a product (BSD-3-Clause).
 https://sklearn-hocrf.github.io/sklearn-hocrf/stable/api/tagger_file.html describes the files.
@@ -30,15 +30,15 @@ __all__ = ["Labelling", "Tagger"]
 MAX_HEADER, MAX_DEPTH, MAX_NUMBER = 1 << 24, 8, 1 << 53
 MAX_CELLS = 1 << 24  # states times labels: tables of 128 MB
 MAX_WEIGHT, MAX_SCORE = 1e100, 1e200  # sums of such scores are finite
-LARGE_SCORE = 1e6  # bound of the score of a labelling from which its rounding matters
-SMALL_FILE = 1 << 24  # read whole, not mapped
-MAX_PACKED, MAX_RATIO = 1 << 28, 512  # bytes of arrays that are packed, and of them for one byte of the file
-MOST_WEIGHTS = 1 << 22  # that compiled code copies: larger files are mapped, and shared by processes
-MOST_KEYS, MOST_DEPTH = 1 << 9, 9  # of feature dicts, and of dicts in them, for which tables are kept
-MOST_VALUES = 1 << 15  # of a column, of which what is made of them is kept
-LONGEST_TEXT = 1000  # of labels in an array of texts of one width
-TINY = 1e-250  # sums of weights below it are taken again, on a scale of their own
-BEFORE, AFTER = object(), object()  # stand for the values before the first and after the last token
+LARGE_SCORE = 1e6  # bound on the score of a labelling, above which its rounding matters
+SMALL_FILE = 1 << 24  # bytes; such a file is read, not mapped
+MAX_PACKED, MAX_RATIO = 1 << 28, 512  # bytes of packed arrays after unpacking: of all, and per byte of the file
+MOST_WEIGHTS = 1 << 22  # that compiled code copies: larger files are mapped, and processes share them
+MOST_KEYS, MOST_DEPTH = 1 << 9, 9  # keys of feature dicts, and depth of nested dicts, for which tables are kept
+MOST_VALUES = 1 << 15  # of a column for which the results of a function are kept
+LONGEST_TEXT = 1000  # of a label in a fixed-width array of strings
+TINY = 1e-250  # smaller sums of weights are computed again, each on a separate scale
+BEFORE, AFTER = object(), object()  # the values before the first and after the last token
 TYPES = {"U8": "|u1", "U16": "<u2", "U32": "<u4", "U64": "<u8", "F32": "<f4", "F64": "<f8"}
 ARRAYS = {  # kind of numbers, dimensions
     **dict.fromkeys(("fail", "length", "source", "label", "target", "closed", "n_moved", "moved"), ("u", 1)),
@@ -54,12 +54,12 @@ PREFIXES = {"bio": "BIO", "bioes": "BIOES", "bilou": "BIOLU", "bmes": "BMOES", "
 class Labelling(NamedTuple):
     """One of the best labellings of a sequence. See ``predict_nbest`` of :class:`Tagger` and of the estimators."""
 
-    labels: Any  # as predicted
+    labels: Any  # as returned by ``predict``
     score: float  # log potential
     log_probability: float
 
 
-# --- functions of tokens, by which SequenceFeatureExtractor makes features --------------------------------------------
+# --- functions of tokens, from which SequenceFeatureExtractor creates features ----------------------------------------
 
 
 def _character_class(character):
@@ -103,7 +103,7 @@ def lengths_by_first(phrases: Iterable[tuple[str, ...]]) -> dict[str, list[int]]
 
 
 def marks_of(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Mapping) -> list:
-    """Return B, I, E or S for words of phrases, found from the left, the longest first; None for other words."""
+    """Return B, I, E or S for words in phrases, matched from the left, longest first, and None for other words."""
     words, stop = tuple(words), 0
     marks: list = [None] * len(words)
     for start, word in enumerate(words):
@@ -118,7 +118,7 @@ def marks_of(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Map
 
 
 def named_function(name: str) -> Callable | None:
-    """Return the function of a name, None if there is none; names such as ``prefix4`` contain the length."""
+    """Return the function with a name, or None if there is none; names such as ``prefix4`` contain a length."""
     affix = re.fullmatch(r"(prefix|suffix)([1-9][0-9]{0,8})", name)
     if affix is None:
         return FUNCTIONS.get(name)
@@ -136,7 +136,7 @@ class _CachedProperty:
         self.compute, self.name = compute, compute.__name__
 
     def __get__(self, instance, owner):
-        if instance is None:  # help asks the class
+        if instance is None:  # as help() does
             return self
         return vars(instance).setdefault(self.name, self.compute(instance))  # threads may compute it twice
 
@@ -164,7 +164,7 @@ def _parse_number(text):
 
 
 def _parse_header(content) -> dict:
-    """Return the object of a header, or raise an error if its parts are nested deeply, large or repeated."""
+    """Return the object of a header, or raise an error if it is deeply nested, has large numbers or repeats keys."""
     text, depth = str(content, "utf-8"), 0
     for bracket in re.findall(r"[\[\]{}]", re.sub(r'"[^"\\]*(?:\\.[^"\\]*)*"', "", text, flags=re.DOTALL)):
         depth += 1 if bracket in "[{" else -1
@@ -176,7 +176,7 @@ def _parse_header(content) -> dict:
 
 
 def _get(table, key, kind, what="the header"):
-    """Return an entry of an object of the header, which must be of a type, or one of several."""
+    """Return an entry of an object of the header, which must have the type ``kind``, or one of several."""
     _require(isinstance(table, dict) and key in table, f"{what} lacks {key}")
     value = table[key]
     exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
@@ -185,7 +185,7 @@ def _get(table, key, kind, what="the header"):
 
 
 def _unpacked(stream, n_bytes):
-    """Return the content of a gzip stream, of which the number of bytes is known, in no more memory than that."""
+    """Return the content of a gzip stream, which must contain ``n_bytes``, without using more memory than that."""
     _require(0 <= n_bytes <= MAX_RATIO * len(stream), f"an array of {n_bytes} bytes")
     reader = zlib.decompressobj(31)
     try:
@@ -201,7 +201,7 @@ def _are_sizes(sizes, n):
 
 
 def _type_and_size(name, entry, kind):
-    """Return an array's type and size in bytes, from ``entry``; ``kind`` gives the allowed types and shapes."""
+    """Return an array's type and size in bytes, from ``entry``; ``kind`` specifies the allowed types and shapes."""
     good = isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and entry[0] in TYPES
     _require(good and TYPES[entry[0]][1] == kind[0] and _are_sizes(entry[1], kind[1]), f"array {name}: {entry!r:.60}")
     return np.dtype(TYPES[entry[0]]), math.prod(entry[1]) * int(TYPES[entry[0]][2])
@@ -210,7 +210,7 @@ def _type_and_size(name, entry, kind):
 def _read_file(content) -> tuple[dict, dict]:
     """Return the header of a tagger in a safetensors file, and the arrays, which are views of the content.
 
-    The header's entries of arrays are checked: arrays must be adjacent, and fill the file.
+    The function checks the header's entries for arrays: the arrays must be adjacent, and fill the file.
     """
     _require(content[:4] != b"lCRF", "it is a CRFsuite model, which HighOrderCRF.from_crfsuite reads")
     size = int.from_bytes(content[:8], "little")
@@ -245,7 +245,7 @@ def _read_file(content) -> tuple[dict, dict]:
 
 
 def _offsets(counts, what, total) -> np.ndarray:
-    """Return the beginnings of parts of these lengths, and the end of the last one; the parts must fill the whole."""
+    """Return the starts of parts of these lengths, and the stop of the last one, which must be ``total``."""
     _require(len(counts) == 0 or int(counts.max()) <= total, what)
     offsets = np.append(0, np.cumsum(counts, dtype=np.int64))
     _require(offsets[-1] == total and (np.diff(offsets) >= 0).all(), what)
@@ -259,7 +259,7 @@ def _below(array, stop, what) -> np.ndarray:
 
 
 class _Texts:
-    """The texts of a file."""
+    """The strings of a file."""
 
     def __init__(self, arrays):
         self.joined = arrays["text"].tobytes().decode("utf-8", "surrogatepass")
@@ -267,7 +267,7 @@ class _Texts:
         self.n_taken = 0
 
     def take(self, n):
-        """Return the ids of the next texts."""
+        """Return the ids of the next n strings."""
         _require(n <= len(self.offsets) - 1 - self.n_taken, "there are too few texts")
         bounds = self.offsets[self.n_taken : self.n_taken + n + 1].tolist()
         self.n_taken += n
@@ -282,7 +282,7 @@ class _Texts:
 class _Automaton:
     """The pattern automaton as tables.   L labels, S states, A arcs.
 
-    ``arcs`` (L, S) are the arcs of states for labels, ``target`` (S, L) the next states.
+    ``arcs`` (L, S) contains the arc of each state for each label, and ``target`` (S, L) the next state.
     """
 
     def __init__(self, arrays, n_labels, n_columns):
@@ -319,7 +319,7 @@ class _Automaton:
         self._read_moves(arrays, n_columns)
 
     def _read_moves(self, arrays, n_columns):
-        """Read which columns are added to the scores of arcs."""
+        """Read the columns that are added to the scores of arcs."""
         columns, counts = _below(arrays["moved"], n_columns, "moved"), arrays["n_moved"]
         offsets = _offsets(counts, "columns of arcs", len(columns))
         self.moved = np.flatnonzero(counts)  # arcs
@@ -333,7 +333,7 @@ class _Pass:
 
     def __init__(self, automaton, scores, borders):
         self.automaton, self.labels, self.moves = automaton, scores[:, : len(automaton.arcs)], None
-        self.largest = float(np.maximum.reduce(np.abs(scores), axis=None))  # size of a score
+        self.largest = float(np.maximum.reduce(np.abs(scores), axis=None))  # the largest absolute score
         self.shift = 0.0  # subtracted from the scores of all labellings
         if len(automaton.moved):
             self.moves = np.zeros((len(scores), len(automaton.moved) + 1))
@@ -349,7 +349,7 @@ class _Pass:
         return scores
 
     def best(self):
-        """Return the highest score; keep the best scores from each state on, including the label before it."""
+        """Return the highest score; store the best scores from each state on, including the score of its last label."""
         automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
         self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
         for t in range(len(self.labels) - 1, -1, -1):
@@ -367,7 +367,7 @@ class _Pass:
         return scores
 
     def decode(self):
-        """Return the codes of the best labels; ties go to the lowest."""
+        """Return the codes of the best labels; ties go to the lowest code."""
         self.best()
         codes, state = [], 0
         for t in range(len(self.labels)):
@@ -377,7 +377,7 @@ class _Pass:
         return codes
 
     def weights(self, t, after):
-        """Return weights of all labels in all states, (L, S), their sums (S,), and the logarithms of their scales."""
+        """Return the weights of labels in all states, (L, S), their sums, (S,), and the logarithms of their scales."""
         scores = self._arcs(t, after)
         shift = scores.max()
         if shift > -np.inf:
@@ -392,7 +392,7 @@ class _Pass:
         return cells, cells.sum(axis=0), shift
 
     def total(self):
-        """Return the logarithm of the sum over all labellings; keep the sums from each state on, as `best`."""
+        """Return the logarithm of the sum over all labellings; store the sums from each state on, as `best` does."""
         beta, self.after = np.zeros(self.automaton.n_states), self.labels.take(self.automaton.last, axis=1)
         with np.errstate(divide="ignore"):
             for t in range(len(self.labels) - 1, -1, -1):
@@ -402,7 +402,7 @@ class _Pass:
         return _possible(beta[0])
 
     def forward(self):
-        """Return, for each token, the probability of each state before it, and of a label in this state."""
+        """Yield, for each token, the probability of each state before it, and of each label in this state."""
         self.total()
         mass = np.zeros(self.automaton.n_states)
         mass[0] = 1.0
@@ -413,7 +413,7 @@ class _Pass:
             mass = self.move(cells * mass)
 
     def move(self, flow, codes=slice(None)):
-        """Return the sums of ``flow``, of shape (L, S), into each state, by some labels."""
+        """Return the sum of ``flow``, of shape (L, S), into each state, through the labels ``codes``."""
         return np.bincount(self.automaton.target[:, codes].ravel(), flow.T.ravel(), self.automaton.n_states)
 
     def marginals(self):
@@ -429,9 +429,9 @@ class _Pass:
         return np.array(terms)
 
     def centre(self):
-        """Subtract from the scores of all labels of a token its approximate score in the best labelling.
+        """Subtract the approximate score of each token in the best labelling from the scores of all of its labels.
 
-        Probabilities do not change, and later differences are those of small numbers.
+        Probabilities do not change, and later subtractions are those of small numbers.
         """
         terms = np.rint(self.terms(self.decode()))  # sums of integers are exact
         self.labels -= terms[:, None]
@@ -442,7 +442,7 @@ class _Pass:
 
         A regret is the difference between the best score and the score of a labelling.
 
-        Each labelling branches off from an earlier one at some token, by a label that is not the best in its state.
+        Each labelling branches off from an earlier one at some token, with a label that is not the best in its state.
         """
         highest, target, length = self.best(), self.automaton.target, len(self.labels)
         labellings: list = []
@@ -473,7 +473,7 @@ class _Pass:
 
 
 def _possible(score):
-    """Return the score of all continuations, or raise an error if there are none."""
+    """Return the score of the possible labellings, or raise an error if there are none."""
     if score == -np.inf:
         raise ValueError("the constraints of the model allow no labelling of a sequence of this length")
     return float(score)
@@ -499,18 +499,18 @@ class _Segments:
         self.goes_on = same & np.isin(kind, (0, 1))[:, None] & np.isin(kind, (1, 3))
 
     def cut(self, codes):
-        """Return start, stop and label of the segments of a sequence."""
+        """Return the start, stop and label of the segments of a sequence."""
         begins = [t for t, code in enumerate(codes) if not t or not self.goes_on[codes[t - 1], code]]
         bounds = pairwise([*begins, len(codes)])
         return [(u, v, self.names[codes[u]]) for u, v in bounds if self.names[codes[u]] is not None]
 
     def table(self, segments, probabilities) -> np.ndarray:
-        """Return segments with their probabilities, of the type of the estimator's."""
+        """Return segments with their probabilities, as an array of the same type as that of the estimators."""
         rows = [(*one, min(p, 1.0)) for one, p in zip(segments, probabilities, strict=True)]
         return np.array(rows, [("start", "i8"), ("stop", "i8"), ("label", self.dtype), ("probability", "f8")])
 
     def probabilities(self, chain, segments) -> list[float]:
-        """Return the probabilities of segments: of all labellings that contain them, with these borders and labels."""
+        """Return, for each segment, the probability of all labellings that contain it with its borders and label."""
         of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
         by_start, probability, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
         goes_on = self.onward(chain)
@@ -529,12 +529,12 @@ class _Segments:
         return probability
 
     def likely(self, chain, threshold) -> dict:
-        """Return all segments of probability > 0 that reach a threshold, in order, with their probabilities."""
-        codes: dict = {}  # by label of segments
+        """Return all segments whose positive probability reaches a threshold, in order, with their probabilities."""
+        codes: dict = {}  # codes of labels, by label of their segments
         for code, name in enumerate(self.names):
             if name is not None:
                 codes.setdefault(name, []).append(code)
-        flows: dict = {}  # by start and label, of the segments that may go on
+        flows: dict = {}  # by start and label, of the segments that may continue
         p_of, goes_on = {}, self.onward(chain)
         for t, (mass, cells) in enumerate(chain.forward()):
             others, onward = cells * ~goes_on, cells * goes_on
@@ -552,7 +552,7 @@ class _Segments:
 
 
 def _dtype_of(labels):
-    """Return the type of ``classes_`` of an estimator that has these labels."""
+    """Return the dtype of ``classes_`` in an estimator with these labels."""
     alike = len(set(map(type, labels))) == 1 and max(len(str(label)) for label in labels) <= LONGEST_TEXT
     native = np.array(labels) if alike else None
     return native.dtype if native is not None and native.tolist() == labels else np.dtype(object)
@@ -603,41 +603,41 @@ class Made(dict):
 
 
 class _Rests(dict):
-    """Maps the rest of an attribute name after a prefix to the attribute's id, or to -1; keeps ids already found."""
+    """Maps the rest of an attribute name after a prefix to the attribute's id, or to -1; stores ids already found."""
 
     def __init__(self, ids, prefix, have_amounts=False):
         self.get_id, self.prefix, self.have_amounts = ids.get, prefix, have_amounts
 
     def __missing__(self, rest):
-        attribute_id = self.get_id(self.prefix + rest, -1)  # a TypeError if it is not a text
+        attribute_id = self.get_id(self.prefix + rest, -1)  # a TypeError if it is not a str
         coded_id = HAS_AMOUNT - attribute_id if self.have_amounts else attribute_id
         if attribute_id >= 0:
             self[rest] = coded_id
         return coded_id
 
 
-HAS_AMOUNT = -3  # minus the id of an attribute, -1 for none, stands for it beside an amount
+HAS_AMOUNT = -3  # an id with an amount is coded as this number minus the id, where -1 is the id of unknown attributes
 
-# whether values of a type are amounts of attributes; ``isinstance`` takes longer for each value
+# whether values of a type are amounts of attributes; calling ``isinstance`` for each value takes longer
 ARE_AMOUNTS = Made(lambda kind: issubclass(kind, (Real, np.bool_, Decimal)) and not issubclass(kind, (str, bytes)))
 
 
 class AttributeIds:
     """Ids of the attributes of tokens; for feature dicts, first by key and then by value, so that few names are joined.
 
-    Any number of threads may use one of these.
+    Any number of threads may use the same object.
     """
 
     def __init__(self, ids: Mapping, prefix: str = "") -> None:
         self.ids, self.names, self.numbers = ids, _Rests(ids, prefix), _Rests(ids, prefix, have_amounts=True)
-        self.values = Made(lambda key: _Rests(ids, prefix + key + ":"), MOST_KEYS)  # a TypeError if it is not a text
+        self.values = Made(lambda key: _Rests(ids, prefix + key + ":"), MOST_KEYS)  # a TypeError if it is not a str
         self.inner = Made(lambda key: AttributeIds(ids, prefix + key + ":"), MOST_KEYS)
 
     def add(self, tokens: Sequence, attribute_ids: list, amounts: array) -> list | None:
         """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
 
-        Numbers are amounts, with ids as in :data:`HAS_AMOUNT`. Unless all tokens are dicts or lists of names of common
-        types, nothing is added, and the result is None.
+        Numbers are amounts, with ids coded as in :data:`HAS_AMOUNT`. Unless all tokens are dicts or lists of names of
+        common types, nothing is added, and the result is None.
         """
         before, n_before, stops = len(attribute_ids), len(amounts), [len(attribute_ids)]
         try:
@@ -664,7 +664,7 @@ class AttributeIds:
             raise TypeError
         add, names, numbers, values = attribute_ids.append, self.names, self.numbers, self.values
         for key, value in token.items():
-            if value is False and key.__class__ is str:  # first, as most values are
+            if value is False and key.__class__ is str:  # first, because most values are False
                 continue
             kind = value.__class__
             if kind is str:
@@ -683,9 +683,9 @@ class AttributeIds:
 
 
 class TemplateIds:
-    """Ids of the attributes that templates make from the values around a token. J templates, T tokens.
+    """Ids of the attributes that templates create from the values around a token. J templates, T tokens.
 
-    Any number of threads may use one of these.
+    Any number of threads may use the same object.
 
     Parameters
     ----------
@@ -693,7 +693,7 @@ class TemplateIds:
     ids : list of dict
         For each template, its ids by value or, if the template has several pairs, by the tuple of their values.
     made : dict
-        For each column of texts, its field, and a :class:`Made` of the field's values.
+        For each column of strings, its field, and a :class:`Made` of the field's values.
     numbers : dict
         The same for columns of numbers; ids belong to the value True instead of a number.
     """
@@ -709,7 +709,7 @@ class TemplateIds:
                 self.alone.setdefault((made[column][0], offset), []).append(k)
         self.several = [k for k, template in enumerate(templates) if len(template) > 1]
         self.pairs = [*dict.fromkeys(chain.from_iterable(templates[k] for k in self.several))]
-        self.place = np.argsort([*chain(*self.alone.values(), self.several)])  # of each template in what is found
+        self.place = np.argsort([*chain(*self.alone.values(), self.several)])  # of each template among the results
         self.known = {place: Made(partial(self.ids_of, numbers)) for place, numbers in self.alone.items()}
         self.reach = max((abs(offset) for template in templates for _, offset in template), default=0)
 
@@ -740,9 +740,10 @@ class TemplateIds:
         return amounts
 
     def of_several(self, fields: Mapping, marks: bool) -> list[int]:
-        """Return the ids from the templates of several pairs: those of all tokens by one template, then by the next.
+        """Return the ids from the templates of several pairs: those of all tokens for one template, then for the next.
 
-        ``fields`` are lists of values, or None. With ``marks``, places outside have the values BEFORE and AFTER.
+        ``fields`` are lists of values, or None. With ``marks``, places outside the sequence have the values BEFORE and
+        AFTER.
         """
         made, ids = {column: self.made[column] for column, _ in self.pairs}, list[int]()
         columns = {column: [*map(made_of.__getitem__, fields[field])] for column, (field, made_of) in made.items()}
@@ -767,7 +768,7 @@ def _is_there(numbers: Mapping, value: Any) -> bool | None:
 
 
 def ids_and_amounts(attribute_ids: list, amounts: array, zeros: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return ids, with -1 for those of amounts of 0 unless ``zeros``, and all amounts, or None if they are 1.
+    """Return ids, with -1 for amounts of 0 unless ``zeros``, and the amounts, or None if all are 1.
 
     ``attribute_ids`` and ``amounts`` are those to which :class:`AttributeIds` adds.
     """
@@ -843,21 +844,21 @@ def _attributes(prefix, features, t, depth=0):
 
 
 def template_form(texts: Iterable[str]) -> str:
-    """Return the text that is filled in for macros between texts."""
+    """Return the format string that puts the value of a macro between successive texts."""
     return "%s".join(text.replace("%", "%%") for text in texts)
 
 
 def filled_templates(templates: Sequence, columns: Sequence[Sequence[str]], style: str) -> list[list[str]]:
-    """Return the texts that templates of CRF++ or Wapiti make at all tokens of a sequence.
+    """Return the strings that CRF++ or Wapiti templates produce at all tokens of a sequence.
 
     Parameters
     ----------
     templates : list of (form, macros)
-        A macro is an offset, a column, and whether its text is made lower-case.
+        A macro consists of an offset, a column, and whether its strings are lowercased.
     columns : list of list of str
-        The texts of all tokens.
+        The strings of all tokens.
     style : {"crf++", "wapiti"}
-        The texts for positions outside the sequence.
+        The program whose strings mark positions outside the sequence.
     """
     length, known = len(columns[0]), {}
     for macro in dict.fromkeys(chain.from_iterable(macros for _, macros in templates)):
@@ -879,7 +880,7 @@ def text_outside(position, length, style):
 
 
 class _Strings(_Names):
-    """Attributes that templates of CRF++ or Wapiti make from columns of texts."""
+    """Attributes that CRF++ or Wapiti templates create from columns of strings."""
 
     def __init__(self, features, arrays, weights, functions):
         _require(features.keys() - {"fields"} == {"kind", "templates", "outside"}, "features")
@@ -888,7 +889,7 @@ class _Strings(_Names):
         _require(self.outside in ("crf++", "wapiti"), "outside")
         self.templates = list(map(self._template, _get(features, "templates", list)))  # formats, and their macros
         self.fields = list(range(1 + max((macro[1] for _, macros in self.templates for macro in macros), default=0)))
-        self.has_names = "fields" in features  # of columns, for tokens that are dicts or texts
+        self.has_names = "fields" in features  # of columns, for tokens that are dicts or strings
         if self.has_names:
             names = _get(features, "fields", list)
             _require(len(names) == len(self.fields) and all(isinstance(name, (str, int)) for name in names), "fields")
@@ -903,7 +904,7 @@ class _Strings(_Names):
         return template_form(texts), [tuple(macro) for macro in macros]
 
     def read(self, tokens):
-        """Return the ids of the attributes, as those of feature dicts."""
+        """Return the ids of the attributes in the same form as for feature dicts."""
         rows = [self._row(token, t) for t, token in enumerate(tokens)]
         columns = [[row[column] for row in rows] for column in range(len(self.fields))]
         made = zip(*filled_templates(self.templates, columns, self.outside), strict=True)  # by token
@@ -952,7 +953,7 @@ class _Field:
         self.numeric, self.complete = (_get(entry, key, bool, "a field") for key in ("numeric", "complete"))
 
     def made(self, raw, name, function, numeric):
-        """Return the value of a column for a value of the field: a text, a number, or None if it is missing."""
+        """Return the value of a column for a value of the field: a string, a number, or None if it is missing."""
         if raw is None or (not self.numeric and isinstance(raw, float) and math.isnan(raw)):
             return None
         if self.numeric != isinstance(raw, (Real, np.bool_)) or not (self.numeric or isinstance(raw, str)):
@@ -978,7 +979,7 @@ class _Phrases:
         self.normal = str.casefold if normalize else str
 
     def read(self, texts):
-        """Take the texts of the phrases."""
+        """Take the strings of the phrases."""
         self.phrases = {tuple(text.split("\0")) for text in texts.take(self.size)}
         self.lengths = lengths_by_first(self.phrases)
 
@@ -989,7 +990,7 @@ class _Phrases:
 
 
 class _Templates:
-    """Attributes that templates make from the fields of tokens."""
+    """Attributes that templates create from the fields of tokens."""
 
     def __init__(self, features, arrays, weights, functions):
         keys = {"kind", "fields", "by_position", "marks", "columns", "templates"}
@@ -1005,17 +1006,17 @@ class _Templates:
         names = [one.name for one in self.phrases]
         self.fields = self.fields[: len(self.fields) - len(names)]
         _require(self.fields and [source.name for source in self.sources] == self.fields + names, "lists of phrases")
-        self.numbers: dict = {}  # of columns: their field, and Made of its values
+        self.numbers: dict = {}  # the field of each column, and `Made` of its values
         columns, made = self._read_columns(_get(features, "columns", list), texts, functions)
         for one in self.phrases:
             one.read(texts)
         _require(texts.n_taken == len(texts.offsets) - 1, "there are too many texts")
-        code = np.add.accumulate(arrays["code"], dtype=arrays["code"].dtype)  # modulo its range, as the differences
+        code = np.add.accumulate(arrays["code"], dtype=arrays["code"].dtype)  # wraps around, as the differences do
         templates, ids = self._read_templates(_get(features, "templates", list), columns, code)
         self.ids = TemplateIds(templates, ids, made, self.numbers)
 
     def _read_columns(self, entries, texts, functions):
-        """Return the values of columns, by code, and for each column its field and results for its values."""
+        """Return the values of columns, by code, and the field of each column with the results for its values."""
         user_columns, columns, all_made = set(), [], {}
         for number, entry in enumerate(entries):
             name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
@@ -1029,7 +1030,7 @@ class _Templates:
                     raise ValueError(f"the model needs your function {called!r:.60}: functions={{{name!r:.60}: ...}}")
                 function = functions[name]
             elif called is not None and self.sources[field].numeric:
-                function = None  # they are functions of texts
+                function = None  # because these are functions of strings
             _require((called is None) == (function is None), f"there is no function {called!r:.40}")
             numeric = _get(entry, "numeric", bool, "a column")
             made = Made(partial(self.sources[field].made, name=name, function=function, numeric=numeric))
@@ -1063,7 +1064,7 @@ class _Templates:
         return templates, ids
 
     def read(self, tokens):
-        """Return the ids of the attributes, as those of feature dicts."""
+        """Return the ids of the attributes in the same form as for feature dicts."""
         columns = list(map(list, self._values(tokens)))
         for source, values in zip(self.sources, columns, strict=False):  # sources of phrases follow
             for value in values:
@@ -1101,12 +1102,12 @@ class _Templates:
 
 
 def compiled(n_labels, structure, score, borders, pairs):
-    """Return the compiled implementation: None in this module. The package replaces this function by its own."""
+    """Return the compiled implementation, which is None in this module; the package replaces this function."""
     return None
 
 
 class ReadSequence:
-    """A sequence that a tagger has read; see its ``read``. T tokens."""
+    """A sequence that a tagger has read; see :meth:`Tagger.read`. T tokens."""
 
     def __init__(self, tagger, tokens):
         tokens = _sequence(tokens)
@@ -1155,7 +1156,7 @@ class ReadSequence:
         return log_probability
 
     def chain(self) -> _Pass:
-        """Return the scores, for a query."""
+        """Return the scores of the sequence, for a query."""
         tagger = self.tagger
         scores = tagger._weights.sums(self.ids, self.indptr, self.amounts) + tagger._always
         scores[0] += tagger._ends[0]
@@ -1169,7 +1170,7 @@ class ReadSequence:
 
 
 class Tagger:
-    """A model that :func:`export_tagger` wrote; predicts labels, probabilities and segments, one sequence at a time.
+    """A model that :func:`export_tagger` wrote; it predicts labels, probabilities and segments, one sequence at a time.
 
     Any number of threads may use one tagger.
 
@@ -1178,20 +1179,22 @@ class Tagger:
     path : str, path or bytes
         Name of the file, or its content.
     mmap : bool or None, default=None
-        Whether to map the file into memory, which processes share, instead of reading it. Do not overwrite a mapped
-        file in place; on Windows, do not replace it either. If None, files above 16 MiB are mapped. Processes do not
-        share compressed files.
+        Whether to map the file into memory that processes share, instead of reading it. Do not overwrite a mapped file
+        in place; on Windows, do not replace it either. If None, files above 16 MiB are mapped. Processes do not share
+        compressed files.
     functions : dict or None, default=None
-        Your own functions among the model's token features, by the name of the token feature.
+        Your own functions that the model uses as token features, by the name of the token feature.
 
     Attributes
     ----------
     labels : list
         All labels, in the order of ``classes_`` of the estimator.
     fields : list or None
-        Names of the fields of tokens; numbers if tokens have columns. None for feature dicts and lists of names.
+        Names of the fields of tokens, or numbers if tokens consist of columns; None for feature dicts and lists of
+        names.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs"} or None
-        How labels describe segments; None if some labels look like tags, but not all are tags of one scheme.
+        The scheme by which labels describe segments; None if some labels look like tags, but not all are tags of one
+        scheme.
 
     Raises
     ------
@@ -1256,7 +1259,7 @@ class Tagger:
 
     @_CachedProperty
     def _fast(self):
-        """The compiled implementation, made at the first call; None if there is none."""
+        """The compiled implementation, created at the first call; None if there is none."""
         automaton, weights = self._automaton, self._weights
         if weights.n_columns > len(self.labels) or len(weights.weight) > MOST_WEIGHTS:
             return None
@@ -1276,7 +1279,7 @@ class Tagger:
         Returns
         -------
         sequence : ReadSequence
-            Only for this tagger. Later changes of the list do not change the result.
+            A sequence for this tagger only. Later changes to the list do not affect it.
 
         Raises
         ------
@@ -1320,7 +1323,7 @@ class Tagger:
         ]
 
     def tag(self, tokens: Sequence | ReadSequence) -> list:
-        """Return the label of each token, as :meth:`predict` does, under python-crfsuite's name.
+        """Return the label of each token; this is :meth:`predict` under the name that python-crfsuite uses.
 
         Parameters
         ----------
@@ -1334,7 +1337,7 @@ class Tagger:
         Raises
         ------
         TypeError, ValueError
-            As :meth:`predict`.
+            As for :meth:`predict`.
         """
         return self.predict(tokens)
 
@@ -1353,7 +1356,7 @@ class Tagger:
         Raises
         ------
         TypeError, ValueError
-            As :meth:`predict`.
+            As for :meth:`predict`.
         """
         return self.read(tokens).marginals.copy()
 
@@ -1389,14 +1392,14 @@ class Tagger:
         Returns
         -------
         segments : list of (start, stop, label), or structured array
-            With probabilities, an array with the fields "start", "stop", "label" and "probability", as those of
-            ``predict_segments`` of the estimators. Its ``tolist()`` returns tuples of Python objects, for JSON.
+            With probabilities, an array with the fields "start", "stop", "label" and "probability", as in the result of
+            the estimators' ``predict_segments``. Its ``tolist()`` returns tuples of Python objects, for JSON.
 
         Raises
         ------
         TypeError, ValueError
-            As :meth:`predict`, if the threshold is not in [0, 1], or if labels look like tags, but not all are tags of
-            one scheme.
+            As for :meth:`predict`; also if the threshold is not in [0, 1], or if labels look like tags, but not all are
+            tags of one scheme.
         """
         is_number = isinstance(threshold, Real) and not isinstance(threshold, bool)
         if threshold is not None and not (is_number and 0 <= threshold <= 1):
@@ -1429,7 +1432,7 @@ class Tagger:
         Raises
         ------
         TypeError, ValueError
-            As :meth:`predict`, and if the labels are not one label of the model for each token.
+            As for :meth:`predict`; also if ``labels`` does not consist of one label of the model for each token.
         """
         read, labels = self.read(tokens), _sequence(labels, "labels")
         if len(labels) != len(read):
@@ -1459,7 +1462,7 @@ class Tagger:
         Raises
         ------
         TypeError, ValueError
-            As in :meth:`predict`, or if n < 1.
+            As for :meth:`predict`; also if n < 1.
         """
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n must be an integer of at least 1, got {n!r:.30}")
@@ -1477,7 +1480,7 @@ class Tagger:
 
 
 def _read(path, mmap):
-    """Return the content of a file, or a map of it."""
+    """Return the content of a file, or a memory map of it."""
     with open(path, "rb") as file:
         if mmap is None:
             mmap = os.fstat(file.fileno()).st_size > SMALL_FILE
@@ -1487,7 +1490,7 @@ def _read(path, mmap):
 def _sequence(value, of="tokens") -> Sequence:
     if _is_item_sequence(value):
         raise TypeError(f"a sequence is a list of {of}, got {value!r:.60}: pass its items()")
-    if hasattr(value, "columns"):  # iterating over it yields their names
+    if hasattr(value, "columns"):  # iteration would yield the names of columns
         raise TypeError(f'a sequence is a list of {of}, got a data frame: pass its to_dict("records"), or to_dicts()')
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
         raise TypeError(f"a sequence is a list of {of}, got {value!r:.60}")
@@ -1495,7 +1498,7 @@ def _sequence(value, of="tokens") -> Sequence:
 
 
 def _may_be_sequences(tokens, fields) -> bool:
-    """Return whether something that was passed as one sequence may be a list of sequences."""
+    """Return whether tokens that a user passed as one sequence may be a list of sequences."""
     lists = [token for token in tokens if _is_list(token) and not isinstance(token, Mapping)]
     cells = chain.from_iterable(token for token in lists if not _is_item_sequence(token))
     return any(map(_is_item_sequence, lists)) or any(map(_is_list, cells)) or (len(fields or ()) == 1 and bool(lists))

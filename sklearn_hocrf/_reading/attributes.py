@@ -1,11 +1,11 @@
-"""Converts feature dicts and lists of attribute names to a batch, in one pass.
+"""Conversion of feature dicts and lists of attribute names to a batch, in one pass.
 
     {"word": "Rome", "title": True, "length": 4}   ->   word:Rome = 1, title = 1, length = 4
     ["word:Rome", "title"]                         ->   word:Rome = 1, title = 1
 
 The rules are those of python-crfsuite's ``ItemSequence``: a str value becomes part of the name, a list (set,
 ``dict.keys()``, ...) contains several such values, and a nested dict prefixes the names of its own attributes. bytes
-are text in UTF-8.
+are decoded as UTF-8.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .rows import NA_TOKENS, not_finite, refuse_infinite_values, refuse_non_sequ
 from .values import is_missing, to_float
 
 SEPARATOR = ":"
-MAX_DEPTH = 100  # of dicts in dicts
-PORTION = 512  # tokens that are read together: their values stay in the cache
-FEWEST_ALIKE = 16  # tokens with the same keys, for which a call for each key pays
+MAX_DEPTH = 100  # of nested dicts
+PORTION = 512  # tokens that are read together, so that their values stay in the cache
+FEWEST_ALIKE = 16  # tokens with the same keys for which reading by key is faster
 
 
 class Vocabulary(dict):
-    """Feature id by attribute name; unknown names have id -1.
+    """Feature ids by attribute name; unknown names have id -1.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Vocabulary(dict):
         return known_batch(np.array([0, len(indptr) - 1]), indptr, ids, values, len(self), None)
 
     def __getstate__(self) -> dict:
-        """Return the state for files, without the tables, which are made on demand."""
+        """Return the state for files, without the tables, which are computed on demand."""
         return {name: value for name, value in vars(self).items() if name != "tables"}
 
     def like(self, ids) -> Vocabulary:
@@ -122,14 +122,14 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     ----------
     X : iterable of sequences
     vocabulary : Vocabulary
-        With ``grow=True`` it is filled with the names of X, which get ids as they occur. Features may then repeat
-        within a token, and the batch must be passed to :func:`sort_vocabulary`. Otherwise unknown names are left out.
+        With ``grow=True``, it is filled with the names of X, which get ids as they occur. Features may then repeat
+        within a token, and the batch must be passed to :func:`sort_vocabulary`. Otherwise, unknown names are left out.
     grow : bool
 
     Raises
     ------
     TypeError, ValueError
-        If a token, a name or a value is invalid; the message names sequence and position.
+        If a token, a name or a value is invalid; the message names the sequence and the position.
     """
     names = _Growing(count().__next__) if grow else vocabulary
     tables = AttributeIds(names) if grow else vocabulary.tables
@@ -149,14 +149,14 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
 
 
 class _Growing(defaultdict):
-    """Feature id by attribute name; a new name gets the next id."""
+    """Feature ids by attribute name; a new name gets the next id."""
 
     def get(self, name, default=None):
         return self[name]
 
 
 def _portions(X):
-    """Yield neighbouring sequences with about ``PORTION`` tokens, and the number of the first one."""
+    """Yield groups of neighbouring sequences with about ``PORTION`` tokens, after the number of the first one."""
     first, sequences, n_tokens = 0, [], 0
     for n, sequence in enumerate(X):
         if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
@@ -170,7 +170,7 @@ def _portions(X):
 
 
 def _common_keys(tokens, keys):
-    """Return those ``keys`` (None: any) that all tokens contain; none if a token is no dict."""
+    """Return those ``keys`` (None: any) that all tokens contain, or an empty set if a token is no dict."""
     for token in tokens:
         if type(token) is not dict and not isinstance(token, Mapping):
             return set()
@@ -189,7 +189,7 @@ def _joined(parts):
 
 
 def _read_columns(tokens, tables, grow):
-    """Return the same as :func:`_read_each`, but read key by key; numbers take a third of the time.
+    """Return the same as :func:`_read_each`, but read key by key; numbers then take a third of the time.
 
     The result is None if few tokens have the same keys, or if the values of a key are neither all strings nor all
     finite numbers.
@@ -197,7 +197,7 @@ def _read_columns(tokens, tables, grow):
     if len(tokens) < FEWEST_ALIKE or {*map(type, tokens)} != {dict} or {list, dict} & {*map(type, tokens[0].values())}:
         return None
     rows_of, keys_of = defaultdict(list), [*map(tuple, tokens)]
-    if keys_of.count(keys_of[0]) == len(tokens):  # takes half of the time of grouping
+    if keys_of.count(keys_of[0]) == len(tokens):  # takes half as long as grouping
         rows_of[keys_of[0]] = range(len(tokens))
     else:
         for t, keys in enumerate(keys_of):
@@ -212,7 +212,7 @@ def _read_columns(tokens, tables, grow):
             cells = starts[rows][:, None] + np.arange(len(keys))
             cell_values = [*chain.from_iterable(tokens[t].values() for t in rows)]
             ids[cells], values[cells] = _read_alike(keys, cell_values, tables)
-    except (TypeError, ValueError, OverflowError):  # the other way names what is wrong
+    except (TypeError, ValueError, OverflowError):  # `_read_each` names the invalid value
         return None
     if not np.isfinite(values).all():
         return None
@@ -222,7 +222,7 @@ def _read_columns(tokens, tables, grow):
 
 
 def _read_alike(keys, cell_values, tables):
-    """Return the ids and the amounts of the values of tokens under the same keys, by token and key."""
+    """Return the ids and the amounts of the values of tokens with the same keys, by token and key."""
     n_tokens, n_keys, is_amount = len(cell_values) // max(len(keys), 1), len(keys), ARE_AMOUNTS.__getitem__
     if all(map(is_amount, map(type, cell_values[:n_keys]))) and all(map(is_amount, kinds := {*map(type, cell_values)})):
         ids = np.array([tables.names[key] for key in keys], np.int32)
@@ -241,10 +241,10 @@ def _read_alike(keys, cell_values, tables):
 
 
 def _floats(numbers, kinds):
-    """Return a list of numbers of these types as floats; most numbers of one type are faster read as that type."""
+    """Return a list of numbers of these types as floats; numbers of one type are usually read faster as that type."""
     kind = next(iter(kinds)) if len(kinds) == 1 else float
     dtype = kind if issubclass(kind, (np.number, np.bool_, int)) else np.float64
-    with np.errstate(over="ignore"):  # infinite values are refused
+    with np.errstate(over="ignore"):  # infinite values are rejected later
         return np.fromiter(numbers, dtype, len(numbers)).astype(np.float64, copy=False)
 
 
@@ -254,10 +254,10 @@ def _read_each(sequences, first, tables, grow):
     ``first`` is the number of the first sequence. Unknown names have the id -1; so do amounts of 0, unless ``grow``.
     """
     ids: list = []
-    amounts = array("d")  # of the ids as of ``HAS_AMOUNT``
+    amounts = array("d")  # of the ids coded as in ``HAS_AMOUNT``
     widths, id_of = [], tables.ids.__getitem__
     for n, sequence in enumerate(sequences, first):
-        # names in lists may be of other types, which a vocabulary that grows would take
+        # names in lists may be of other types, which a growing vocabulary would accept
         is_known = not grow or list not in set(map(type, sequence))
         if is_known and (added := tables.add(sequence, ids, amounts)) is not None:
             widths += added
@@ -335,7 +335,7 @@ def _attribute_names(names, n, t, key=None):
 
 
 def _collection(token, n, t):
-    """Return a token that is no dict if it can consist of attribute names; a tuple could also be a raw token."""
+    """Return a token that can be a collection of attribute names; non-empty tuples could also be raw tokens."""
     if isinstance(token, (str, bytes)) or not _is_collection(token) or (isinstance(token, tuple) and token):
         raise TypeError(
             f"sequence {n}, position {t} of X is the {type(token).__name__} {short(token)}, but a token must be a dict "
@@ -346,7 +346,7 @@ def _collection(token, n, t):
 
 
 def _is_collection(value) -> bool:
-    """Return whether a value can contain attribute names; a table has two axes, a number of numpy none."""
+    """Return whether a value can contain attribute names; a table has two axes, and a numpy number has none."""
     return isinstance(value, Collection) and len(getattr(value, "shape", (0,))) == 1
 
 
@@ -408,7 +408,7 @@ def _finite(value, key, n, t):
 
 
 def known_batch(offsets, indptr, ids, values, n_features, names) -> SequenceBatch:
-    """Return the batch without entries of id -1; features sorted within a token, repeated ones added up.
+    """Return the batch without entries of id -1, with features sorted within a token and repeated ones added up.
 
     ``values`` are None if all are 1.
     """

@@ -31,10 +31,10 @@ NO_TOKENS = "X has no tokens in sequences of positive weight: fit needs at least
 class Reader(NamedTuple):
     """The settings of an estimator that are needed to read its data."""
 
-    name: str  # of its class, for messages
-    scheme: str = "tokens"  # how y gives labels: one for each token, or segments in a scheme
+    name: str  # of the class of the estimator, for messages
+    scheme: str = "tokens"  # form of labels in y: one for each token, or segments in a scheme
     segment_length: Any = None  # the parameter
-    check_columns: Callable | None = None  # of tables: raises unless they are those of fit, in scikit-learn's words
+    check_columns: Callable | None = None  # raises scikit-learn's errors unless tables have the columns of fit
 
 
 class FeatureSpace(NamedTuple):
@@ -42,18 +42,18 @@ class FeatureSpace(NamedTuple):
 
     n_features: int
     names: Any  # (n_features,) object array, a lazy sequence of names, or None
-    vocabulary: Vocabulary | None  # feature id by attribute name, where X had attribute names
+    vocabulary: Vocabulary | None  # feature id by attribute name, if X had attribute names
     is_table: bool  # X was a plain 2-D array: sequences of length 1
-    kinds: tuple | None = None  # the kinds of segment features, if X was a batch with some
+    kinds: tuple | None = None  # the kinds of segment features, if X was a batch with such features
 
     def packed(self) -> FeatureSpace:
-        """Return the features for a file, with the names as two arrays, and the complete keys of the vocabulary."""
+        """Return the features for a file, with the names as two arrays and only the complete keys of the vocabulary."""
         names = pack_texts(self.names) if isinstance(self.names, np.ndarray) else self.names
         complete: Any = None if self.vocabulary is None else list(self.vocabulary.complete)
         return self._replace(names=names, vocabulary=complete)
 
     def unpacked(self) -> FeatureSpace:
-        """Return the original of what :meth:`packed` returned."""
+        """Return the features from the result of :meth:`packed`."""
         names, vocabulary = self.names, self.vocabulary
         if isinstance(names, (tuple, list)):
             texts = unpack_texts(names)
@@ -66,7 +66,7 @@ class FeatureSpace(NamedTuple):
         return self._replace(names=names, vocabulary=vocabulary)
 
     def check(self, n_features):
-        """Raise a ValueError unless this describes ``n_features`` features."""
+        """Raise a ValueError unless the description is of ``n_features`` features."""
         if self.n_features != n_features or (self.names is not None and len(self.names) != n_features):
             raise ValueError(f"the weights are of {n_features} features, but fit saw {self.n_features} or others")
         if self.vocabulary is None:
@@ -86,14 +86,13 @@ class TrainingSequences(NamedTuple):
     sequence_weight: np.ndarray | None  # (n_sequences,) float64; None: all 1
     is_used: np.ndarray | None  # (n_sequences,) bool: with tokens and a positive weight; None: all are
     vocabulary: Vocabulary | None = None  # of attribute names; not yet in ``features``
-    has_times: bool = False  # X was a plain table whose index has times in order
+    has_times: bool = False  # X was a plain table whose index contains times in order
 
     def warn_of_one_recording(self, codes) -> None:
-        """Warn if the rows of a plain 2-D X seem to be one sequence: by their index, or by the labels of neighbours.
+        """Warn if the rows of a plain 2-D X seem to be one sequence, judging by their index or labels.
 
-        It warns if neighbours have the same label far more often than by chance, by six standard deviations and half of
-        the changes, and if labels recur, unlike those of sorted rows. The comparison is with pairs of labels drawn at
-        random.
+        The labels cause a warning if neighbours differ in label less than half as often as expected at random, with a
+        difference of more than six standard deviations, and if labels recur, unlike those of sorted rows.
         """
         n_changes, n_pairs = int(np.count_nonzero(codes[1:] != codes[:-1])), len(codes) - 1
         if self.form != "table" or n_pairs < 1:
@@ -121,7 +120,7 @@ class TrainingSequences(NamedTuple):
 
 
 def read_training_sequences(reader, X, sample_weight=None, earlier=None) -> TrainingSequences:
-    """Return validated training sequences, or raise an error that names sequence, position and value.
+    """Return validated training sequences, or raise an error that names the sequence, position and value.
 
     Parameters
     ----------
@@ -131,7 +130,7 @@ def read_training_sequences(reader, X, sample_weight=None, earlier=None) -> Trai
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
     earlier : FeatureSpace, default=None
-        The features of the training data of earlier calls of partial_fit. New attribute names get the next free ids.
+        The features of training data in earlier calls of partial_fit. New attribute names get the next free ids.
     """
     X = without_columns(X)
     form = input_form(X)
@@ -145,13 +144,13 @@ def read_training_sequences(reader, X, sample_weight=None, earlier=None) -> Trai
 
 
 def _has_times(X) -> bool:
-    """Return whether X is a data frame whose index has times in order."""
+    """Return whether X is a data frame whose index contains times in order."""
     index: Any = getattr(X, "index", None)
     return getattr(getattr(index, "dtype", None), "kind", "") == "M" and bool(index.is_monotonic_increasing)
 
 
 def sequences_like(reader, y, sample_weight=None) -> TrainingSequences | None:
-    """Return training sequences without features, of the lengths of y, for an unknown X.
+    """Return training sequences without features, with the lengths of those in y, for an unknown X.
 
     The result is None if y is ambiguous: tuples may be sequences or labels.
 
@@ -173,7 +172,7 @@ def sequences_like(reader, y, sample_weight=None) -> TrainingSequences | None:
 
 
 def used_sequences(lengths, weight) -> np.ndarray | None:
-    """Return which sequences training uses, those with tokens and a positive weight; None means all."""
+    """Return the mask of the sequences that training uses: those with tokens and a positive weight; None means all."""
     is_used = lengths > 0 if weight is None else (lengths > 0) & (weight > 0)
     return None if is_used.all() else is_used
 
@@ -204,7 +203,7 @@ def check_sequence_weight(sample_weight, n_sequences):
 
 
 def input_form(X) -> str:
-    """Return "table", "grid" or "sequences"."""
+    """Return the form of X: "table", "grid" or "sequences"."""
     if isinstance(X, SequenceBatch):
         return "sequences"
     if isinstance(X, (str, bytes)):
@@ -241,7 +240,7 @@ def _form_of_list(X):
 
 
 def common_column_names(X):
-    """Return the column names of sequences that are data frames; those without tokens need not have any."""
+    """Return the column names of sequences that are data frames; sequences without tokens need no names."""
     full = [n for n, sequence in enumerate(X) if n_tokens(sequence)]
     names = get_feature_names(X[full[0]]) if full else None
     if names is not None:
@@ -252,23 +251,23 @@ def common_column_names(X):
 
 
 def read_sequences(reader, X, fitted) -> tuple[SequenceBatch, str]:
-    """Return X as a batch with the features of training data, ``fitted``, and its form; it may have empty sequences."""
+    """Return X as a batch with the features of training data, ``fitted``, and its form; sequences may be empty."""
     vocabulary = fitted.vocabulary
     if vocabulary is not None and type(X) is list and len(X) == 1 and (batch := vocabulary.batch_of(X[0])):
         return batch, "sequences"
     if isinstance(X, SequenceBatch) and X.block_names is not None and X.block_names is fitted.names:
         refuse_infinite_values(X)
-        return X, "sequences"  # of the transformer of fit, which makes the same blocks
+        return X, "sequences"  # from the transformer used in fit, which makes the same blocks
     X = without_columns(X)
     form = input_form(X)
     return _read(reader, X, form, fitted)[0], form
 
 
 def _read(reader, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, FeatureSpace]:
-    """Return X as a batch, and its features; ``fitted`` are those of training data, with which they are compared.
+    """Return X as a batch, and its features, which must match those of training data, ``fitted``, unless it is None.
 
-    With ``grow``, a new vocabulary gets the attribute names; otherwise, names outside the fitted vocabulary are left
-    out.
+    With ``grow``, a new vocabulary receives the attribute names; otherwise, names outside the fitted vocabulary are
+    left out.
     """
     name, names = reader.name, None
     if isinstance(X, SequenceBatch):
@@ -334,7 +333,7 @@ def _check_kind(rows, features, name):
 
 
 def _check_columns(table, fitted, reader):
-    """Raise an error unless a table has the number and the names of columns that training data had."""
+    """Raise an error unless a table has as many columns as the training data, with the same names."""
     if reader.check_columns is not None:
         return reader.check_columns(table)
     features = FeatureSpace(table.shape[1], get_feature_names(table), None, is_table=True)
@@ -347,9 +346,9 @@ def _refuse_segment_features(batch, reader):
 
 
 def _warn_of_other_scheme(batch, reader):
-    """Warn if segment features were learned with another scheme than that of ``reader``.
+    """Warn if segment features were learned with a scheme other than that of ``reader``.
 
-    This is not an error, because the schemes may differ if the forms of y do.
+    This is not an error, because the schemes may differ if the forms of y differ.
     """
     schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
     for scheme, block in schemes.items():
@@ -372,7 +371,7 @@ def _kinds_of(batch):
 
 
 def refuse_other_names(names, fitted, name) -> None:
-    """Raise a ValueError if features have other names than in fit, or another order; None if they have no names."""
+    """Raise a ValueError if the names of features, or their order, differ from fit; None means no names."""
     if first := _first_other_name(names, fitted):
         raise ValueError(f"the features of X differ from those {name} was fitted on: {first}")
 
@@ -390,7 +389,7 @@ def _first_other_name(names, fitted) -> str:
 def _refuse_other_features(features, fitted, name):
     """Raise an error unless the features of a batch are those of the training data.
 
-    Names are compared if both have names; in the usual case, both are the same object, and nothing is compared.
+    Names are compared if both have names, except in the usual case, when both are the same object.
     """
     if features.n_features != fitted.n_features:
         first = _first_other_name(features.names, fitted.names)

@@ -1,17 +1,17 @@
 """Labels of a batch: y, or ``known``, read with or without missing labels.
 
-Where labels may be missing, y may contain for a token, or as the label of a segment, in place of a label
+If labels may be missing, y may contain these entries in place of the label of a token or of a segment:
 
     None                                            any label
     a set or frozenset                              one of these labels; not for segments
 
 A whole sequence may be None. Lists of segments need not tile a sequence: the gaps may have any labels.
 
-Tags specify where segments begin and end, in addition to their labels. Invalid tags are read as in
-:mod:`sklearn_hocrf._reading.schemes`: the tag before or after decides, if it is known. An I whose neighbour is unknown
-continues the segment before it; in "iob1" it may also begin one.
+In addition to labels, tags specify where segments begin and end. Invalid tags are read as in
+:mod:`sklearn_hocrf._reading.schemes`: the preceding or following tag decides, if it is known. An I whose neighbour is
+unknown continues the segment before it; in "iob1", it may also begin one.
 
-Read y: the concatenated labels of all tokens, or a list for each sequence.
+The last functions of this module read y as the concatenated labels of all tokens, or as a list for each sequence.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class Known(NamedTuple):
     codes: np.ndarray  # (N,) int32   label of each token, or of the segment that contains it; -1: several, or none
     begins: np.ndarray  # (N,) int8   as in Mask; 0 where the labels alone decide
     n_labels: int
-    allowed: np.ndarray | None  # (R, L) bool   labels of each set; None if no label or border is left open
+    allowed: np.ndarray | None  # (R, L) bool   labels of each set; None if no label and no border is missing
     ids: np.ndarray  # (N,)   the set of each token
     offsets: np.ndarray  # (n_sequences + 1,)   of the tokens
-    is_impossible: np.ndarray  # (n_sequences,) bool   has a label unknown to the model; the mask ignores it
+    is_impossible: np.ndarray  # (n_sequences,) bool   with labels that the model lacks; the mask ignores them
 
     @property
     def is_complete(self) -> bool:
-        """Whether no label and no border is missing; a code of -1 then belongs to a label unknown to the model."""
+        """Whether no label and no border is missing; a code of -1 then belongs to a label that the model lacks."""
         return self.allowed is None
 
     @property
@@ -77,19 +77,19 @@ class Known(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Labels, tags or segments as in y, each distinct entry once, before they get codes.   D distinct entries."""
+    """Labels, tags or segments as in y, each distinct entry once, before encoding.   D distinct entries."""
 
     distinct: list  # (D,)   a label, a frozenset of labels, or None for anything
-    parts: list  # (D,)   prefix, which is None without tags, and label of each member of an entry; None for anything
+    parts: list  # (D,)   (prefix or None, label) of each member of an entry; None for anything
     ids: np.ndarray  # (M,) int32   the index in ``distinct`` of each entry: of each token, or segment
     starts: np.ndarray  # (n_sequences + 1,)   of the entries
-    dtype: np.dtype | None  # of the labels, if they are an array of their kind
+    dtype: np.dtype | None  # of the labels, if they are an array that is not of objects
     what: str  # name of y in messages
     scheme: str
     offsets: np.ndarray  # (n_sequences + 1,)   of the tokens
     of_tokens: np.ndarray  # (N,) int32   the entry of each token; D in gaps between listed segments
     begins: np.ndarray  # (N,) int8   as in Mask, from listed segments
-    as_lists: bool  # y was made of lists
+    as_lists: bool  # y consisted of lists
 
     @property
     def is_complete(self) -> bool:
@@ -120,7 +120,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
     scheme : {"tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
         "tokens" means labels of tokens that need not describe segments.
     kept : ndarray of bool of shape (n_sequences,), or None
-        Sequences that are not left out. The others have no tokens, but keep their indices, for messages.
+        The mask of the sequences to read. The others get no tokens, but keep their indices, for messages.
     takes_missing_labels : bool
         Whether y may have missing labels. Segments then need not tile the sequences.
     """
@@ -153,7 +153,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
 
 
 def _parts(entry, i, entries, may_be_open) -> list | None:
-    """Return prefix and label of each member of an entry, or raise an error if it is no label or set of labels.
+    """Return the prefix and label of each member of an entry; raise an error if it is no label or set of labels.
 
     The order is fixed, because messages name the first invalid member.
     """
@@ -177,7 +177,7 @@ def _parts(entry, i, entries, may_be_open) -> list | None:
 
 
 def least_labels(scheme) -> int:
-    """Return the number of labels that training data must have: 1 if labels of segments may repeat."""
+    """Return the number of labels that training data must contain: 1 if labels of segments may repeat."""
     return 2 if scheme in ("tokens", "auto", "runs") else 1
 
 
@@ -198,7 +198,7 @@ def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
         labels = np.array(labels, entries.dtype)
     at_least = least_labels(entries.scheme) if at_least is None else at_least
     first = np.empty(len(entries.distinct), np.int64)
-    first[entries.ids[::-1]] = np.arange(len(entries.ids))[::-1]  # the last value stays
+    first[entries.ids[::-1]] = np.arange(len(entries.ids))[::-1]  # the last assignment counts
     return sorted_labels(labels, entries.starts, at_least, first[[i for _, i in pairs]], entries.what)
 
 
@@ -224,7 +224,7 @@ def known_of(entries: Given, labels, unknown="raise", among=SEEN) -> Known:
     labels : ndarray of shape (L,)
         Labels of the model, sorted.
     unknown : {"raise", "ignore"}
-        Whether other labels are an error, or impossible.
+        Whether other labels raise an error or count as impossible.
     among : str
         Name of ``labels`` in messages.
     """
@@ -259,7 +259,7 @@ def known_of(entries: Given, labels, unknown="raise", among=SEEN) -> Known:
 
 
 def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarray, np.ndarray]:
-    """Return the segments with known starts and stops, and labels and lengths of all pieces of segments.
+    """Return the segments with known starts and stops, and the labels and lengths of all pieces of segments.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
 
 
 def _borders(known: Known, scheme, singles) -> np.ndarray:
-    """Return at which tokens segments begin, as in ``Mask.begins``, with an end after the last token; (N + 1,)."""
+    """Return where segments begin, as in ``Mask.begins``, with an end after the last token; (N + 1,)."""
     codes, borders = known.codes, np.ones(len(known.codes) + 1, np.int8)
     if scheme == "runs" and not singles:
         borders[1:-1][codes[1:] == codes[:-1]] = -1
@@ -300,7 +300,7 @@ def _borders(known: Known, scheme, singles) -> np.ndarray:
 def _listed_segments(y, lengths, form, name, what) -> tuple[list, np.ndarray]:
     """Return the labels of the segments that y lists, and (sequence, start, stop) of each; shape (M, 3).
 
-    They are sorted, lie in their sequences and do not overlap.
+    The segments are sorted, lie within their sequences, and do not overlap.
     """
     sequences = read_target_sequences(y, len(lengths), name, what)
     listed = [() if segments is None else segments for segments in sequences]
@@ -333,7 +333,7 @@ def _refuse_gaps(bounds, offsets):
 
 
 def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
-    """Return the numbers of tokens in y, and the form of its X; None if tuples may be sequences or labels.
+    """Return the lengths of the sequences in y, or None if tuples may be sequences or labels, and the form of X.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
     name : str
         Name of the estimator, for messages.
     scheme : str or None
-        Of the estimator, if it labels segments.
+        The scheme of the estimator, if it labels segments.
     """
     y = read_collection(y, name, "y")
     n_sequences = len(y)
@@ -360,9 +360,9 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
 
 
 def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entry of each token, which is ``gap`` outside of all listed segments, and their borders.
+    """Return the entry of each token, which is ``gap`` outside of all listed segments, and the borders of the segments.
 
-    A segment begins with its first token and with no other of its tokens, and the next one begins where it stops.
+    A segment begins at its first token and at none of its other tokens, and the next one begins where it stops.
     """
     sequence, start, stop = bounds.T
     start, stop = start + offsets[sequence], stop + offsets[sequence]
@@ -370,7 +370,7 @@ def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
     of_tokens, begins = np.full(n_tokens, gap, np.int32), np.zeros(n_tokens + 1, np.int8)
     of_tokens[tokens] = np.repeat(ids, stop - start)
     begins[tokens] = -1
-    begins[start] = begins[stop] = 1  # at the end of a sequence, the next one begins
+    begins[start] = begins[stop] = 1  # at the end of a sequence, the next sequence begins
     return of_tokens, begins[:n_tokens]
 
 
@@ -378,7 +378,7 @@ def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _begins_of_tags(entries, codes) -> np.ndarray:
-    """Return where segments begin, as in ``Mask.begins``, if each token has one tag, or any; ``codes`` of entries."""
+    """Return where segments begin, as in ``Mask.begins``, if each token has one tag, or any; ``codes`` are by entry."""
     ids, first = entries.ids, entries.offsets[:-1][np.diff(entries.offsets) > 0]
     prefixes = np.array([O if tags is None else tags[0][0] for tags in entries.parts], np.int8)
     begins = np.full(len(ids), -1, np.int8)
@@ -402,7 +402,7 @@ def check_known_labels(labels, n_labels):
 
 
 def read_labels(y, lengths, form, name, scheme, what="y") -> tuple[np.ndarray | list, bool]:
-    """Return the concatenated labels of all tokens, and whether y was made of lists.
+    """Return the concatenated labels of all tokens, and whether y consisted of lists.
 
     None in place of a label sequence means None for each token.
 
@@ -412,7 +412,7 @@ def read_labels(y, lengths, form, name, scheme, what="y") -> tuple[np.ndarray | 
     lengths : ndarray of shape (n_sequences,)
         Number of tokens of each sequence of X.
     form : {"table", "grid", "sequences"}
-        Form of X; for a table y is 1-D.
+        Form of X; for a table, y is 1-D.
     name : str
         Name of the estimator, for messages.
     scheme : str
@@ -438,7 +438,7 @@ def read_labels(y, lengths, form, name, scheme, what="y") -> tuple[np.ndarray | 
 
 
 def read_target_sequences(y, n_sequences, name, what="y") -> list:
-    """Return y as a list of lists or arrays, one for each sequence of X, or None where all labels are unknown."""
+    """Return y as a list of lists or arrays, one for each sequence of X, or None if all its labels are unknown."""
     y = read_collection(y, name, what)
     if len(y) != n_sequences:
         raise ValueError(f"X has {n_sequences} sequences, {what} has {len(y)}")

@@ -71,8 +71,7 @@ def read_tokens(**labellings: LabelSequences) -> list[CodedLabels]:
 
 
 def code_values(values: Sequence[Any] | np.ndarray, name: str, where: Callable[[int], str]) -> tuple[np.ndarray, list]:
-    """Return a code for each label and the distinct labels; ``where`` gives the position of a label for error
-    messages."""
+    """Return the code of each label, and the distinct labels; ``where`` returns a label's position for messages."""
     labels, codes, _ = distinct_values(values, where, name)
     ignored = not name.startswith("y_pred") and has_ignored(labels)
     for code, label in enumerate(labels):
@@ -93,7 +92,7 @@ class Segmentation(NamedTuple):
     """Segments of many sequences.   M segments."""
 
     rows: list[tuple[int, int, int, Any]]  # (M,)   (sequence, start, stop, label) of each, by sequence
-    probability: list[float | None]  # (M,)   None where it is not known
+    probability: list[float | None]  # (M,)   None if it is not known
     n_sequences: int
     lengths: np.ndarray | None  # (n_sequences,) int64   numbers of tokens; None for lists of segments
 
@@ -105,7 +104,7 @@ class Segmentation(NamedTuple):
         return lists
 
     def without(self, label: Hashable) -> Segmentation:
-        """Return the segments except those with a label."""
+        """Return the segments except those with the given label."""
         kept = [i for i, row in enumerate(self.rows) if row[3] != label]
         return self._replace(rows=[self.rows[i] for i in kept], probability=[self.probability[i] for i in kept])
 
@@ -114,7 +113,7 @@ class Segmentation(NamedTuple):
         return {row[3] for row in self.rows}
 
     def position(self, i: int) -> str:
-        """Return the name of the place of a segment in a list."""
+        """Return the position of a segment in words."""
         n = self.rows[i][0]
         return f"sequence {n}, position {sum(row[0] == n for row in self.rows[:i])}"
 
@@ -126,15 +125,16 @@ def read_segmentations(
     schemes: Sequence[str] = ("auto", *SCHEMES),
     **texts: Sequence,
 ) -> list[Segmentation]:
-    """Read segmentations of the same sequences, those of the tokens in ``texts`` unless it is None.
+    """Read segmentations of the same sequences, whose tokens are in ``texts`` if it is not empty.
 
-    Each may be in its own form: labels of tokens, all of them in one scheme, or segments, for any scheme. If all
-    sequences are empty, they count as lists of segments. The label "O" of segments means the same as the tag.
+    The segmentations may have different forms: labels of tokens, all of them in one scheme, or lists of segments, for
+    any scheme. If all sequences are empty, they count as lists of segments. The label "O" of a segment means the same
+    as the tag "O".
 
     Raises
     ------
     TypeError, ValueError
-        If the scheme is not one of ``schemes``, or for invalid labels and segments.
+        If the scheme is not one of ``schemes``, or if labels or segments are invalid.
     """
     check_choice("scheme", scheme, schemes)
     if not isinstance(strict, (bool, np.bool_)):
@@ -203,11 +203,11 @@ def _of_segments(segments: Segments, offsets: np.ndarray, labels: list) -> Segme
 
 
 def read_segment_lists(y: Any, name: str, needs_probability: bool = False) -> Segmentation:
-    """Read segments in any form, or only those with a probability."""
+    """Read segments in any form, or raise an error; ``needs_probability`` rejects segments without a probability."""
     sequences = list_sequences(y, name, "segments")
     read = read_segments(sequences, name, needs_probability)
     offsets, rows = offsets_of([len(segments) for segments in sequences]), [row[:4] for row in read]
-    code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))  # refuses what is no label
+    code_values([row[3] for row in rows], name, lambda i: position_name(offsets, i))  # rejects values other than labels
     seen = set()
     for i, row in enumerate(rows):
         if row in seen:
@@ -220,7 +220,7 @@ def read_segment_lists(y: Any, name: str, needs_probability: bool = False) -> Se
 
 
 def refuse_other_sizes(labellings: Mapping[str, CodedLabels | Segmentation]) -> None:
-    """Raise an error unless all can belong to the same sequences as the first."""
+    """Raise an error unless all labellings can belong to the same sequences as the first one."""
     (name, first), *others = labellings.items()
     for other, one in others:
         if first.n_sequences != one.n_sequences:
@@ -236,7 +236,7 @@ def refuse_other_sizes(labellings: Mapping[str, CodedLabels | Segmentation]) -> 
 
 
 def tokens_of(texts: Sequence) -> Segmentation:
-    """Return the numbers of tokens of sequences, without segments."""
+    """Return a segmentation without segments, with the numbers of tokens of the sequences."""
     return Segmentation([], [], len(texts), np.array([len(tokens) for tokens in texts], dtype=np.int64))
 
 

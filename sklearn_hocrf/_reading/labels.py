@@ -16,13 +16,13 @@ from .._data.checks import is_integer, short
 from .values import IGNORED, is_ordered_collection, no_label, unmasked
 
 SEEN = "the labels seen in fit"
-LONGEST_TEXT = 1000  # because every row of a fixed-width array takes as much memory as the longest text
+LONGEST_TEXT = 1000  # because every row of a fixed-width array takes as much memory as the longest string
 # kinds of arrays, and the types that they keep unchanged
 _NATIVE = {"b": (bool, np.bool_), "iu": (int, np.integer), "f": (float, np.floating), "U": (str, np.str_)}
 
 
 def position_name(offsets, token) -> str:
-    """Return the name of a token's position in a flat array: its sequence and its position there.
+    """Return the name of a token's position in a flat array: its sequence, and its position in the sequence.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def _sorted_objects(labels, distinct, where):
 
 
 def as_array(values, kinds="biufU") -> np.ndarray:
-    """Return a list as an array of one of some kinds, or of objects if numpy would change its values."""
+    """Return a list as an array of one of the given kinds, or of objects if numpy would change its values."""
     for of_kind, (kind, scalar) in _NATIVE.items():
         if of_kind in kinds and all(type(value) is kind or isinstance(value, scalar) for value in values):
             if of_kind == "U" and max(map(len, values), default=0) > LONGEST_TEXT:
@@ -137,7 +137,7 @@ def as_array(values, kinds="biufU") -> np.ndarray:
 
 
 def sorted_together(what, values) -> list:
-    """Return hashable values, sorted, or raise a TypeError that names two of them and says ``what`` they are."""
+    """Return hashable values, sorted, or raise a TypeError that names two of them; ``what`` describes the values."""
     try:
         return sorted(values)
     except TypeError as error:
@@ -176,7 +176,7 @@ def distinct_values(values, where, name="") -> tuple[list, np.ndarray, np.dtype 
     distinct : list
     ids : ndarray of shape (N,), int32
     dtype : dtype or None
-        Of the values, if they are an array of their kind.
+        The dtype of the values, if they are an array whose dtype is not object.
     """
     ids = np.empty(len(values), np.int32)
     if isinstance(values, np.ndarray) and values.dtype.kind not in "OV":
@@ -210,9 +210,9 @@ def list_sequences(y, name, items="labels", may_be_none=False) -> list:
 def ordered_collection(value, name, expected, of_text="list(text)"):
     """Return a collection with missing entries of arrays as None, or raise an error if it has no order.
 
-    ``of_text`` is the code that turns a text with a label per character into such a collection.
+    ``of_text`` is the code that turns a string with a label per character into such a collection.
     """
-    is_text = isinstance(value, (str, bytes))  # those of numpy have an array, too
+    is_text = isinstance(value, (str, bytes))  # numpy's strings have ``__array__``, too
     value = unmasked(value) if hasattr(value, "__array__") and not is_text else value
     if not is_ordered_collection(value):
         remedy = f"; for a label per character: `{of_text}`" if is_text else ""

@@ -1,4 +1,4 @@
-"""Converts numeric rows, dense or sparse, to stacked rows of shape (N, n_features); errors about X."""
+"""Conversion of numeric rows, dense or sparse, to stacked rows of shape (N, n_features), and errors about X."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .labels import position_name
 from .values import is_missing, to_float, without_columns
 
 _LARGEST = sys.float_info.max
-_NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # although float() converts them
+_NO_NUMBERS = (str, bytes, np.datetime64, np.timedelta64)  # not numbers, although float() converts them
 
 
 class Places(NamedTuple):
-    """The places of the rows of a table in X, for messages."""
+    """The positions of the rows of a table in X, for messages."""
 
     offsets: Any = None  # (n_sequences + 1,)   of stacked sequences; None if each row is a sequence
     names: Any = None  # (n_features,)   names or numbers of the features; None if all features are in the table
@@ -37,15 +37,15 @@ class Places(NamedTuple):
         return f"feature {i if self.names is None else short(self.names[i])}"
 
 
-IN_X = Places()  # of a table as it is
+IN_X = Places()  # of a table that is X itself
 
 
 def check_table(X, name=None, places=IN_X, **options):
-    """Return a plain 2-D X as array or CSR matrix; :func:`refuse_infinite_values` checks for nan and inf.
+    """Return a plain 2-D X as an array or a CSR matrix; :func:`refuse_infinite_values` checks for nan and inf.
 
-    float32 is kept, all other numbers become float64. ``name`` is the name of the estimator in messages.
+    float32 is kept, and all other numbers become float64. ``name`` is the name of the estimator in messages.
     """
-    # scikit-learn's check says neither which cell is wrong nor that text became numbers
+    # scikit-learn's check names no invalid cell, and does not report that strings became numbers
     if _as_numbers(X, places=places).ndim == 1:
         raise ValueError(
             f"Expected 2D array, got 1D array instead: X is {short(X)}. Reshape your data: `[[[x] for x in X]]` if X "
@@ -90,13 +90,13 @@ def _as_numbers(rows, *before, places=IN_X):
     if is_masked or array.dtype.kind in "OSUTVmM" or (before and array.ndim == 1):
         is_frame = hasattr(rows, "columns") and not before and places.offsets is None
         remedy = f"; {FRAMES_FIRST}" if is_frame else ""
-        # numpy would convert numbers next to text to text, and drop masks
+        # numpy would convert numbers next to strings to strings, and drop masks
         _refuse_cells(rows if are_listed or is_masked else array, *before, places=places, remedy=remedy)
     return array
 
 
 def _refuse_cells(rows, *before, places, remedy=""):
-    """Raise an error unless rows (a list or an array) have one length, and a float can represent each cell."""
+    """Raise an error unless rows (a list or an array) have equal lengths, and a float can represent each cell."""
     for i, row in enumerate(rows):
         where = f"sequence {before[0]}, position {i}" if before else places.row(i)
         if isinstance(row, (str, dict)) or not hasattr(row, "__len__"):
@@ -134,8 +134,8 @@ def n_tokens(sequence) -> int:
 def stack_rows(X, name, n_features):
     """Return the stacked rows of a list of 2-D sequences and their offsets.
 
-    ``n_features`` is the number of features of the fitted estimator. During fit it is None, and the first sequence with
-    tokens determines the number.
+    ``n_features`` is the number of features of the fitted estimator. During fit, it is None, and the first sequence
+    with tokens determines the number.
     """
     blocks = [_row_block(sequence, n) for n, sequence in enumerate(X)]
     full = {n: block for n, block in enumerate(blocks) if block is not None}
@@ -166,7 +166,7 @@ def _row_block(sequence, n):
 def indexable_sequences(X: Any, y: Any, *others: Any) -> list:
     """Return data with one entry per sequence, or raise an error: scikit-learn's ``indexable`` with clearer messages.
 
-    Columns of polars and pyarrow become lists, sparse matrices of other formats CSR matrices.
+    Columns of polars and pyarrow become lists, and sparse matrices of other formats become CSR matrices.
 
     Raises
     ------
@@ -218,7 +218,7 @@ def refuse_broken(matrix, before="X") -> None:
         if matrix.format == "coo":
             type(matrix)((matrix.data, matrix.coords), shape=matrix.shape)
         elif matrix.format in ("csr", "csc", "bsr"):
-            copy(matrix).check_format()  # of the header alone: the check may replace its arrays
+            copy(matrix).check_format()  # a copy of the header alone: the check may replace its arrays
     except ValueError as error:
         raise ValueError(f"{before} is a broken sparse matrix: {error}") from None
 
@@ -239,7 +239,7 @@ def refuse_infinite_values(batch, places=IN_X) -> None:
 
 
 def are_finite(numbers) -> bool:
-    """Return whether an array contains neither nan nor infinite values, without a second array of its size."""
+    """Return whether an array contains neither nan nor infinite values, without creating a second array of its size."""
     return bool(np.isfinite([numbers.min(initial=0), numbers.max(initial=0)]).all())
 
 
@@ -254,7 +254,7 @@ def refuse_other_axes(block, n) -> None:
 
 def refuse_non_sequence(sequence, n) -> None:
     """Raise an error if ``X[n]`` cannot be a sequence."""
-    if sparse.issparse(sequence):  # first: some kinds are dicts, some have no __getitem__
+    if sparse.issparse(sequence):  # first, because some kinds are dicts, and some have no __getitem__
         refuse_other_axes(sequence, n)
         return
     kind = type(sequence).__name__

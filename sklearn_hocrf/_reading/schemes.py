@@ -9,13 +9,13 @@
     "iob1"        I-A  I-A  I-A  B-A  O                    the same
     "segments"    (0, 3, "A"), (3, 4, "A"), (4, 5, "O")    the same
 
-A segment of "runs" is a maximal run of equal labels. A tag is a prefix and a label; a bare "B" or "I" has the label
-"_". Every O token is a segment of one token, whose label is "O". Invalid tags, such as an I after an O, are read as in
-conlleval: a segment begins at B and S, after E, S and O, and where the label changes. The same rules apply to tags of
-"iob1", where B only separates neighbouring segments of the same label. Estimators write tags of "bio" in their place,
-because each tag of "iob1" depends on the segment before.
+A segment of "runs" is a maximal run of equal labels. A tag consists of a prefix and a label; a bare "B" or "I" has the
+label "_". Every O token is a segment of one token, whose label is "O". Invalid tags, such as an I after an O, are read
+as in conlleval: a segment begins at B and S, after E, S and O, and where the label changes. The same rules apply to
+tags of "iob1", where B only separates neighbouring segments of the same label. Estimators return "bio" tags instead,
+because each "iob1" tag depends on the segment before it.
 
-Segments and labels are integers here; strings occur only in the names of tags.
+Segments and labels are integers in this module; strings occur only in the names of tags.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .._data.tagger import PREFIXES
 from .values import finite_number
 
 SCHEMES = ("runs", *PREFIXES, "segments")
-B, I, O, E, S = range(5)  # noqa: E741  the usual letters; codes of prefixes: positions in PREFIXES
+B, I, O, E, S = range(5)  # noqa: E741  the usual letters; their values are positions in PREFIXES
 OUTSIDE = "O"  # tag, and label, of the tokens outside all segments
 MAX_STOP = 2**62  # positions are int64
 _KEYS = (("start",), ("stop", "end"), ("label",), ("probability",))  # of dicts, and of structured arrays
@@ -45,7 +45,7 @@ NO_LABEL = "_"  # label of the tags that have none
 
 
 class Scheme(NamedTuple):
-    """The prefixes of a tag scheme: of the only token of a segment, and of the first, inner and last of a longer one.
+    """The prefixes of a scheme, for the only token of a segment, or the first, inner and last tokens of longer ones.
 
     Several of them may be equal. The prefix of tokens outside all segments is always O.
     """
@@ -67,9 +67,9 @@ class Scheme(NamedTuple):
         return self.has_separators or self.first == self.inner
 
     def borders(self, prefix) -> tuple[int, int]:
-        """Return whether a segment begins with a token of this prefix, and whether one ends, as in ``Mask.begins``.
+        """Return whether a segment begins, and whether one ends, at a token with this prefix, as in ``Mask.begins``.
 
-        The tag before may decide otherwise, if it is known.
+        If the preceding tag is known, it may imply another result.
         """
         goes_on = prefix in (self.inner, self.last) and not self.begins_inside
         begins = int(prefix in (O, self.only, self.first)) - int(goes_on)
@@ -86,13 +86,13 @@ TAG_SCHEMES = {
 
 
 class TagTable(NamedTuple):
-    """Token tags as pairs.   C tags."""
+    """Token tags as pairs of prefix and label.   C tags."""
 
     prefix: np.ndarray  # (C,) int8   B, I, O, E or S
     label: np.ndarray  # (C,) int32   code of the segment's label
 
     def at(self, index) -> TagTable:
-        """Return the tags at an index of numpy."""
+        """Return the tags at a numpy index."""
         return TagTable(self.prefix[index], self.label[index])
 
 
@@ -100,7 +100,7 @@ class TagTable(NamedTuple):
 
 
 def split_tag(tag, scheme) -> tuple[int, str] | None:
-    """Return prefix and label of a tag, or None if the string is not a tag of the scheme.
+    """Return the prefix and label of a tag, or None if the string is not a tag of the scheme.
 
     Examples
     --------
@@ -122,9 +122,9 @@ def split_tag(tag, scheme) -> tuple[int, str] | None:
 
 
 def read_tag(tag, scheme, name, where, may_be_outside=False) -> tuple[int, str]:
-    """Return prefix and label of a tag, or raise an error; ``name`` and the function ``where`` give its position.
+    """Return the prefix and label of a tag, or raise an error; ``name`` and the function ``where`` give its position.
 
-    ``may_be_outside``: whether segments may have the label "O".
+    If ``may_be_outside``, segments may have the label "O".
     """
     part = split_tag(tag, scheme)
     if part is None:
@@ -137,9 +137,9 @@ def read_tag(tag, scheme, name, where, may_be_outside=False) -> tuple[int, str]:
 
 
 def tag_table(tags, scheme, name, where, may_be_outside=False) -> tuple[TagTable, list[str]]:
-    """Return tags as a table, and the names of their labels, sorted; arguments as for :func:`read_tag`.
+    """Return tags as a table, and the sorted names of their labels; the arguments are as for :func:`read_tag`.
 
-    ``where`` gets the index of the tag.
+    ``where`` receives the index of the tag.
     """
     parts = [read_tag(tag, scheme, name, partial(where, i), may_be_outside) for i, tag in enumerate(tags)]
     names = sorted({label for _, label in parts})
@@ -149,7 +149,7 @@ def tag_table(tags, scheme, name, where, may_be_outside=False) -> tuple[TagTable
 
 
 def mixed_tags(labels) -> str:
-    """Describe the fault, for a message, if only some labels look like tags; return an empty text if all or none do."""
+    """Return a description of the fault if only some labels look like tags, and "" if all or none do."""
     tags = [label for label in labels if split_tag(label, "bio") and label.startswith("B-")]
     if not tags or guessed_scheme(labels) != "runs":
         return ""
@@ -167,7 +167,7 @@ def join_tag(prefix, label, bare=True, scheme="bioes") -> str:
 def guessed_scheme(labels) -> str:
     """Return the scheme of labels if all of them look like tags, else "runs".
 
-    Tags without a label count as tags if they include both a begin and an inside.
+    Strings without a label count as tags if they include the tags of both the first and the inner tokens of segments.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
 
 
 def _refuse_bytes(labels):
-    """Raise an error if labels are tags of type bytes; as labels without a scheme, they would give other segments."""
+    """Raise an error if labels are tags of type bytes; without a scheme, they would give other segments."""
     texts = [str(label, "utf-8", "replace") for label in labels if isinstance(label, bytes)]
     if texts and guessed_scheme(texts) != "runs":
         tag = min(label for label in labels if isinstance(label, bytes))
@@ -256,7 +256,7 @@ def _refuse_bytes(labels):
 def legal_tags(tags: TagTable, scheme) -> tuple[np.ndarray, np.ndarray]:
     """Return which tags may follow each other, and which ones may begin and end a sequence.
 
-    Legal tags alone define the segments, without the rules for invalid tags.
+    Legal sequences of tags define the segments without the rules for invalid tags.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
     Parameters
     ----------
     segments : Segments
-        They must tile the sequences.
+        Segments that tile the sequences.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1"}
         "iob1" is treated as "bio".
     outside : int
@@ -359,7 +359,7 @@ def possible_tags(scheme, longest, outside) -> TagTable:
     (array([4, 0, 3, 4, 0, 1, 3, 4, 2], dtype=int8), array([0, 1, 1, 1, 2, 2, 2, 2, 3], dtype=int32))
     """
     at = TAG_SCHEMES[scheme]
-    lengths = {at.inner: 3, at.first: 2, at.last: 2, at.only: 1}  # lowest ones of segments with a prefix
+    lengths = {at.inner: 3, at.first: 2, at.last: 2, at.only: 1}  # least length of a segment with each prefix
     pairs = [
         (prefix, label)
         for label, most in enumerate(longest)
@@ -371,10 +371,10 @@ def possible_tags(scheme, longest, outside) -> TagTable:
 
 
 def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
-    """Return for each tag its label and its positions in a segment, as a channel."""
+    """Return, for each tag, its label and the channel of its positions in a segment."""
     at = TAG_SCHEMES[scheme]
     offset, trim = int(at.first != at.inner), int(at.last != at.inner)
-    channels = {  # of a prefix at several places, the last entry
+    channels = {  # if a prefix occurs at several places, the last entry counts
         O: BEGIN,
         at.only: BEGIN._replace(longest=1),
         at.last: END_OF_SEGMENT._replace(shortest=1 if at.last == at.only else 2),
@@ -390,7 +390,7 @@ def tag_channels(tags: TagTable, scheme) -> list[tuple[int, Channel]]:
 def read_segments(sequences, name, needs_probability=False) -> list[tuple]:
     """Return (sequence, start, stop, label, probability) of each segment in lists or arrays, or raise an error.
 
-    The probability is None if there is none.
+    The probability is None if it is not given.
     """
     return [
         (n, *read_segment(segment, f"sequence {n}, position {i}", name, needs_probability))
@@ -400,9 +400,9 @@ def read_segments(sequences, name, needs_probability=False) -> list[tuple]:
 
 
 def read_segment(segment, where, name, needs_probability=False) -> tuple:
-    """Return (start, stop, label, probability), or raise an error that gives its position, ``where`` and ``name``.
+    """Return (start, stop, label, probability), or raise an error with the segment's position, ``where``, and ``name``.
 
-    The probability is None if there is none.
+    The probability is None if it is not given.
     """
     if isinstance(segment, np.void):
         segment = dict(zip(segment.dtype.names or (), segment.tolist(), strict=False))
@@ -437,7 +437,7 @@ def _values_of(segment, where, name) -> tuple:
 
 
 def looks_like_segments(sequences) -> bool:
-    """Return whether labels of tokens look like segments, as in :func:`hold_segments`, with different starts.
+    """Return whether sequences look like segments, as in :func:`hold_segments`, with different starts.
 
     Parameters
     ----------
@@ -456,7 +456,7 @@ def looks_like_segments(sequences) -> bool:
 
 
 def hold_segments(sequences) -> bool:
-    """Return whether sequences are meant as segments, valid ones or not, rather than as labels of tokens.
+    """Return whether sequences are meant as segments, valid or invalid, rather than as token labels.
 
     Parameters
     ----------
@@ -485,7 +485,7 @@ def _is_meant_as_segment(item) -> bool:
 
 
 def parts_of_segment(item) -> tuple:
-    """Return a tuple or a list as a tuple; anything else as its only element."""
+    """Return a tuple or a list as a tuple, and any other object as a tuple of one element."""
     return tuple(item) if isinstance(item, _BY_POSITION) else (item,)
 
 
@@ -527,8 +527,8 @@ def segment_lists(segments: Segments, offsets, labels) -> list:
 def scheme_of_labels(labels: Iterable[Any]) -> str:
     """Return the scheme that labels of tokens seem to have, for ``scheme="auto"``, and warn if it may be another one.
 
-    Tags of "bio" without any B are "iob1"; the two are read alike unless invalid tags are left out. If all labels are
-    "O", they are tags, and there are no segments.
+    Tags of "bio" without any B count as "iob1"; the two are read alike unless invalid tags are left out. If all labels
+    are "O", they count as tags, and there are no segments.
 
     Parameters
     ----------

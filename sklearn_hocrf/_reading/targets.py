@@ -47,7 +47,7 @@ LONG_ONES = f"; raise the limit, or leave out or cut such sequences as in {GUIDE
 
 
 class SegmentTargets(NamedTuple):
-    """Segmentations: they read y, and convert a model's segmentation to the form of y. L labels.
+    """Segmentations, with methods that read y and convert a model's segmentation to the form of y. L labels.
 
     :class:`TokenTargets` describes the methods.
     """
@@ -56,11 +56,11 @@ class SegmentTargets(NamedTuple):
     labels: np.ndarray  # (L,)         labels of segments, sorted
     longest: np.ndarray  # (L,) int64   highest length of a segment, by label; NO_LIMIT for any
     repeats: bool  # neighbouring segments may have the same label
-    as_lists: bool  # y was made of lists, so predictions are lists, too
+    as_lists: bool  # y consisted of lists, so predictions are lists, too
     bare_tags: bool  # tags of the label "_" are written without it
-    scheme: str  # form in which y gives the segments
+    scheme: str  # form in which y contains the segments
     shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
-    known: Mask | None = None  # segmentations that agree with y, where it has missing labels
+    known: Mask | None = None  # segmentations that agree with y, if it has missing labels
 
     # --- training -----------------------------------------------------------------------------------------------------
 
@@ -82,11 +82,11 @@ class SegmentTargets(NamedTuple):
 
     @property
     def sets(self) -> None:
-        """No sets of labels: only tokens may have some."""
+        """None, because only tokens may have sets of labels."""
 
     @property
     def labelling(self) -> Segments:
-        """The segments, in the form for models."""
+        """The segments, in the form that models use."""
         return self.segments
 
     def units(self, batch) -> Segments:
@@ -99,7 +99,7 @@ class SegmentTargets(NamedTuple):
         return self._replace(segments=nothing, known=None)
 
     def merged(self, other: SegmentTargets) -> SegmentTargets:
-        """Return targets, without data, of this and another part of the training data, with the same labels."""
+        """Return the targets, without data, of this and another part of the training data that has the same labels."""
         longest = np.maximum(self.longest, other.longest)
         return self._replace(
             longest=longest,
@@ -109,7 +109,7 @@ class SegmentTargets(NamedTuple):
         )
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """Return first token and end of the longest runs of tokens whose segments are known."""
+        """Return the first token and the end of each maximal run of tokens whose segments are known."""
         start, stop = self.segments.start, np.maximum.accumulate(self.segments.stop)
         goes_on = (start[1:] < stop[:-1]) | ((start[1:] == stop[:-1]) & ~np.isin(start[1:], offsets))
         return start[np.append(True, ~goes_on)[: len(start)]], stop[np.append(~goes_on, True)[: len(stop)]]
@@ -126,7 +126,7 @@ class SegmentTargets(NamedTuple):
 
     @property
     def outside(self) -> int:
-        """The code of the label "O" of tags, or -1."""
+        """The code of the label "O" of tags, or -1 if there is none."""
         labels = self.labels.tolist()
         return labels.index(OUTSIDE) if self.scheme in PREFIXES and OUTSIDE in labels else -1
 
@@ -188,11 +188,12 @@ class SegmentTargets(NamedTuple):
             raise ValueError(f"not a scheme and properties of targets: {short((self.scheme, *flags))}")
 
 
-@lru_cache(maxsize=16)  # each prediction asks
+@lru_cache(maxsize=16)  # each prediction calls it
 def _tag_classes(scheme, labels, longest, bare_tags) -> tuple[np.ndarray, TagTable, np.ndarray, list]:
-    """Return the possible tags of tokens, sorted, prefix and label of each, ids by place, and positions in segments.
+    """Return the sorted names of possible tags, their prefixes and labels, ids by place, and positions in segments.
 
-    The ids of tags by place, of shape (4, L), are those of the only, first, inner and last token of a label's segment.
+    The ids by place, of shape (4, L), are those of the tags of the only, first, inner and last token of a label's
+    segment.
     """
     outside = labels.index(OUTSIDE) if OUTSIDE in labels else -1
     tags = possible_tags(scheme, longest, outside)
@@ -267,7 +268,7 @@ def read_segment_targets(
 
 
 def _are_bare_tags(tags, scheme) -> bool:
-    """Return whether some tags have no label; warn if tags of a scheme that marks ends look like another one."""
+    """Return whether some tags have no label; warn if tags of a scheme that marks ends look like BIO tags."""
     if scheme not in PREFIXES:
         return False
     letters = {tag[0] for tag in tags} - {OUTSIDE}
@@ -316,7 +317,7 @@ def _refuse_tags_of_parts(labels) -> str:
 
 
 def _limits(segment_length, labels, scheme) -> list:
-    """Return code, minimum and maximum length of each label with limits; the maximum is None if it is not set."""
+    """Return the code and the minimum and maximum length of each label with limits; an unset maximum is None."""
     names, value = labels.tolist(), segment_length
     if not isinstance(value, dict):
         value = {label: value for label in names if value is not None and (scheme not in PREFIXES or label != OUTSIDE)}
@@ -332,9 +333,9 @@ def _limits(segment_length, labels, scheme) -> list:
 
 
 def _shortest_and_longest(limits, n_labels, codes, lengths) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return minimum and maximum length of a segment of each label, from labels and lengths of segments or pieces.
+    """Return the minimum and maximum segment length of each label, from labels and lengths of segments or pieces.
 
-    The minimum is None where all are 1.
+    The minimum is None if it is 1 for all labels.
     """
     shortest = np.ones(n_labels, dtype=np.int64)
     for code, least, _ in limits:
@@ -360,15 +361,15 @@ def _refuse_lengths(segments, is_wrong, does, limit, labels, offsets, hint=LONG_
 
 
 class TokenTargets(NamedTuple):
-    """Labels, one per token: they read y, and convert a labelling to the form of y. N tokens, L labels.
+    """Labels, one per token, with methods that read y and convert a labelling to the form of y. N tokens, L labels.
 
     :class:`SegmentTargets` has the same methods, which read y for a :class:`Reader` with valid parameters.
     """
 
-    codes: np.ndarray  # (N,) int32    label of each token, an index into ``labels``; -1 where it is not known
+    codes: np.ndarray  # (N,) int32    label of each token, an index into ``labels``; -1 if it is not known
     labels: np.ndarray  # (L,)         the labels as in y, sorted
-    as_lists: bool  # y was made of lists, so predictions are lists, too
-    known: Mask | None = None  # the labellings that agree with y, where it has missing labels
+    as_lists: bool  # y consisted of lists, so predictions are lists, too
+    known: Mask | None = None  # the labellings that agree with y, if it has missing labels
     sets: LabelSets | None = None  # the labels that count at each token, if they are not ``codes``
 
     # --- training -----------------------------------------------------------------------------------------------------
@@ -381,12 +382,12 @@ class TokenTargets(NamedTuple):
 
     @classmethod
     def check_classes(cls, reader, classes) -> np.ndarray:
-        """Return the possible labels of patterns, sorted, from the parameter ``classes``, in the form of y."""
+        """Return the labels that patterns may contain, sorted, from the parameter ``classes`` in the form of y."""
         return check_classes(classes)
 
     @property
     def labelling(self) -> np.ndarray:
-        """The labels, in the form for models."""
+        """The labels, in the form that models use."""
         return self.codes
 
     def units(self, batch) -> Segments:
@@ -398,11 +399,11 @@ class TokenTargets(NamedTuple):
         return self._replace(codes=self.codes[:0], known=None, sets=None)
 
     def merged(self, other: TokenTargets) -> TokenTargets:
-        """Return targets, without data, of this and another part of the training data, with the same labels."""
+        """Return the targets, without data, of this and another part of the training data that has the same labels."""
         return self._replace(as_lists=self.as_lists or other.as_lists)
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """Return first token and end of the longest runs of tokens with known labels, or sets that count."""
+        """Return the first token and the end of each maximal run of tokens with known labels or sets that count."""
         is_known = np.append(self.codes >= 0 if self.sets is None else self.sets.sizes > 0, False)
         is_first = np.zeros(len(is_known), bool)
         is_first[offsets] = True
@@ -419,7 +420,7 @@ class TokenTargets(NamedTuple):
 
     @property
     def scheme(self) -> str:
-        """The form in which y gives the labels."""
+        """The form in which y contains the labels."""
         return "tokens"
 
     @property
@@ -440,15 +441,16 @@ class TokenTargets(NamedTuple):
         return {"classes_": self.labels}
 
     def read_known(self, known, batch, form, name, what="known", unknown="raise", among=SEEN) -> Known:
-        """Return the information in labels of a batch, called ``what`` in messages.
+        """Return the information in the labels of a batch; ``what`` is their name in messages.
 
-        ``unknown="ignore"`` treats labels that the model lacks as impossible; ``among`` names the source of its labels.
+        ``unknown="ignore"`` treats labels that the model lacks as impossible; ``among`` describes the source of the
+        model's labels.
         """
         entries = read_given(known, batch.lengths, form, name, "tokens", what)
         return known_of(entries, self.labels, unknown=unknown, among=among)
 
     def labelling_of(self, known) -> np.ndarray:
-        """Return complete labels in the form of the model's; labels that it lacks have the code -1."""
+        """Return complete labels in the form of the model's labels; those that the model lacks have the code -1."""
         return known.codes
 
     def token_codes(self, labelling) -> np.ndarray:
@@ -456,7 +458,7 @@ class TokenTargets(NamedTuple):
         return labelling
 
     def are_right(self, decoded, truth) -> np.ndarray:
-        """Return for each token whether its decoded class is correct; (N,)."""
+        """Return, for each token, whether its decoded class is correct; (N,)."""
         return decoded == truth
 
     def as_predicted(self, labelling, offsets) -> list:
@@ -502,7 +504,7 @@ def label_set(reader, y, sequences) -> np.ndarray | None:
 
 
 def read_truth(targets, y, batch, form, name, unknown="raise"):
-    """Return labels of a batch as a labelling; ``unknown`` as for ``read_known``, except that codes are then -1."""
+    """Return the labels of a batch as a labelling; ``unknown`` is as for ``read_known``, but codes are then -1."""
     known = targets.read_known(y, batch, form, name, "y", unknown)
     if not known.is_complete:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The tokens of all sequences as rows of one table, and a table of results cut into the same sequences."""
+"""The tokens of all sequences as rows of one table, and the division of a table of results into the same sequences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class TokenRows(NamedTuple):
     def from_sequences(cls, X, name, fit=False, axes=(2,)) -> Self:
         """Return the tokens of X; raise an error if ``fit`` finds none.
 
-        ``name`` names the estimator in messages; sequences that are arrays must have one of these numbers of ``axes``.
+        ``name`` is the name of the estimator in messages; ``axes`` are the accepted numbers of dimensions of sequences
+        that are arrays.
         """
         tokens = cls._of(without_columns(X), name, axes)
         if fit and not tokens.offsets[-1]:
@@ -52,11 +53,11 @@ class TokenRows(NamedTuple):
 
     @property
     def names(self) -> Any:
-        """The names of the columns of a batch, which its rows lack; None if X is something else."""
+        """The column names of a batch, which its rows lack; None if X is not a batch."""
         return self.X.feature_names if isinstance(self.X, SequenceBatch) else None
 
     def refuse_other_size(self, rows, maker) -> None:
-        """Raise a ValueError unless there is a row for each token; ``maker`` is the name of their maker."""
+        """Raise a ValueError unless there is a row for each token; ``maker`` names the function that made them."""
         if n_tokens(rows) != self.offsets[-1]:
             raise ValueError(
                 f"{maker} returned {n_tokens(rows)} rows for {self.offsets[-1]} tokens, but each token needs one"
@@ -65,7 +66,7 @@ class TokenRows(NamedTuple):
     def split(self, rows, names, maker) -> Any:
         """Return a table with one row per token in the form of X.
 
-        ``names`` are the names of its columns or None, ``maker`` is the name of the table's maker, for messages.
+        ``names`` are its column names or None; ``maker`` is the name, in messages, of the function that made the table.
         """
         rows = np.empty((0, 0 if names is None else len(names))) if rows is None else rows
         self.refuse_other_size(rows, maker)
@@ -102,7 +103,7 @@ def _checked_table(X):
 
 
 def _stacked(full, axes):
-    """Return the rows of sequences with tokens, by their indices; all must have the same type and columns."""
+    """Return the rows of the sequences in ``full``, by their indices; all must have the same type and columns."""
     kinds = {n: _kind(sequence, n, axes) for n, sequence in full.items()}
     first = next(iter(kinds))
     for n, kind in kinds.items():
@@ -124,7 +125,7 @@ def _stacked(full, axes):
 
 
 def _kind(sequence, n, axes) -> str:
-    """Return the type of a sequence and its columns in words, or raise an error."""
+    """Return a description of the type and the columns of a sequence, or raise an error."""
     if hasattr(sequence, "columns"):
         if _library(sequence) not in ("pandas", "polars"):
             raise TypeError(f"sequence {n} of X is a frame of {_library(sequence)}: convert it to pandas or polars")
@@ -138,7 +139,7 @@ def _kind(sequence, n, axes) -> str:
             f"sequence {n} of X has the shape {sequence.shape}, but must have one row per token: "
             f"X[{n}].reshape(-1, 1) is one column"
         )
-    is_text = getattr(sequence.dtype, "kind", "O") in "SU"  # numpy would convert numbers beside texts
+    is_text = getattr(sequence.dtype, "kind", "O") in "SU"  # numpy would convert numbers next to strings
     kind = "a sparse matrix" if sparse.issparse(sequence) else "an array of texts" if is_text else "an array"
     return f"{kind} with {sequence.shape[1]} columns" if len(sequence.shape) > 1 else kind
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._data.checks import short
 
-IGNORED = -100  # the label of tokens without one in Hugging Face's libraries
+IGNORED = -100  # Hugging Face's libraries mark tokens without a label with it
 
 
 def finite_number(value: Any, where: str, what: str) -> float:
@@ -22,7 +22,7 @@ def finite_number(value: Any, where: str, what: str) -> float:
 
 
 def finite_numbers(values: Any, count: int, name: str, whose: str) -> list[float]:
-    """Return one finite number for each of ``count`` objects, which ``whose`` names in messages, or raise an error."""
+    """Return one finite number for each of ``count`` objects, or raise an error; ``whose`` describes these objects."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -51,7 +51,7 @@ def to_float(value) -> float:
 
 
 def is_missing(value) -> bool:
-    """Return whether a value is missing: None, nan, NaT, or the NA of pandas.
+    """Return whether a value is missing: None, nan, NaT, or pandas' NA.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def is_missing(value) -> bool:
 
 
 def is_ordered_collection(value) -> bool:
-    """Return whether a value has a length and an order: no number, text, dict, set or generator."""
+    """Return whether a value has a length and an order, unlike numbers, strings, dicts, sets and generators."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     kinds = (str, bytes, dict, set, frozenset)
@@ -81,7 +81,7 @@ def is_ordered_collection(value) -> bool:
 def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:
     """Return the error for a missing label; scikit-learn's checks require the words about NaN.
 
-    ``takes_missing_labels``: whether None can mark an unknown label.
+    If ``takes_missing_labels``, None can mark an unknown label.
     """
     remedy = "each token needs a label: leave tokens without one out of X and y, or cut the sequence there"
     if takes_missing_labels and label is not None:
@@ -92,18 +92,18 @@ def no_label(label, where, name="y", takes_missing_labels=True) -> ValueError:
 
 
 def unmasked(array) -> np.ndarray | list:
-    """Return an array of labels without its mask; lists with None if entries are masked, or texts missing."""
+    """Return an array of labels without its mask, or lists with None if entries are masked or strings are missing."""
     if np.ma.is_masked(array):
         return array.tolist()
     array = np.asarray(array)
     is_open = hasattr(array.dtype, "na_object") and any(map(is_missing, array.ravel().tolist()))
-    return array.tolist() if is_open else array  # numpy sorts no texts beside None
+    return array.tolist() if is_open else array  # numpy cannot sort strings and None
 
 
 def without_columns(data):
-    """Return data with columns and cells of polars and pyarrow, themselves or as elements, replaced by Python objects.
+    """Return data with columns and cells of polars and pyarrow, also inside lists, replaced by Python objects.
 
-    One-dimensional arrays and Series of objects become lists, too; other arrays and Series stay.
+    One-dimensional arrays and Series of objects become lists, too; other arrays and Series do not change.
 
     Examples
     --------
@@ -132,13 +132,13 @@ def _plain(value):
 
 
 def number_weights(sample_weight):
-    """Return weights of sequences if they are numbers; refuse other types that scikit-learn would convert."""
+    """Return sequence weights if they are numbers; raise an error for other types, which scikit-learn would convert."""
     if np.ma.is_masked(sample_weight):
         raise ValueError(f"sample_weight is masked at sequence {int(np.argmax(np.ma.getmaskarray(sample_weight)))}")
     sample_weight = np.asarray(sample_weight) if hasattr(sample_weight, "__array__") else sample_weight
     if isinstance(sample_weight, np.ndarray) and sample_weight.dtype.kind in "biuf":
         return sample_weight
-    is_one = not is_ordered_collection(sample_weight)  # for all sequences
+    is_one = not is_ordered_collection(sample_weight)  # one weight for all sequences
     for n, weight in enumerate([sample_weight] if is_one else sample_weight):
         if not isinstance(weight, (Real, np.bool_)):
             what = "sample_weight" if is_one else f"sample_weight[{n}] (sequence {n})"

@@ -1,12 +1,12 @@
-"""Training and prediction on a Dask cluster, for data that are too large for one machine, or train too slowly on it.
+"""Training and prediction on a Dask cluster, for data that one machine cannot store or process fast enough.
 
 This module requires Dask: ``pip install 'sklearn_hocrf[dask]'``. The same solver minimises the same function as on one
 machine.
 
 ============================  ==========================================================================================
-:class:`DaskSequenceLabeler`  takes an estimator, and Dask collections instead of lists; its ``estimator_`` is an
+:class:`DaskSequenceLabeler`  wraps an estimator, and takes Dask collections instead of lists; its ``estimator_`` is an
                               ordinary fitted estimator
-:class:`DaskExtractor`        fits a transformer to all partitions, and applies it where they are
+:class:`DaskExtractor`        fits a transformer to all partitions, and applies it on their workers
 ============================  ==========================================================================================
 
 User guide: https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/large_data.html.

@@ -1,4 +1,4 @@
-"""The estimator that trains and predicts on a cluster, and transformers that merge counts of partitions."""
+"""The estimator that trains and predicts on a cluster, and the transformer that merges counts of partitions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "l
 
 
 class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
-    """Fit a sequence model on a cluster, and predict on it.
+    """Fit a sequence model and predict with it on a cluster.
 
-    The wrapper takes Dask collections, and trains on the workers of a cluster the same model as the estimator on one
-    machine: it minimises the same function, with the same optimum up to the solver's tolerance and the same fitted
-    attributes. The result depends on the partitions. For the same partitions, it is bitwise identical for any number of
-    workers and threads, and any assignment of partitions to workers.
+    The wrapper takes Dask collections and trains, on the workers of a cluster, the same model that the estimator trains
+    on one machine: it minimises the same function, reaches the same optimum up to the solver's tolerance, and sets the
+    same fitted attributes. The result depends on the partitions. For the same partitions, it is bitwise identical for
+    any number of workers and threads, and any assignment of partitions to workers.
 
     Parameters
     ----------
@@ -53,17 +53,17 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
 
     See Also
     --------
-    DaskExtractor : Make features of raw tokens.
+    DaskExtractor : Extract features from raw tokens.
 
     Notes
     -----
-    ``n_jobs`` of the estimator is the number of threads that evaluate one partition, while the threads of a worker
-    evaluate several partitions in parallel: leave it at None.
+    The estimator's ``n_jobs`` is the number of threads that evaluate one partition. Leave it at None, because the
+    threads of a worker already evaluate several partitions in parallel.
 
-    The wrapper supports both objectives, penalties of all kinds, ``sample_weight``, constraints and ``warm_start``. It
-    raises an error before training for stochastic solvers, which process a few sequences at a time, ``pruning``, and
-    scikit-learn callbacks (the ``callback`` of a solver works). Missing labels in y raise an error as soon as a worker
-    reads them. There is no ``partial_fit``. Workers write their warnings to their logs.
+    The wrapper supports both objectives, penalties of all kinds, ``sample_weight``, constraints and ``warm_start``.
+    Before training, it raises an error for ``pruning``, for scikit-learn callbacks (the ``callback`` of a solver
+    works), and for stochastic solvers, which process a few sequences at a time. Missing labels in y raise an error as
+    soon as a worker reads them. There is no ``partial_fit``. Workers write their warnings to their logs.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         ----------
         X : dask.bag.Bag, or list of Delayed or Future
             Sequences. Each partition is an X that the estimator accepts: a list of sequences, a
-            :class:`~sklearn_hocrf.SequenceBatch`, or an array. It may be empty.
+            :class:`~sklearn_hocrf.SequenceBatch`, or an array. A partition may be empty.
         y : dask.bag.Bag, or list of Delayed or Future
             Labels, partitioned like X.
         sample_weight : Bag, dask array, or list of Delayed or Future, default=None
@@ -110,15 +110,15 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            For invalid parameters, before training, and for invalid data; messages name partition, sequence and
-            position. The estimator is left unchanged.
+            If parameters are invalid (before training), or if data are invalid; messages name the partition, the
+            sequence and the position. The estimator is left unchanged.
         ConnectionError
             If the connection to the scheduler is lost.
 
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            As for the local estimator.
+            As for ``fit`` of the local estimator.
         """
         if not isinstance(self.estimator, BaseSequenceLabeler):
             raise TypeError(f"estimator must be a HighOrderCRF or HighOrderSemiCRF, got {self.estimator!r:.200}")
@@ -193,15 +193,16 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         Returns
         -------
         labels : dask.bag.Bag
-            Partitioned like X. The bag is lazy: ``compute()`` returns a list, ``persist()`` keeps it on the workers of
-            the default client. If ``client`` is a different one, use ``client.compute(labels, sync=True)``.
+            Partitioned like X. The bag is lazy: ``compute()`` returns a list, and ``persist()`` keeps the bag on the
+            workers of the default client. If ``client`` is a different one, use ``client.compute(labels, sync=True)``.
 
         Raises
         ------
         NotFittedError
             If the estimator has not been fitted.
         TypeError, ValueError
-            When the bag is computed, for invalid sequences; the message names partition, sequence and position.
+            If sequences are invalid, when the bag is computed; the message names the partition, the sequence and the
+            position.
         """
         return _mapped(self._model(), "predict", _parts.sources(X=X))
 
@@ -221,7 +222,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            As :meth:`predict`.
+            As for :meth:`predict`.
         """
         return _mapped(self._model(), "predict_marginals", _parts.sources(X=X))
 
@@ -244,8 +245,8 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         NotFittedError
             If the estimator has not been fitted.
         TypeError, ValueError
-            For invalid sequences; the message names partition, sequence and position. Also if no token has a positive
-            weight.
+            If sequences are invalid (the message names the partition, the sequence and the position), or if no token
+            has a positive weight.
         """
         model = delayed(self._model())
         score = delayed(_count_right, pure=False)
@@ -259,7 +260,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
 
 
 def _mapped(of, method, parts) -> bag.Bag:
-    """Return the results of a method of an object, one for each partition: lazily, by workers."""
+    """Return a lazy bag of the results of a method of an object, one for each partition, computed by workers."""
     of, ask = delayed(of), delayed(_ask_part, pure=False)
     return bag.from_delayed([ask(of, method, index, *part) for index, part in enumerate(parts)])
 
@@ -268,7 +269,7 @@ def _mapped(of, method, parts) -> bag.Bag:
 
 
 def _ask_part(of, method, index, *part) -> Any:
-    """Return the result of a method of a model or an extractor for a partition; nothing without sequences."""
+    """Return the result of a method of a model or an extractor for a partition; [] if it is empty."""
     X, *more = map(_parts.collected, part)
     if not _parts.count_sequences(X):
         return []
@@ -303,13 +304,14 @@ class ClusterProblem:
         self._partitions, self._setting = partitions, setting
         self.layout: WeightLayout = setting.layout
         self.n_weights, self.n_sequences = self.layout.n_weights, n_sequences
-        self._posed: Any = None  # the criterion to which the partitions are bound
+        self._posed: Any = None  # the criterion that is bound to the partitions
 
     def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=_parts.add_sums) -> Any:
-        """Return the sum of a criterion's method over the partitions, for some vectors of weights.
+        """Return the sum of a criterion's method over the partitions, for the given weight vectors.
 
-        Workers keep the criterion bound to each partition, with the layout that it needs. They do not share a layout:
-        between two sums, Dask would drop all copies except one, and send it again.
+        Workers keep the criterion that is bound to each partition, with the layout that it requires. They do not share
+        a layout: between two sums, Dask would drop all copies of a shared layout except one, and then send that copy
+        again.
         """
         if criterion is not self._posed:
             self._partitions.add_step(_parts.pose, Kept(self._setting._replace(criterion=criterion)))
@@ -318,7 +320,7 @@ class ClusterProblem:
 
 
 class ClusterObjective(Objective):
-    """A criterion that is a sum over sequences, as a sum over the partitions of a cluster.   K weights.
+    """A criterion that is a sum over sequences, computed as a sum over the partitions of a cluster.   K weights.
 
     Parameters
     ----------
@@ -352,8 +354,8 @@ class ClusterObjective(Objective):
 class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
     """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it on the cluster.
 
-    The transformer's ``fit_partition`` counts each partition; the counts are merged along a tree, and ``finish`` makes
-    the same vocabulary as on one machine.
+    The transformer's ``fit_partition`` counts each partition; the counts are merged along a tree, and ``finish``
+    creates the same vocabulary as on one machine.
 
     Parameters
     ----------
@@ -370,7 +372,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
 
     See Also
     --------
-    DaskSequenceLabeler : Train on the result.
+    DaskSequenceLabeler : Train a model on the result.
 
     Notes
     -----
@@ -403,7 +405,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
         Parameters
         ----------
         X : dask.bag.Bag, or list of Delayed or Future
-            Each partition is an X that the transformer accepts. It may be empty.
+            Each partition is an X that the transformer accepts. A partition may be empty.
         y : object, default=None
             Not used.
 
@@ -416,7 +418,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
         TypeError
             If the transformer cannot learn from partitions.
         ValueError
-            For invalid data; messages name partition, sequence and position.
+            If data are invalid; messages name the partition, the sequence and the position.
         """
         extractor = clone(self.extractor)
         if not hasattr(extractor, "fit_partition"):
@@ -451,7 +453,8 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
         NotFittedError
             If the extractor has not been fitted.
         TypeError, ValueError
-            When the bag is computed, for invalid sequences; the message names partition, sequence and position.
+            If sequences are invalid, when the bag is computed; the message names the partition, the sequence and the
+            position.
         """
         check_is_fitted(self)
         return _mapped(copy.copy(self.extractor_), "transform", _parts.sources(X=X))

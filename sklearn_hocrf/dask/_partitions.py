@@ -1,10 +1,10 @@
 """Values on the workers of a cluster, one for each partition of the data, and sums over them.
 
-This module is independent of sequences. Values are made in steps from their sources; Dask repeats the steps if a worker
-has died. Sums follow one binary tree over the indices of the partitions, so that their bits depend only on the
-partitions, not on the assignment of work to workers. Each thread of the cluster evaluates its partitions in one task
-and adds up their results before it sends them. If there were several tasks, idle workers would steal them from the
-queue without the caches of the partition.
+This module is independent of sequences. Values are computed in steps from their sources; Dask repeats the steps if a
+worker has died. Sums follow one binary tree over the indices of the partitions, so that their bits depend only on the
+partitions, and not on the assignment of work to workers. Each thread of the cluster evaluates its partitions in one
+task and adds up their results before it sends them. If a thread had several tasks, idle workers would steal tasks from
+its queue, without the caches of the partitions.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dask import delayed
 from distributed.comm import CommClosedError, get_address_host_port
 
 _PATIENCE = 2.0  # seconds that a client may need to notice the loss of the scheduler
-_WHOLE = 1 << 15  # numbers for each worker, up to which a vector is sent as one
-_ANY_SIZE = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}  # vectors of weights are sent on purpose
+_WHOLE = 1 << 15  # numbers per worker up to which a vector is sent whole
+_ANY_SIZE = {"distributed.admin.large-graph-warning-threshold": "1 PiB"}  # large weight vectors are sent on purpose
 
 
 class Kept:
@@ -43,14 +43,14 @@ class Kept:
 
 
 class _Refusal(NamedTuple):
-    """The result for bad data: an error raised in a task would be logged by the worker, with traceback."""
+    """The result for invalid data: if a task raised the error, the worker would log it with its traceback."""
 
     error: Exception
     traceback: str
 
 
 class Partitions:
-    """Values on workers, one for each partition, made in steps from their sources.
+    """Values on workers, one for each partition, computed in steps from their sources.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Partitions:
         self._n_taken = 0  # number of steps taken so far
         self._check_connection()
         threads = sorted(client.nthreads().items())
-        # the worker of each thread at the start, if one is there yet; whether results come past the scheduler, if known
+        # the worker of each thread at the start, if there is one yet; whether results bypass the scheduler, if known
         self._homes = [address for address, n in threads for _ in range(n)] or [None]
         self._is_direct = all(_is_reachable(address) for address, _ in threads) or None
 
@@ -78,7 +78,7 @@ class Partitions:
     def add_step(self, function: Callable, *shared: Kept) -> None:
         """Replace each value by ``function(*shared, value)``, except None, which marks an empty partition.
 
-        The last arguments of the first step are the values of the sources.
+        In the first step, the values of the sources are the last arguments instead.
         """
         self._steps.append((function, shared))
 
@@ -91,9 +91,9 @@ class Partitions:
         merge : callable
             Returns the sum of the results of a partition and a later one, without changing them.
         *shared : object
-            Values that are sent to all workers for this sum only, except :class:`Kept` values. Each worker gets a slice
-            of a long vector of doubles, and the other slices from its peers, so that no machine sends more than about
-            two vectors.
+            Values that are sent to all workers for this sum only, except :class:`Kept` values. Of a long vector of
+            doubles, each worker receives one slice, and gets the other slices from its peers, so that no machine sends
+            more than about two vectors.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Partitions:
             ) from error
         except Exception as error:
             for index in [n for n, future in enumerate(self._futures) if future.status == "error"][:1]:
-                if not str(error).startswith("partition"):  # the sources fail
+                if not str(error).startswith("partition"):  # an error in the sources
                     error.add_note(f"in partition {index}")
             raise
         if isinstance(result, _Refusal):
@@ -133,7 +133,7 @@ class Partitions:
         self._futures, self._n_taken, self._kept = [], 0, {}
 
     def _check_connection(self, error=None, patience=0.0):
-        """Raise a ConnectionError if the client has lost its connection; wait as long as it may need to notice."""
+        """Raise a ConnectionError if the client has lost its connection; wait ``patience`` seconds for it to notice."""
         deadline = monotonic() + patience
         while self._client.status == "running" and monotonic() < deadline:
             sleep(0.05)
@@ -154,7 +154,7 @@ class Partitions:
             self._n_taken += 1
 
     def _sum(self, function, merge, shared):
-        """Return the future of the results of all partitions, added up by each thread and then along a tree."""
+        """Return the future of the sum over all partitions, which is added up by each thread and then along a tree."""
         groups, n = self._groups(), len(self)
         homes = [home for home, _ in groups]
         copies = [self._copies(value, list(dict.fromkeys(homes))) for value in shared]
@@ -169,7 +169,7 @@ class Partitions:
         return self._compute(level, [None])[0]
 
     def _result(self, future):
-        """Return the result of a future, or raise an error, instead of waiting for ever, if the connection is lost."""
+        """Return the result of a future; if the connection is lost, raise an error instead of waiting for ever."""
         while not future.done():
             self._check_connection()
             with suppress(TimeoutError):
@@ -177,11 +177,11 @@ class Partitions:
         return self._client.gather(future, direct=self._is_direct)
 
     def _copies(self, value, homes) -> dict:
-        """Return the future of a value for each of some workers.
+        """Return the future of a value for each of the given workers.
 
         The copies are Dask tasks, not scattered data: the scheduler keeps tasks, and sends them to workers that replace
-        others. Scattered data are lost with the last worker that stores them, and scattering at the moment when a
-        worker dies can block for ever.
+        others. Scattered data are lost with the last worker that stores them, and scattering while a worker dies can
+        block for ever.
         """
         if isinstance(value, Kept):
             return dict.fromkeys(homes, self._sent(value))
@@ -204,7 +204,7 @@ class Partitions:
     def _groups(self) -> list[tuple[str | None, list[int]]]:
         """Return the consecutive partitions of each thread of the cluster, with the address of its worker.
 
-        Most sums are then over vectors on one worker, which need not be sent.
+        Most sums then add vectors on one worker, which need not be sent.
         """
         groups: dict[int, list[int]] = {}
         for index in range(len(self)):
@@ -212,7 +212,7 @@ class Partitions:
         return [(self._homes[thread], indices) for thread, indices in groups.items()]
 
     def _compute(self, tasks, homes) -> list:
-        """Start tasks, each at its worker while the worker is alive; tasks of one worker follow each other."""
+        """Start tasks, each on its worker while the worker is alive; tasks of one worker are consecutive."""
         futures: list = []
         for home, pairs in groupby(zip(homes, tasks, strict=True), key=lambda pair: pair[0]):
             options = {} if home is None else {"workers": [home], "allow_other_workers": True}
@@ -223,12 +223,12 @@ class Partitions:
 
 
 def _task(named, function, *args):
-    """Return a task with a new key, of which Dask's dashboard shows the name of a function."""
+    """Return a task with a new key that begins with the name of a function, which Dask's dashboard shows."""
     return delayed(function, pure=False)(*args, dask_key_name=f"{named.__name__}-{uuid4().hex}")
 
 
 def _run(function, index, n_shared, *values):
-    """Return the result for one partition; errors name the partition, and errors of bad data are returned."""
+    """Return the result for one partition, or the error if its data are invalid; errors name the partition."""
     for value in values[n_shared:]:
         if isinstance(value, _Refusal):
             return value
@@ -238,7 +238,7 @@ def _run(function, index, n_shared, *values):
 
 
 def _answer(function, *values):
-    """Return the result of a function; for bad data, its error."""
+    """Return the result of a function, or its error if the data are invalid."""
     try:
         return function(*values)
     except (ValueError, TypeError) as error:
@@ -246,7 +246,7 @@ def _answer(function, *values):
 
 
 def _run_all(function, merge, n, indices, n_shared, *values):
-    """Return the results for some of n partitions, as far as they can be merged; see :func:`_join`."""
+    """Return the results for some of n partitions, merged as far as possible; see :func:`_join`."""
     shared, results = values[:n_shared], {}
     for index, value in zip(indices, values[n_shared:], strict=True):
         results[index, index + 1] = _run(function, index, n_shared, *shared, value)
@@ -255,14 +255,14 @@ def _run_all(function, merge, n, indices, n_shared, *values):
 
 
 def _join_parts(merge, n, *parts):
-    """Return the results of the partitions of one or two tasks."""
+    """Return the results of one or two tasks, merged as far as possible."""
     results = {key: result for part in parts for key, result in part.items()}
     _join(results, 0, n, merge)
     return results
 
 
 def _join(results, start, stop, merge):
-    """Merge in place results of ranges of partitions, {(start, stop): result}, where both halves of a range are there.
+    """Merge results of ranges of partitions, {(start, stop): result}, in place if both halves of a range are present.
 
     The halves depend only on the number of partitions; if the number of threads is a power of two, threads evaluate
     whole ranges.

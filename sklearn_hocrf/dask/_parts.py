@@ -1,8 +1,8 @@
-"""The functions of workers on a partition: reading, counting, and evaluating criteria.
+"""The functions that workers apply to a partition, to read it, count its features, and evaluate criteria.
 
-For each function there is a method or function that merges its results for two partitions.
+For each of these functions, a method or another function merges the results for two partitions.
 
-Dask collections as lists of partitions, and the client that processes them.
+The module also converts Dask collections to lists of partitions, and finds the client that processes them.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def read_part(local: BaseSequenceLabeler, X: Sized, y: Sized, sample_weight: Any
     Parameters
     ----------
     local : estimator
-        It is not fitted.
+        An unfitted estimator.
     X, y, sample_weight : object
-        As in ``fit`` of the local estimator; also other iterables, and None.
+        As in ``fit`` of the local estimator, but also other iterables, or None.
     """
     X, y = collected(X), collected(y)
     n_sequences = count_sequences(X)
@@ -84,7 +84,7 @@ class Description(NamedTuple):
     labels: np.ndarray  # sorted
 
     def merged(self, other: Description) -> Description:
-        """Return the labels and features of both, or raise a ValueError if their features are incompatible."""
+        """Return the labels and features of both descriptions; raise a ValueError if features are incompatible."""
         if self.form != other.form:
             raise ValueError(
                 f"some partitions of X have the form {self.form!r}, others {other.form!r}: use the same form for all"
@@ -146,10 +146,10 @@ class Part:
         return setting.criterion.bind(problem)
 
     def __reduce__(self):
-        return Part, (self.data, self.setting)  # after a move, or a return from disk, the rest is made again
+        return Part, (self.data, self.setting)  # the rest is recomputed after a move or a return from disk
 
     def __sizeof__(self) -> int:
-        """Return the approximate size in bytes, twice the batch: Dask uses it to decide what to move or spill."""
+        """Return the approximate size in bytes, twice the batch: Dask uses it to choose the values to move or spill."""
         batch = self.data.batch
         arrays = [batch.offsets, batch.indptr, batch.indices, batch.values, batch.dense and batch.dense.values]
         return 2 * sum(array.nbytes for array in arrays if array is not None)
@@ -160,7 +160,7 @@ def prepare_part(local: BaseSequenceLabeler, labels: np.ndarray, features: Featu
     data = FitSteps(local).read_targets(part.y, part.sequences, labels)
     if features.vocabulary is not None:
         data = data.reindexed(features)
-    batch = data.batch._replace(attribute_names=None, block_names=None)  # the client has the names
+    batch = data.batch._replace(attribute_names=None, block_names=None)  # the client keeps the names
     return Part(replace(data, batch=batch, features=features._replace(names=None, vocabulary=None)))
 
 
@@ -173,7 +173,7 @@ class Survey(NamedTuple):
     patterns: PatternCounts | None  # None if patterns are not "observed"
 
     def merged(self, other: Survey) -> Survey:
-        """Return the counts of both."""
+        """Return the counts of both surveys."""
         patterns = None if self.patterns is None or other.patterns is None else self.patterns.merged(other.patterns)
         n_positions, n_sequences = self.n_positions + other.n_positions, self.n_sequences + other.n_sequences
         return Survey(self.targets.merged(other.targets), n_positions, n_sequences, patterns)
@@ -198,7 +198,7 @@ def count_features(builder: LayoutBuilder, part: Part) -> FeatureCounts:
 
 
 class Setting(NamedTuple):
-    """All that, with data, defines a function of the weights."""
+    """The model, the layout and the criterion, which together with data define a function of the weights."""
 
     local: BaseSequenceLabeler
     layout: WeightLayout
@@ -211,9 +211,9 @@ def pose(setting: Setting, part: Part) -> Part:
 
 
 def ask(method: str, *vectors_and_part: Any) -> Any:
-    """Return the result of a method of the bound criterion or its problem, for some vectors."""
+    """Return the result of a method of the bound criterion or its problem, for the given vectors."""
     *vectors, part = vectors_and_part
-    vectors = [np.require(vector, requirements="A") for vector in vectors]  # messages may begin anywhere in memory
+    vectors = [np.require(vector, requirements="A") for vector in vectors]  # received arrays may be unaligned
     return getattr(part.bound if hasattr(part.bound, method) else part.bound.problem, method)(*vectors)
 
 
@@ -225,7 +225,7 @@ def add_sums(one: Any, other: Any) -> Any:
 
 
 class WithoutClient:
-    """Estimators with a parameter ``client``, a connection of this process that copies and pickles do not keep."""
+    """Base of estimators with a ``client``, a connection of this process that copies and pickles do not keep."""
 
     def __sklearn_clone__(self) -> Self:
         return BaseEstimator.__sklearn_clone__(copy.copy(self))
@@ -235,7 +235,7 @@ class WithoutClient:
 
 
 def find_client(client: Any = None) -> Client:
-    """Return ``client``, or the default client for None.
+    """Return ``client``, or the default client if it is None.
 
     Raises
     ------
@@ -278,7 +278,7 @@ def parts_of(collection: Any, name: str) -> list:
 
 
 def collected(values: Any) -> Any:
-    """Return a partition: unchanged if it has a length, an empty list for None, and other iterables as lists."""
+    """Return a partition unchanged if it has a length, None as an empty list, and other iterables as lists."""
     if values is None:
         return []
     return values if hasattr(values, "__len__") or hasattr(values, "shape") else list(values)

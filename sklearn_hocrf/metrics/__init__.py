@@ -1,7 +1,7 @@
 """Scores of label sequences and of segments, and a significance test for the difference between two systems.
 
 Labels are lists of sequences (lists or arrays), as returned by ``predict``. Segments are read from BIO, BIOES and
-similar tags, from runs of equal labels, or are tuples, dicts or structured arrays. Scores follow
+similar tags or from runs of equal labels, or are given as tuples, dicts or structured arrays. Scores follow
 scikit-learn's conventions for averages and for divisions by zero; those of BIO and BIOES segments equal the scores of
 seqeval. Invalid tags are read as in conlleval and in the estimators, unless ``strict=True``.
 
@@ -15,8 +15,8 @@ scorers            :func:`segment_f1_scorer`, :func:`token_f1_scorer`, :func:`to
                    :func:`sequence_accuracy_scorer`, :func:`log_likelihood_scorer`
 =================  =====================================================================================================
 
-By default, ``scheme="auto"``, segments are those of the tags if all labels are tags of one scheme, and runs of equal
-labels otherwise; ``segment_f1_scorer`` takes the scheme of the model.
+With the default ``scheme="auto"``, segments are those that the tags encode if all labels are tags of one scheme, and
+runs of equal labels otherwise; ``segment_f1_scorer`` uses the scheme of the model.
 
 >>> from sklearn_hocrf import metrics
 >>> truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC"]]

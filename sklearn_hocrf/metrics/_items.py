@@ -1,7 +1,7 @@
-"""Two labellings item by item, as arguments of scikit-learn's scores: the labels of tokens, or of segments.
+"""Conversion of two labellings to pairs of labels, of tokens or of segments, as scikit-learn's scores require.
 
-Segments are aligned by their places: an item is a start and a stop in a sequence, with its label in each labelling, if
-any. Precision, recall and F1 of these labels are then those of exact segments.
+Segments are aligned by their spans: an item is a start and a stop in a sequence, with the label of the segment with
+this span in each labelling, if there is one. Precision, recall and F1 of these labels are then those of exact segments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .._reading.label_sequences import (
 
 
 class Items(NamedTuple):
-    """Tokens or places of segments, each with two labels.   M items, L labels."""
+    """Tokens or spans of segments, each with two labels.   M items, L labels."""
 
     sequence: np.ndarray  # (M,) int64   index of the sequence
     true: np.ndarray  # (M,) int64   index into ``labels``, -1 for none
@@ -37,7 +37,7 @@ class Items(NamedTuple):
 
     @property
     def right_sequences(self) -> np.ndarray:
-        """Which sequences have no item with two different labels; shape (n_sequences,), bool."""
+        """The mask of the sequences in which no item has two different labels; shape (n_sequences,), bool."""
         right = np.ones(self.n_sequences, dtype=bool)
         right[self.sequence[self.true != self.predicted]] = False
         return right
@@ -50,13 +50,13 @@ def check_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarra
 
 
 def items_of_tokens(**labellings: LabelSequences) -> list[Items]:
-    """Read true labels and those of one or more systems; return the tokens, with the labels of each system."""
+    """Read true labels and those of one or more systems; return the tokens with both labels, for each system."""
     true, *systems = read_tokens(**labellings)
     return [_pair_tokens(true, system) for system in systems]
 
 
 def _pair_tokens(true: CodedLabels, predicted: CodedLabels) -> Items:
-    labels = sorted_union(true.labels, predicted.labels)  # labels of different kinds, such as 1 and "1", are an error
+    labels = sorted_union(true.labels, predicted.labels)  # labels of different types, such as 1 and "1", raise an error
     sequence = np.repeat(np.arange(true.n_sequences), true.lengths)
     return Items(sequence, _codes_in(labels, true), _codes_in(labels, predicted), labels, true.n_sequences)
 
@@ -69,7 +69,7 @@ def read_items(
     labels: Iterable[Hashable] | None,
     sample_weight: ArrayLike | None,
 ) -> Items:
-    """Read two segmentations for a score of segments with these labels."""
+    """Read two segmentations, to score their segments with these labels."""
     (items,) = items_of_segments({"y_true": y_true, "y_pred": y_pred}, scheme, strict, labels)
     if sample_weight is None:
         return items
@@ -77,9 +77,9 @@ def read_items(
 
 
 def items_of_segments(by_name: dict, scheme: str = "auto", strict: bool = False, labels: Any = None) -> list[Items]:
-    """Read true segments and those of one or more systems; return the places with these labels for each system.
+    """Read true segments and those of one or more systems; return the spans with these labels for each system.
 
-    The labels are the given ones, else all in the data.
+    If ``labels`` is None, all labels in the data are used.
     """
     true, *systems = every = read_segmentations(by_name, scheme, strict)
     scored = sorted_union(*(one.labels() for one in every)) if labels is None else _check_labels(labels)
@@ -98,16 +98,16 @@ def _check_labels(labels: Iterable[Hashable]) -> list:
 
 
 def _codes_in(labels: list, tokens: CodedLabels) -> np.ndarray:
-    """Return the codes of tokens as indices into other labels, which include theirs."""
+    """Return the codes of tokens as indices into ``labels``, which include the labels of the tokens."""
     code_of = {label: code for code, label in enumerate(labels)}
     return np.array([code_of[label] for label in tokens.labels], dtype=np.int64)[tokens.codes]
 
 
 def _pair_segments(true: Segmentation, predicted: Segmentation, labels: list) -> Items:
-    """Return the places of the segments of two tables that have one of the labels.
+    """Return the spans of those segments of two labellings that have one of the labels.
 
-    Equal segments are paired first, then other segments of the same place, in order; nearly always, there is one of
-    each.
+    Equal segments are paired first, then other segments of the same span, in order; nearly always, each labelling
+    contains at most one segment per span.
     """
     code_of = {label: code for code, label in enumerate(labels)}
     rows = [[row for row in one.rows if row[3] in code_of] for one in (true, predicted)]

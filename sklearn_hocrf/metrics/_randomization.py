@@ -14,21 +14,18 @@ from .._reading.label_sequences import LabelSequences, hold_any_segments
 from ._items import Items, items_of_segments, items_of_tokens
 from ._scores import segment_f1_score, sequence_accuracy_score, token_accuracy_score
 
-SWAPS_AT_A_TIME = 1 << 22  # swaps drawn at a time, to bound memory
+SWAPS_AT_A_TIME = 1 << 22  # swaps drawn at a time, which bounds memory
 OPTIONS = {"token_accuracy_score": "", "sequence_accuracy_score": "", "segment_f1_score": "scheme, strict, labels"}
 RELATIVE_ROUNDING = 1e-12  # relative; rounding must not make equal differences unequal
 
 
 class RandomizationTest(NamedTuple):
-    """Result of :func:`randomization_test`: the probability of a score difference by chance.
-
-    See the example there.
-    """
+    """The result of :func:`randomization_test`: two scores, their difference and its p value."""
 
     score_a: float  # metric of the first system
     score_b: float  # metric of the second system
     difference: float  # score_a - score_b
-    p_value: float  # of at least this absolute difference by chance
+    p_value: float  # probability of at least this absolute difference by chance
 
 
 def randomization_test(
@@ -45,18 +42,18 @@ def randomization_test(
 
     If both systems were equally accurate, their outputs could be exchanged. Each resample swaps the two outputs for
     every sequence with probability 1/2. Let n_c be the number of resamples in which the absolute difference of the
-    metric is at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. If there are at
-    most ``n_resamples`` ways to swap, because the sequences are few, each way counts once, and the p value is exact.
-    The function calls :func:`scipy.stats.permutation_test` for the absolute difference.
+    metric is at least the observed difference. The p value is (n_c + 1) / (n_resamples + 1) [1]_ [2]_. If there are so
+    few sequences that there are at most ``n_resamples`` ways to swap their outputs, each way is used once, and the p
+    value is exact. The function calls :func:`scipy.stats.permutation_test` for the absolute difference.
 
     Parameters
     ----------
     y_true : list of sequences
-        True labels, or segments, in any form that the metric takes.
+        True labels or segments, in any form that the metric accepts.
     y_pred_a, y_pred_b : list of sequences
         Predictions of the two systems for the same sequences.
     metric : {token_accuracy_score, sequence_accuracy_score, segment_f1_score}
-        One of these functions of :mod:`sklearn_hocrf.metrics`; ``segment_f1_score`` is the micro average.
+        One of these functions of :mod:`sklearn_hocrf.metrics`; ``segment_f1_score`` computes the micro average.
     n_resamples : int, default=999
         Number of resamples; 1 / (n_resamples + 1) is the smallest possible p value.
     random_state : int, RandomState instance or None, default=None
@@ -72,7 +69,7 @@ def randomization_test(
     Raises
     ------
     TypeError
-        If the metric is another one, or takes no such parameter here.
+        If the metric is another function, or if it does not accept one of ``metric_params`` here.
     ValueError
         If lengths differ, or if there are no sequences.
 
@@ -113,7 +110,7 @@ def randomization_test(
         distance = np.abs(score(one) - score(other))
         return np.where(distance < observed - tolerance, distance, observed)
 
-    p_value = 1.0  # of one sequence, which scipy refuses
+    p_value = 1.0  # for one sequence, which scipy rejects
     if n_sequences > 1:
         options: dict[str, Any] = {"permutation_type": "samples", "alternative": "greater", "axis": -1}
         options |= {"n_resamples": n_resamples, "batch": max(1, SWAPS_AT_A_TIME // n_sequences)}
@@ -124,7 +121,7 @@ def randomization_test(
 
 
 def _sums(by_name: dict[str, LabelSequences], metric: Callable, metric_params: dict[str, Any]) -> tuple[int, Callable]:
-    """Return the number of sequences, and a function that scores outputs of system 0 or 1 for each sequence.
+    """Return the number of sequences, and a function that scores a choice of system 0 or 1 for each sequence.
 
     All metrics are ratios of sums over sequences.
     """
@@ -142,7 +139,7 @@ def _sums(by_name: dict[str, LabelSequences], metric: Callable, metric_params: d
 
 
 def _counts(items: Items, metric: Callable) -> np.ndarray:
-    """Return what each sequence adds to the numerator and to the denominator of a score; (n_sequences, 2)."""
+    """Return the contribution of each sequence to the numerator and the denominator of a score; (n_sequences, 2)."""
     if metric is sequence_accuracy_score:
         return np.column_stack([items.right_sequences, np.ones(items.n_sequences)])
     counts = 2 * (items.true == items.predicted), (items.true >= 0) + 1 * (items.predicted >= 0)

@@ -1,10 +1,11 @@
-"""Scores of tokens, of whole sequences and of exact segments, by scikit-learn's functions, and scorers of models.
+"""Scores of tokens, whole sequences and exact segments, computed with scikit-learn's functions, and scorers of models.
 
 A segment is correct if its start, stop and label are correct.
 
-Scorers for searches and cross-validation: functions of an estimator, X and y.
+Scorers are functions of an estimator, X and y, for searches and cross-validation.
 
-scikit-learn's own, such as "accuracy" and "f1_macro", take one label per sample, so they cannot score sequences.
+scikit-learn's own scorers, such as "accuracy" and "f1_macro", take one label per sample, so they cannot score
+sequences.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class ScoreOptions(TypedDict, total=False):
-    """Options of the scores of segments, for type checkers, except ``average``, which sets the type of the result."""
+    """Options of the segment scores, for type checkers, except ``average``, which determines the type of the result."""
 
     scheme: str
     strict: bool
@@ -48,7 +49,7 @@ class ScoreOptions(TypedDict, total=False):
 class SegmentOutcomes(NamedTuple):
     """All segments in order, each marked correct or wrong, with its probability.   M segments.
 
-    Returned by :func:`segment_outcomes`. See the examples there.
+    The result of :func:`segment_outcomes`; see the examples there.
     """
 
     is_right: np.ndarray  # (M,) bool
@@ -107,9 +108,9 @@ def sequence_accuracy_score(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
-        different forms; if one has tags, segments of the other that are labelled "O" do not count.
-        Segments may be in any order. Empty sequences are correct.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. The two may
+        have different forms; if one contains tags, segments of the other that are labelled "O" do not count. Segments
+        may be in any order. Empty sequences are correct.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
 
@@ -157,27 +158,29 @@ def segment_precision_recall_fscore_support(
     zero_division: str | float = "warn",
     sample_weight: ArrayLike | None = None,
 ) -> Four | tuple[float, float, float, None]:
-    """Return precision, recall, F1 and support of exact segments, as scikit-learn's function of this name does.
+    """Return precision, recall, F1 and support of exact segments, as ``precision_recall_fscore_support`` does.
 
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
-        different forms; if one has tags, segments of the other that are labelled "O" do not count.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. The two may
+        have different forms; if one contains tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
-        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
+        The scheme by which token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). "auto"
+        means the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another
+        one.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     labels : list of labels, default=None
-        The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
-        ``y_pred``, sorted. Name them to leave out runs of "O", or segments between names that only one of both lists.
+        The labels of segments to score ("PER", not "B-PER"), in this order. None means all labels in ``y_true`` or
+        ``y_pred``, sorted. Pass labels to leave out runs of "O", or segments between names that only one of ``y_true``
+        and ``y_pred`` contains.
     average : {"micro", "macro", "weighted"} or None, default=None
-        None: one value for each label. "micro": the ratio of counts summed over labels. "macro": the mean over labels.
-        "weighted": the mean over labels, weighted by their support.
+        None returns one value for each label, "micro" the ratio of counts summed over labels, "macro" the mean over
+        labels, and "weighted" the mean over labels, weighted by their support.
     zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
-        nan.
+        Value of a ratio 0 / 0; "warn" means 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages
+        ignore nan.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
@@ -238,21 +241,23 @@ def segment_f1_score(
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
-        different forms; if one has tags, segments of the other that are labelled "O" do not count.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. The two may
+        have different forms; if one contains tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
-        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
+        The scheme by which token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). "auto"
+        means the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another
+        one.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     labels : list of labels, default=None
-        The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
-        ``y_pred``, sorted. Name them to leave out runs of "O", or segments between names that only one of both lists.
+        The labels of segments to score ("PER", not "B-PER"), in this order. None means all labels in ``y_true`` or
+        ``y_pred``, sorted. Pass labels to leave out runs of "O", or segments between names that only one of ``y_true``
+        and ``y_pred`` contains.
     average : {"micro", "macro", "weighted"} or None, default="micro"
         As for :func:`segment_precision_recall_fscore_support`.
     zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
-        nan.
+        Value of a ratio 0 / 0; "warn" means 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages
+        ignore nan.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
@@ -290,26 +295,28 @@ def segment_classification_report(
     zero_division: str | float = "warn",
     sample_weight: ArrayLike | None = None,
 ) -> str:
-    """Return a table of precision, recall, F1 and support of exact segments of each label, and of their averages.
+    """Return a table of the precision, recall, F1 and support of exact segments, for each label and averaged.
 
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
-        different forms; if one has tags, segments of the other that are labelled "O" do not count.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. The two may
+        have different forms; if one contains tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
-        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
+        The scheme by which token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). "auto"
+        means the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another
+        one.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     labels : list of labels, default=None
-        The labels of segments to score ("PER", not "B-PER"), in this order. None: all labels in ``y_true`` or
-        ``y_pred``, sorted. Name them to leave out runs of "O", or segments between names that only one of both lists.
+        The labels of segments to score ("PER", not "B-PER"), in this order. None means all labels in ``y_true`` or
+        ``y_pred``, sorted. Pass labels to leave out runs of "O", or segments between names that only one of ``y_true``
+        and ``y_pred`` contains.
     digits : int, default=2
         Number of decimal places.
     zero_division : {"warn", 0, 1, nan}, default="warn"
-        Value of a ratio 0 / 0; "warn" is 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages ignore
-        nan.
+        Value of a ratio 0 / 0; "warn" means 0 with an :class:`~sklearn.exceptions.UndefinedMetricWarning`. Averages
+        ignore nan.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
@@ -358,26 +365,27 @@ def segment_confusion_matrix(
 ) -> np.ndarray:
     """Return how often segments of one label are predicted as segments of another label, with the same start and stop.
 
-    A true segment counts in the row of its label, in the column of the label of the predicted segment with the same
-    start and stop. If there is none, the true segment is missed and counts in the last column. A predicted segment
-    without a true one of the same start and stop is spurious and counts in the last row. Correct segments are therefore
-    on the diagonal, the rows of labels sum to the numbers of true segments, and the columns of labels to the numbers of
-    predicted segments. A segment with a wrong boundary counts twice, as missed and as spurious:
-    :func:`sklearn_hocrf.inspection.error_table` shows which errors are of this kind.
+    If a predicted segment has the same start and stop as a true segment, the pair counts in the row of the true label
+    and the column of the predicted label. Otherwise, the true segment is missed and counts in the last column. A
+    predicted segment whose start and stop match no true segment is spurious and counts in the last row. Correct
+    segments are therefore on the diagonal, the row of each label sums to its number of true segments, and the column of
+    each label to its number of predicted segments. A segment with a wrong boundary counts twice, as missed and as
+    spurious; :func:`sklearn_hocrf.inspection.error_table` shows which errors are of this kind.
 
     Parameters
     ----------
     y_true, y_pred : list of sequences
-        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes. The two may have
-        different forms; if one has tags, segments of the other that are labelled "O" do not count.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts. The two may
+        have different forms; if one contains tags, segments of the other that are labelled "O" do not count.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How token labels encode segments, see :func:`~sklearn_hocrf.text.extract_segments`. "auto" is the scheme that
-        all labels in ``y_true`` and ``y_pred`` fit; a warning says if they also fit another one.
+        The scheme by which token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). "auto"
+        means the scheme that all labels in ``y_true`` and ``y_pred`` fit; the function warns if they also fit another
+        one.
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     labels : list of labels, default=None
         The labels of segments ("PER", not "B-PER") of the rows and columns, in this order; segments with other labels
-        are left out. None: all labels in ``y_true`` or ``y_pred``, sorted.
+        are left out. None means all labels in ``y_true`` or ``y_pred``, sorted.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence, for all of its segments.
 
@@ -390,7 +398,7 @@ def segment_confusion_matrix(
     Raises
     ------
     TypeError, ValueError
-        If labels or segments are invalid, and if the numbers of sequences or the lengths of two labellings differ.
+        If labels or segments are invalid, or if the numbers of sequences or the lengths of two labellings differ.
 
     Examples
     --------
@@ -402,7 +410,7 @@ def segment_confusion_matrix(
            [0, 0, 1],
            [0, 2, 0]])
 
-    Plot it with the names of its rows and columns:
+    Plot the matrix with the names of its rows and columns:
 
     >>> from sklearn.metrics import ConfusionMatrixDisplay
     >>> matrix = segment_confusion_matrix(y_true, y_pred)
@@ -423,27 +431,27 @@ def segment_outcomes(
 ) -> SegmentOutcomes:
     """Return which segments are correct, and their probabilities.
 
-    Pass the result to :class:`sklearn.calibration.CalibrationDisplay` or to scikit-learn's other tools for the
-    probabilities of two classes, see the examples.
+    Pass the result to :class:`sklearn.calibration.CalibrationDisplay` or to scikit-learn's other tools for
+    probabilities of two classes; see the examples.
 
     Parameters
     ----------
     y_true : list of sequences
-        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` takes.
+        Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts.
     y_pred : list of sequences of segments
-        Segments with probabilities in one of these forms, such as the arrays that ``predict_segments(X, threshold=0)``
-        returns, or lists of (start, stop, label, probability). You may pass all segments with a positive probability,
-        or only the segments of the best labelling.
+        Segments with probabilities, such as the arrays that ``predict_segments(X, threshold=0)`` returns, or lists of
+        (start, stop, label, probability). You may pass all segments with a positive probability, or only the segments
+        of the best labelling.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        How labels of ``y_true`` encode segments, see :func:`~sklearn_hocrf.text.extract_segments`.
+        The scheme by which labels of ``y_true`` encode segments (see :func:`~sklearn_hocrf.text.extract_segments`).
     strict : bool, default=False
-        Treatment of invalid tags, see :func:`~sklearn_hocrf.text.extract_segments`.
+        Whether to leave invalid tags out of segments (see :func:`~sklearn_hocrf.text.extract_segments`).
 
     Returns
     -------
     outcomes : SegmentOutcomes
         Named tuple of ``is_right``, bool, and ``probability``, both of shape (n_segments,), in the order of ``y_pred``.
-        A segment is correct if ``y_true`` has one with the same start, stop and label.
+        A segment is correct if ``y_true`` contains one with the same start, stop and label.
 
     Raises
     ------
@@ -486,10 +494,10 @@ def _scores(items: Items, average: str | None, zero_division: str | float, **opt
 
 
 def _ask(score: Callable, items: Items, zero_division: str | float, **options: Any) -> Any:
-    """Call a score of scikit-learn for all labels, or for one that does not occur.
+    """Call a scikit-learn score for all labels or, if there are none, for one that does not occur.
 
-    An additional item has no label, and counts nowhere. Because of it, some data have a positive weight, reports
-    contain no row of accuracy, and counts are integers.
+    The function adds an item that has no label and affects no count. With this item, some data have a positive weight,
+    reports contain no accuracy row, and counts are integers.
     """
     true, predicted = np.append(items.true, -1), np.append(items.predicted, -1)
     options["sample_weight"] = None if items.weight is None else np.append(items.weight, 1.0)
@@ -502,10 +510,10 @@ def segment_f1_scorer(estimator: BaseEstimator, X: Sized, y: Sized, sample_weigh
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
     tools.
 
-    Labels encode segments as in the model: the scheme of a :class:`~sklearn_hocrf.HighOrderSemiCRF`, or the one that
-    the ``constraints`` of a :class:`~sklearn_hocrf.HighOrderCRF` name, or else the scheme of its labels. The model may
-    be inside pipelines, searches and calibration. For other models, the function guesses the scheme from the labels.
-    For other parameters and averages, see the recipe for scorers in the user guide:
+    The function reads segments with the scheme of the model: that of a :class:`~sklearn_hocrf.HighOrderSemiCRF` or, for
+    a :class:`~sklearn_hocrf.HighOrderCRF`, the scheme that its ``constraints`` name or else that of its labels. The
+    model may be inside a pipeline, a search or a calibrated model. For other models, the function infers the scheme
+    from the labels. For other parameters and averages, see the recipe for scorers in the user guide:
     https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/recipes.html.
 
     Parameters
@@ -545,7 +553,8 @@ def token_accuracy_scorer(
     """Return the fraction of tokens with the correct label, for any estimator that predicts sequences of labels.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
-    tools. It is the ``score`` of this package's estimators, unless y lists segments.
+    tools. The ``score`` method of this package's estimators returns the same value, unless y contains lists of
+    segments.
 
     Parameters
     ----------
@@ -658,10 +667,10 @@ def log_likelihood_scorer(
     """Return the log-likelihood per token: the sum over sequences of log P(y given x), divided by the number of tokens.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
-    tools, for the estimators, any pipeline that ends in one, and searches over these.
+    tools. The estimator may be one of this package, a pipeline that ends in one, or a search over either.
 
     A labelling has probability 0 if it contains a label that did not occur in training, or if the model forbids it, for
-    example because a segment is too long. The mean is then -inf.
+    example because a segment is too long. The score is then -inf.
 
     Parameters
     ----------
@@ -675,19 +684,19 @@ def log_likelihood_scorer(
     Returns
     -------
     score : float
-        In nats, at most 0.
+        Log-likelihood per token in nats, at most 0.
 
     Raises
     ------
     AttributeError
         If the estimator has no ``log_likelihood``.
     ValueError
-        If there are no tokens of positive weight, or for invalid data.
+        If there are no tokens of positive weight, or if the data are invalid.
 
     Warns
     -----
     UserWarning
-        If sequences have probability 0; the message gives their indices.
+        If sequences have probability 0; the message gives their number.
 
     Examples
     --------
@@ -704,7 +713,7 @@ def log_likelihood_scorer(
     """
     log_p = method_of_model(estimator, "log_likelihood")(X, y, unknown="impossible")
     weight = check_weight(sample_weight, len(log_p))
-    # tuples of valid labels are sequences
+    # a tuple of valid labels is a sequence, not a label
     y = [list(labels) if isinstance(labels, tuple) else labels for labels in without_columns(y)]
     lengths: Any = lengths_of_targets(y, "log_likelihood_scorer", "auto")[0]
     counts = weight > 0
@@ -726,7 +735,7 @@ def _labels(estimator: BaseEstimator, X: Sized, y: Sized) -> tuple[Any, Any]:
 
 
 def _as_sequences(y: Any) -> Any:
-    """Return label sequences unchanged; plain labels as sequences of one."""
+    """Return label sequences unchanged, and plain labels as sequences of one label."""
     labels = unmasked(y) if hasattr(y, "__array__") else y
     if not is_ordered_collection(labels) or any(map(is_ordered_collection, labels)):
         return y

@@ -1,7 +1,7 @@
 """Learned penalties, predictions by cross-validation, and probabilities that are accurate on new data.
 
 scikit-learn's searches can choose orders, penalties, templates and all other parameters, with the scorers of
-:mod:`sklearn_hocrf.metrics` and folds that are not stratified. This module adds:
+:mod:`sklearn_hocrf.metrics` and unstratified folds. This module adds:
 
 ==================================  ====================================================================================
 :class:`PenaltySearchCV`            one penalty for each group of weights, learned with gradients of the held-out
@@ -12,7 +12,8 @@ scikit-learn's searches can choose orders, penalties, templates and all other pa
 :class:`ConformalSequenceLabeler`   sets of labels or segments that miss true ones with at most a chosen probability
 ==================================  ====================================================================================
 
-The folds must mimic what will be new at prediction time: pass groups of words, writers or documents.
+The held-out part of each fold must be new in the same way as the data at prediction time: pass groups of words, writers
+or documents.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> from sklearn_hocrf.datasets import make_digit_words

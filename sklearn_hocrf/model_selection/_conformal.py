@@ -19,18 +19,18 @@ from .._sklearn.names import HasMethods, Interval, StrOptions, fit_context
 from .._sklearn.versions import VersionMixin
 from ._temperature import check_labeler
 
-_TIES = 1e-9  # probabilities that differ by less are equal: they are computed in several ways
-_LOWEST = 1e-6  # probability of a segment; others are as good as impossible
+_TIES = 1e-9  # probabilities that differ by less count as equal: they are computed in several ways
+_LOWEST = 1e-6  # probability of a segment; less probable segments count as impossible
 
 
 class Coverage(NamedTuple):
-    """How often sets contain the true labels or segments, and how large the sets are, on average over sequences.
+    """The frequency with which sets contain the true labels or segments, and the mean size of the sets.
 
     See :meth:`ConformalSequenceLabeler.coverage`.
     """
 
     coverage: float  # the expected value is at least 1 - alpha
-    size: float  # labels of a token (mean of a sequence), or segments of a sequence
+    size: float  # labels per token (mean over a sequence), or segments per sequence
 
 
 class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
@@ -39,8 +39,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     With split conformal prediction [1]_, :meth:`fit` computes a threshold from sequences on which the model was not
     trained. For a new sequence, the sets of :meth:`predict_set` then miss the truth with probability at most ``alpha``.
     This guarantee holds for any model and any number of sequences, if these and the new sequence are exchangeable, for
-    example drawn independently from one source. It holds on average over sequences, and with `strata` for each kind of
-    sequence or segment, but not if new data differ from the old. More accurate models give smaller sets.
+    example drawn independently from one source. It holds on average over sequences and, with `strata`, for each kind of
+    sequence or segment, but not if new data come from another source. More accurate models yield smaller sets.
 
     Parameters
     ----------
@@ -48,30 +48,30 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         A *fitted* model, which is not fitted again. ``clone`` copies it unfitted, unless it is in a
         :class:`~sklearn.frozen.FrozenEstimator`.
     alpha : float, default=0.1
-        Highest probability of a miss, or the highest expected share of misses, in (0, 1).
+        The highest probability of a miss, or the highest expected share of misses, in (0, 1).
     level : {"token", "segment"}, default="token"
-        What the sets contain. With "token", each token gets a set of labels, and the sets contain the true labels of
+        The elements of the sets. With "token", each token gets a set of labels, and the sets contain the true labels of
         *all* tokens of a sequence with probability 1 - ``alpha``. With "segment", each sequence gets a set of segments,
         and the expected share of the true segments of a sequence that are missing is at most ``alpha`` (the share is 0
-        for a sequence without segments): conformal risk control [2]_.
+        for a sequence without segments). This is conformal risk control [2]_.
 
     strata : callable, "label" or None, default=None
         Kinds of sequences or labels with separate thresholds, so that the guarantee holds for each of them. With
-        ``level="token"``, a function that takes a sequence of X and returns its kind, such as ``lambda tokens:
-        len(tokens) > 20``. With ``level="segment"``, "label": for each label, the expected share of the true segments
-        that are missing is at most ``alpha``, over sequences that contain the label. Kinds of fewer than 2 / ``alpha``
-        sequences in ``fit`` share one threshold with kinds that are absent in ``fit``; if all these sequences are too
-        few for ``alpha``, they get the threshold without `strata`.
+        ``level="token"``, pass a function that takes a sequence of X and returns its kind, such as
+        ``lambda tokens: len(tokens) > 20``. With ``level="segment"``, pass "label": for each label, the expected share
+        of the true segments that are missing is at most ``alpha``, over sequences that contain the label. Kinds with
+        fewer than 2 / ``alpha`` sequences in ``fit`` share one threshold with kinds that do not occur in ``fit``; if
+        all these sequences are too few for ``alpha``, they get the threshold that applies without `strata`.
 
     Attributes
     ----------
     threshold_ : float
-        The sets contain every label or segment whose nonconformity, 1 - probability, does not exceed it. With `strata`,
-        this threshold applies to the kinds that are not in ``thresholds_``.
+        The sets contain every label or segment whose nonconformity, 1 - probability, does not exceed this threshold.
+        With `strata`, the threshold applies to the kinds that are not in ``thresholds_``.
     thresholds_ : dict
-        The threshold of each kind with a separate threshold.
+        The threshold of each kind for which there is a separate one.
     n_sequences_ : int
-        Number of sequences seen in `fit`.
+        Number of sequences passed to `fit`.
     estimator_ : estimator
         The fitted estimator.
     classes_ : ndarray of shape (n_classes,)
@@ -79,8 +79,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     n_features_in_ : int
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        As in :class:`~sklearn_hocrf.HighOrderCRF`.
-        Only if the estimator has them.
+        As in :class:`~sklearn_hocrf.HighOrderCRF`. This attribute exists only if the estimator has it.
 
     Raises
     ------
@@ -98,17 +97,18 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     See Also
     --------
     CalibratedSequenceLabeler : Make probabilities match how often predictions are correct.
-    sklearn_hocrf.metrics.segment_outcomes : Which segments are correct, with their probabilities.
+    sklearn_hocrf.metrics.segment_outcomes : Mark segments as correct or wrong, with their probabilities.
 
     Notes
     -----
-    The unit is always the sequence, because the tokens of a sequence depend on each other. Let s_1, ..., s_n be the
-    nonconformities of the true labels: for tokens, the largest one of each sequence; for segments, all of them, each
-    with its share of the loss. The threshold is the smallest one for which (sum of the losses + 1) / (n + 1) is at most
-    ``alpha`` ([2]_, eq. 4). For losses of 0 and 1 this is the ceil((n + 1)(1 - alpha))-th smallest of the
-    nonconformities, the quantile of split conformal prediction. Ties count as included.
+    The unit of the guarantee is always the sequence, because the tokens of a sequence depend on each other. Let s_1,
+    ..., s_n be the nonconformities of the true labels: for tokens, the largest one of each sequence; for segments, all
+    of them, each with its share of the loss. The threshold is the smallest one for which
+    ``(sum of the losses + 1) / (n + 1)`` is at most ``alpha`` ([2]_, eq. 4). For losses of 0 and 1, this is the
+    ``ceil((n + 1)(1 - alpha))``-th smallest of the nonconformities, the quantile of split conformal prediction. Labels
+    and segments at the threshold are included.
 
-    Labellings that constraints of the model forbid have probability 0: if the true labelling is among them, no set
+    Labellings that the model's constraints forbid have probability 0: if the true labelling is among them, no set
     contains it, and it counts as a miss.
 
     References
@@ -131,7 +131,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     >>> round(coverage, 2), round(size, 1)
     (0.83, 2.1)
 
-    Long and short words apart:
+    Use separate thresholds for long and short words:
 
     >>> conformal = ConformalSequenceLabeler(
     ...     crf, alpha=0.2, strata=lambda word: len(word) > 8
@@ -176,8 +176,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         Raises
         ------
         TypeError, ValueError
-            For invalid parameters and data; if ``strata`` is not for the ``level``; if the truth of too many sequences
-            is impossible, so that sets would contain all possible segments.
+            If parameters or data are invalid, if ``strata`` does not match ``level``, or if the truth of too many
+            sequences is impossible, so that sets would contain all possible segments.
         """
         check_labeler(self.estimator)
         if self.strata is not None and (self.strata == "label") != (self.level == "segment"):
@@ -196,7 +196,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return self
 
     def _threshold(self, misses: _Misses, kinds: set) -> float:
-        """Return the threshold, of all sequences or of some kinds; warn if sets then contain all labels."""
+        """Return the threshold for all sequences or for the given kinds; warn if sets then contain all labels."""
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES
         if threshold <= 1 - lowest:
@@ -213,7 +213,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return threshold
 
     def _kinds(self, X: Any) -> list | None:
-        """Return the kind of each sequence, if there are kinds."""
+        """Return the kind of each sequence, or None if sequences have no kinds."""
         return [self.strata(tokens) for tokens in X] if callable(self.strata) else None
 
     def _threshold_of(self, kind: Any) -> float:
@@ -230,7 +230,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         Returns
         -------
         sets : list
-            For ``level="token"``, a list for each token of each sequence: its labels, the most probable first.
+            For ``level="token"``, a list for each sequence, with a list of labels for each token, the most probable
+            first.
 
             For ``level="segment"``, structured arrays as returned by
             :meth:`~sklearn_hocrf.HighOrderCRF.predict_segments` with a threshold.
@@ -259,15 +260,14 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`fit`.
         y : list of label sequences, or array-like
-            As in :meth:`fit`.
-            Sequences other than those of fit.
+            As in :meth:`fit`. The sequences must not be those that you passed to ``fit``.
 
         Returns
         -------
         coverage : Coverage
-            Named tuple ``(coverage, size)``. With ``level="token"``: the share of sequences whose sets contain all true
-            labels, and the mean number of labels of a token. With ``level="segment"``: the mean share of the
-            true segments of a sequence that are in its set, and the mean number of segments of a set.
+            Named tuple ``(coverage, size)``. With ``level="token"``, these are the share of sequences whose sets
+            contain all true labels, and the mean number of labels per token. With ``level="segment"``, they are the
+            mean share of a sequence's true segments that are in its set, and the mean number of segments per set.
         """
         check_is_fitted(self)
         kinds, (fitted, X) = self._kinds(X), FittedModel.and_input(self.estimator_, X)
@@ -305,7 +305,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return [[_label_sets(row, classes, threshold) for row in table] for table, threshold in pairs]
 
     def _within(self, segments: np.ndarray) -> np.ndarray:
-        """Return the segments within the thresholds of their labels."""
+        """Return the segments whose nonconformity is within the threshold of their label."""
         thresholds = np.array([self._threshold_of(label) for label in segments["label"].tolist()])
         return segments[1 - segments["probability"] <= thresholds + _TIES]
 
@@ -325,7 +325,7 @@ class _Misses(NamedTuple):
         return np.bincount(self.sequence, missed, self.n_sequences)
 
     def among(self, kinds: set) -> _Misses:
-        """Return only the parts of some kinds; sequences without such a part are left out."""
+        """Return only the parts of the given kinds; sequences without such a part are left out."""
         kept = np.array([kind in kinds for kind in self.kind], dtype=bool)
         _, sequence, counts = np.unique(self.sequence[kept], return_inverse=True, return_counts=True)
         return _Misses(sequence, self.score[kept], 1 / counts[sequence], len(counts), [])
@@ -339,7 +339,7 @@ def _threshold(misses: _Misses, alpha: float) -> float:
         raise ValueError(f"alpha={alpha} needs at least {int(np.ceil(1 / alpha - 1 - _TIES))} sequences, got {n}")
     order = np.argsort(-misses.score, kind="stable")
     score, missed = misses.score[order], np.cumsum(misses.share[order])
-    # at the threshold score[k], what comes before k is missed; of equal scores, all or nothing
+    # at the threshold score[k], the parts before k are missed; of parts with equal scores, all or none
     kept = np.flatnonzero(missed > allowed)
     return float(score[kept[0]]) if len(kept) else 0.0
 

@@ -1,6 +1,6 @@
 """The penalties that a search can learn, the groups of weights that they apply to, and the folds of a search.
 
-Transformers are fitted, and models laid out, on training parts only.
+Transformers are fitted to training parts only, and the weights of a fold's model are those of its training part.
 """
 
 from __future__ import annotations
@@ -65,16 +65,17 @@ class WeightGroups(NamedTuple):
         return values_by_group("penalty_groups", ids, layout, names, labels).astype(np.int64)
 
     def start(self, sigma_reg: Any, layout: WeightLayout, data: TrainingData, earlier: dict) -> np.ndarray:
-        """Return the ``sigma_reg`` to start from; shape (G,).
+        """Return the ``sigma_reg`` from which each group starts; shape (G,).
 
         Parameters
         ----------
         sigma_reg : float or mapping
-            The default start: the geometric mean over the weights of a group.
+            The default start of a group is the geometric mean of this value over the weights of the group.
         layout, data
-            As for :meth:`of`.
+            As for :meth:`of_weights`.
         earlier : dict
-            Where the previous order starts. New groups start from the group of the next lower order.
+            The ``sigma_reg`` by group from which an earlier order starts. New groups start from the value of the group
+            of the next lower order.
         """
         start = self.nearest(earlier)
         is_open = self.has_weights & np.isnan(start)
@@ -88,7 +89,7 @@ class WeightGroups(NamedTuple):
         return start
 
     def nearest(self, earlier: dict) -> np.ndarray:
-        """Return penalties of another order by group: of this group, else of that of the next lower order, or nan."""
+        """Return each group's penalty in ``earlier``, or that of the nearest lower order, or nan if there is none."""
         penalties = np.full(len(self.keys), np.nan)
         for i, key in enumerate(self.keys):
             while key not in earlier and isinstance(key, tuple) and key[1] > 0:
@@ -98,7 +99,7 @@ class WeightGroups(NamedTuple):
 
 
 def column_name(key: Any) -> str:
-    """Return the name of a group in the names of columns.
+    """Return the name of a group for use in column names.
 
     Examples
     --------
@@ -120,10 +121,10 @@ def check_keys(groups: Any) -> None:
 
 
 def check_weights(search: BaseEstimator, whole: TrainingData, final: Any, orders: list[int]) -> None:
-    """Raise a ValueError if penalties do not cover the weights of an order, or if the highest order has none."""
+    """Raise a ValueError if penalties do not cover the weights of an order, or if the highest order has no weights."""
     for order in orders:
         model = clone(final).set_params(max_order=order)
-        with unwarned():  # the search of the order warns
+        with unwarned():  # the search at the order warns
             layout = FitSteps(model).layout(whole)
             groups = WeightGroups.for_layout(layout, whole, search.penalty_groups, order)
         if order == orders[0]:
@@ -137,7 +138,7 @@ def check_weights(search: BaseEstimator, whole: TrainingData, final: Any, orders
 
 
 class Split(NamedTuple):
-    """Both parts of the data, as passed to the model at the end of a pipeline."""
+    """The training and held-out parts of the data, as passed to the model at the end of a pipeline."""
 
     X: Any
     y: Any
@@ -148,9 +149,9 @@ class Split(NamedTuple):
 
 
 def used_parts(whole: TrainingData, splits: list) -> list:
-    """Return splits with only sequences of positive weight held out; raise an error if a part contains none.
+    """Return splits that hold out only sequences of positive weight; raise an error if a part contains none.
 
-    Sequences of weight 0 may have labels that no training part has.
+    Sequences of weight 0 may have labels that no training part contains.
     """
     used = np.asarray(whole.sequence_ids)
     for index, split in enumerate(splits):
@@ -174,13 +175,13 @@ def split_data(estimator: BaseEstimator, X: Sized, y: Sized, weight: np.ndarray 
 
 
 def training_data(estimator: BaseEstimator, X: Sized, y: Sized, weight: np.ndarray | None) -> TrainingData:
-    """Return all data, as read by the model at the end of a pipeline in fit."""
+    """Return all data as the model at the end of a pipeline reads them in ``fit``."""
     *head, (_, final) = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
     return _read(FitSteps(final), clone(estimator[:-1]).fit_transform(X, y) if head else X, y, weight)
 
 
 class _Origin(NamedTuple):
-    """The inputs of a fold, which the fold of the same split at another order needs."""
+    """The inputs of a fold, which the fold of the same split at another order reuses."""
 
     steps: FitSteps
     layout: Any
@@ -205,10 +206,10 @@ def make_fold(
         The unfitted model.
     split : Split
     targets : TokenTargets or SegmentTargets
-        The targets of all data: their labels, and maximum lengths of segments, also apply to the fold.
+        The targets of all data: their labels and maximum segment lengths also apply to the fold.
     groups : WeightGroups
     earlier : Fold or None
-        The fold of the same split at another order. Its data are used again, and training starts from its weights.
+        The fold of the same split at another order. Its data are reused, and training starts from its weights.
     """
     steps = FitSteps(clone(estimator))
     data = earlier.origin.data if earlier else _read(steps, split.X, split.y, split.weight, targets)

@@ -20,37 +20,37 @@ from .._engine.training.solvers import SearchEnd, minimize_in_box
 from .._estimator.fit.progress import duration, tell
 from ._groups import WeightGroups, column_name, continue_from
 
-SHRINKING = 0.5  # factor of the tolerance from step to step
+SHRINKING = 0.5  # factor by which the tolerance changes from step to step
 LEAST_GAIN = 0.5  # of a step, relative to ``tol`` times the score
 PATH = 1.0, 0.1, 0.01, 0.001  # of l1, in units of a useful one
-LOOSE = 0.3  # residual where no gradient is needed
-WIDEST_L1 = np.log(1e6)  # of the search from where it starts
+LOOSE = 0.3  # residual of the linear system if no gradient is needed
+WIDEST_L1 = np.log(1e6)  # greatest distance of log l1 from its start
 AUTO_ORDERS = range(1, 9)  # of ``orders="auto"``
-MOST_IN_VAIN = 1  # orders above the best one, before one more ends it
-MOST_COMPARED = 2  # steps of each order, before it goes on at the best one
-PASSES_OF_FIT = 240.0  # over a training part, in the time of the last fit: 60 to 150 iterations over more data
+MOST_IN_VAIN = 1  # orders above the best one; one more ends the search
+MOST_COMPARED = 2  # steps of each order, before the search continues at the best one
+PASSES_OF_FIT = 240.0  # passes over a training part that take as long as the last fit (60 to 150 iterations)
 
 
 class _Tolerances(NamedTuple):
-    """Tolerances of the training of folds; the finer ones are in units of the square root of ``tol``."""
+    """Tolerances of the training of folds; ``finest`` and ``precise`` are in units of the square root of ``tol``."""
 
     loosest: float  # in the first step
     finest: float
     precise: float  # of the best step at the end
-    residual: float  # of the linear system, in units of the tolerance of training, if that is more than that of Fold
+    residual: float  # of the linear system, in units of the training tolerance; at least that of `Fold`
     residual_of_precise: float
 
 
 SMOOTH = _Tolerances(0.05, 0.1, 0.05, 0.0, Fold.residual)
-SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # with L1 learned, gradients jump, and more precise ones are no use
+SPARSE = _Tolerances(0.1, 0.3, 0.1, 1.0, LOOSE)  # if L1 is learned, gradients jump: more precise ones do not help
 
 
 class Course:
-    """The searches of all orders, and the time of ``fit``: for reading the data, for steps, and for the last fit."""
+    """The searches of all orders, and the time that ``fit`` spends on reading data, on steps, and on the last fit."""
 
     def __init__(self, search: BaseEstimator) -> None:
         self.searches: list[OrderSearch] = []
-        self.n_orders, self.untried = 0, list[int]()  # the latter for lack of time
+        self.n_orders, self.untried = 0, list[int]()  # orders that were not tried for lack of time
         self._begun, self._refits, self._most = time.perf_counter(), search.refit, search.max_time or np.inf
         self.reading, self._until, self.path = 0.0, np.inf, list(PATH)
 
@@ -71,24 +71,24 @@ class Course:
         return self.reading + PASSES_OF_FIT * of_pass
 
     def left(self) -> float:
-        """Return the remaining seconds for steps."""
+        """Return the seconds that remain for steps."""
         return self._most - self.elapsed() - self.of_refit()
 
     def share(self, number: int) -> bool:
-        """Begin the share in the remaining time of the order with this number; return whether time remains."""
+        """Begin the share of the remaining time for the order with this number; return whether time remains."""
         left = self.left()
         self._until = self.elapsed() + left / (len(self.searches) - number)
         return left > 0
 
     def has_time_for(self, seconds: float) -> bool:
-        """Return whether half of a step of this length would end before the time for this order has passed."""
+        """Return whether half of a step of this duration would end within the time for this order."""
         return self.elapsed() + seconds / 2 < self._until
 
 
 class OrderSearch:
     """The search for the penalties of one order.   G groups.
 
-    Points are the logarithms of sigma and, if it is learned, of l1, by group; shape (G,) or (2G,).
+    Points contain the logarithms of sigma and, if l1 is learned, of l1, by group; shape (G,) or (2G,).
     """
 
     def __init__(
@@ -110,14 +110,14 @@ class OrderSearch:
         self._states = [fold.state for fold in folds]  # of the best step
 
     def begin(self) -> None:
-        """Take the first step, at the penalties to start from, and without L1 if it is learned."""
+        """Take the first step, at the initial penalties, and without an L1 penalty if it is learned."""
         self._gradient = self._take(self._start, *self._precision())
         self._known = self._start  # the point whose gradient is known
 
     def run(self, earlier: OrderSearch | None, *, is_compared: bool = False) -> None:
-        """Take further steps, from the best penalties and weights of ``earlier``, or of this order if it is None.
+        """Take further steps from the best penalties and weights of ``earlier`` or, if it is None, of this order.
 
-        To compare orders, a few steps are enough; if a lower order is better, the first step is enough.
+        A few steps are enough to compare orders; the first step is enough if a lower order is better.
         """
         self._is_compared = is_compared
         if len(self.steps) < self._search.max_steps:
@@ -152,20 +152,20 @@ class OrderSearch:
             calls = [delayed(fold.step)(point, before=b, **options) for fold, b in zip(self.folds, before, strict=True)]
             answers = list(parallel(calls))
         values = np.exp(point).reshape(-1, self._n_groups)
-        values[0] = np.clip(values[0], *self._search.bounds)  # exp rounds
+        values[0] = np.clip(values[0], *self._search.bounds)  # because exp rounds
         step = Step.from_folds(self._order, self._groups, values, answers)
         _refuse_infinite(answers, step)
         return step, np.mean([answer.gradient for answer in answers], axis=0)
 
     def evaluate_precisely(self, step: Step) -> Step:
-        """Return a step at the same penalties, whose score is accurate to the tolerance of the search."""
+        """Return a step at the same penalties with a score that is accurate to the tolerance of the search."""
         tol, before = self._search.tol, [fold.score for fold in step.folds]
         precise, residual = self._tolerances.precise, self._tolerances.residual_of_precise
         return self._evaluate(self._point(step), before, tol=precise * tol**0.5, residual=residual, error=tol)[0]
 
     def _point(self, step):
         kinds = [(step.sigma, 1.0), (step.l1, 0.0)][: 2 if step.l1 else 1]
-        with np.errstate(divide="ignore"):  # log 0, where an L1 penalty is switched off
+        with np.errstate(divide="ignore"):  # log 0, if an L1 penalty is switched off
             return np.concatenate([np.log([of.get(key, none) for key in self._groups.keys]) for of, none in kinds])
 
     def _take(self, point, tol, residual):
@@ -207,7 +207,7 @@ class OrderSearch:
         return tol, max(Fold.residual, self._tolerances.residual * tol)
 
     def _descend(self, start, n_left=0):
-        """Take steps along the gradient from a point, for finite coordinates only; keep ``n_left`` steps for later."""
+        """Take steps along the gradient from a point, in finite coordinates only; keep ``n_left`` steps for later."""
         finite, n_groups = np.isfinite(start), self._n_groups
         lowest, highest = (np.full(len(start), np.log(bound)) for bound in self._search.bounds)
         lowest[n_groups:], highest[n_groups:] = start[n_groups:] - WIDEST_L1, start[n_groups:] + WIDEST_L1
@@ -246,7 +246,7 @@ class OrderSearch:
         log_sigma = self._start[: self._n_groups]
         near = np.log(self._groups.nearest(earlier.best.sigma))
         is_known = np.array([key in earlier.best.sigma for key in self._groups.keys])
-        # new groups: weak penalties may make an order far worse than the one before, strong ones cannot
+        # strong penalties of new groups cannot make an order far worse than the one before; weak ones can
         start = np.clip(np.where(is_known, near, np.fmin(near, log_sigma)), *np.log(self._search.bounds))
         if self._search.learn_l1:
             most = max(earlier.best.l1.values())
@@ -270,10 +270,10 @@ class OrderSearch:
                 break
 
     def _path(self):
-        """Return the best point of the first step and of a path of decreasing l1, the same for all groups.
+        """Return the best point of the first step and of a path of decreasing l1, which is the same for all groups.
 
-        The path starts from weights of 0, because training from the dense weights of the first step would take long. If
-        an order had no time to reach a useful l1, the next order continues the path.
+        The path starts from weights of 0, because training from the dense weights of the first step would take longer.
+        If an order had no time to reach a useful l1, the next order continues the path.
         """
         of_first = self._states
         for fold in self.folds:
@@ -305,13 +305,13 @@ class Step(NamedTuple):
     """One choice of penalties.   F folds, G groups."""
 
     order: int
-    sigma: dict  # by group, without groups that have no weights in all data
+    sigma: dict  # by group, without groups that have no weights in the model for all data
     folds: list[FoldStep]
-    l1: dict = {}  # likewise; empty unless it is learned
+    l1: dict = {}  # likewise; empty unless l1 is learned
 
     @classmethod
     def from_folds(cls, order: int, groups: WeightGroups, values: np.ndarray, folds: list[FoldStep]) -> Self:
-        """Return the step for results of the folds; ``values``, of shape (1 or 2, G), and gradients have all groups."""
+        """Return the step for results of folds; ``values``, of shape (1 or 2, G), and gradients contain all groups."""
         used = np.flatnonzero(groups.has_weights)
         kept = [fold._replace(gradient=fold.gradient.reshape(values.shape)[:, used].ravel()) for fold in folds]
         sigma, *l1 = ({groups.keys[group]: float(of_kind[group]) for group in used} for of_kind in values)
@@ -341,7 +341,7 @@ def settle(steps: list[Step], evaluate_precisely: Callable[[Step], Step]) -> Non
 def best_index(steps: list[Step]) -> int:
     """Return the index of the best step: the first one with the best score of its order.
 
-    A lower order is better than a higher one by which the folds gain at most a standard error.
+    A lower order counts as better unless the folds gain more than a standard error at the higher order.
     """
     means = np.array([step.score for step in steps])
     scores = np.array([[fold.score for fold in step.folds] for step in steps])

@@ -57,13 +57,13 @@ UTMOST_BOUNDS = 1e-100, 1e100  # of sigma: its square must be finite and positiv
 class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
     """Learn ``sigma_reg`` and ``l1_reg`` of each group of weights by cross-validation, with exact gradients.
 
-    The search maximises the log-likelihood per held-out token over the penalties of all groups at once. It follows
-    the gradient, which requires one linear system per fold for all groups together [1]_, so that many groups take
-    little more time than one. A grid over that many groups would be infeasible.
+    The search maximises the log-likelihood per held-out token over the penalties of all groups at once. It follows the
+    gradient, which requires one linear system per fold for all groups together [1]_, so many groups take little more
+    time than one group. A grid over that many groups would be infeasible.
 
-    Each fold uses the model that ``fit`` creates from its training part: label patterns that do not occur in this part
-    have no weights. The labels, and the maximum length of segments of each label, are taken from all data, so that
-    held-out likelihoods are finite.
+    Each fold uses the model that the estimator's ``fit`` creates from the training part of the fold: label patterns
+    that do not occur in this part have no weights. The labels, and the maximum segment length of each label, are taken
+    from all data, so that held-out likelihoods are finite.
 
     Parameters
     ----------
@@ -71,62 +71,64 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         The model, or a pipeline that ends in one; the other steps are fitted to each training part. The search starts
         from its ``sigma_reg``, and keeps its ``l1_reg`` unless it learns ``l1_reg``.
     cv : "shuffled", int, cross-validation generator, iterable or None, default="shuffled"
-        "shuffled" means five folds with a fixed seed: of sequences, or of groups if ``groups`` are passed to ``fit``.
-        Other values are as in :class:`~sklearn.model_selection.GridSearchCV`, where an int k means ``KFold(k)``, which
-        does not shuffle. The folds must mimic what will be new at prediction time: penalties that suit known words, for
-        example, may not suit new ones.
+        "shuffled" means five folds with a fixed seed. The folds consist of sequences, or of groups if you pass
+        ``groups`` to ``fit``. Other values are as in :class:`~sklearn.model_selection.GridSearchCV`, where an int k
+        means ``KFold(k)``, which does not shuffle. Each held-out part must be new in the same way as the data at
+        prediction time: penalties that suit known words, for example, may not suit new words.
     penalty_groups : "order" or list of keys, default="order"
-        Groups of weights with a common penalty. "order" makes one group of feature weights and one of pattern weights
-        for each order. A list contains keys of ``sigma_reg`` as a mapping, see :class:`~sklearn_hocrf.HighOrderCRF`;
-        they must cover all weights.
+        Groups of weights with a common penalty. "order" forms one group of feature weights and one group of pattern
+        weights for each order. A list contains keys of a mapping ``sigma_reg`` (see
+        :class:`~sklearn_hocrf.HighOrderCRF`); the keys must cover all weights.
     orders : list of int, "auto" or None, default=None
         Values of ``max_order`` to try. None means the ``max_order`` of the estimator.
 
         For a list, the search first takes one step at each order, with the ``sigma_reg`` of the estimator, and without
-        an L1 penalty if it is learned. Groups that the first order lacks begin with the ``sigma_reg`` of the next lower
-        order. Further steps of an order start from the best penalties and the weights of the previous order; new groups
-        start from the smaller of the first penalty and that of the next lower order. The search chooses a lower order
-        if a higher one gains at most a standard error of the differences between folds.
+        an L1 penalty if ``learn_l1`` is True. Groups that the first order lacks begin with the ``sigma_reg`` of the
+        next lower order. Further steps of an order start from the best penalties and the weights of the previous order;
+        new groups start from the smaller of their first penalty and the penalty of the next lower order. The search
+        chooses a lower order unless a higher one gains more than a standard error, computed from the gains of the
+        folds.
 
-        "auto" tries 1, 2, 3 ... up to 8, until two successive orders do not gain more than a standard error over a
-        lower one, or add no weights. Each order starts from the previous one, and takes only the steps that a
-        comparison needs; further steps follow at the best order. "auto" requires ``patterns="observed"``.
+        "auto" tries orders 1, 2, 3, ..., up to 8. It stops after two successive orders that do not gain more than a
+        standard error over a lower order, or before an order that adds no weights. Each order starts from the previous
+        one, and takes only the steps that the comparison needs; further steps follow at the best order. "auto" requires
+        ``patterns="observed"``.
     bounds : tuple of float, default=(0.01, 100)
         Minimum and maximum ``sigma_reg``.
     learn_l1 : bool, default=False
-        Whether to learn ``l1_reg`` of each group, too; it is 0 if the scores are best without L1. Try True if there are
-        more attributes than tokens. The search then takes two to three times as long as with False.
+        Whether to learn the ``l1_reg`` of each group as well; it is 0 if the score is best without an L1 penalty. Try
+        True if there are more attributes than tokens. The search then takes two to three times as long as with False.
     max_steps : int, default=20
         Maximum number of steps for each order.
     max_time : float, default=None
         Time limit of ``fit``, in seconds; None means no limit. The search reserves time for fitting the best estimator,
-        estimated from the passes of the best step so far. A step begins only if at least half of it, by the duration of
-        the last step, fits into the remaining time. Each step is completed, so ``fit`` may take longer by part of a
-        step and by the error of the estimate. The first step of the first order always begins; the first steps of other
-        orders begin if time is left. The remaining time is divided equally between the orders, and following orders may
-        use what an order does not need. With ``orders="auto"``, each order may use all remaining time. When the time is
-        over, the search uses the best penalties so far, whose score may be less precise.
+        and estimates this time from the passes of the best step so far. A step begins only if the remaining time is at
+        least half of the duration of the last step. Each step is completed, so ``fit`` may exceed the limit by part of
+        a step and by the error of the estimate. The first step of the first order always begins; the first steps of
+        other orders begin only if time remains. The remaining time is divided equally between the orders, and later
+        orders may use the time that an order does not need. With ``orders="auto"``, each order may use all remaining
+        time. When the time is up, the search uses the best penalties so far, whose score may then be imprecise.
     tol : float, default=1e-3
-        Relative tolerance of the best score. The tolerance of the weights is a tenth of its square root in the last
-        steps (three tenths with ``learn_l1``), and larger in the first steps. The search stops when each of two
-        successive steps gains less than half of this share of the score, or when the gradient predicts such a gain for
-        the second step.
+        Relative tolerance of the best score. In the last steps, the tolerance of the weights is a tenth of the square
+        root of ``tol`` (three tenths with ``learn_l1``); in the first steps, it is larger. The search stops when each
+        of two successive steps gains less than half of ``tol`` times the score, or when the gradient predicts such a
+        gain for the second step.
     refit : bool, default=True
         Whether to fit the estimator to all data with the best penalties.
     n_jobs : int or None, default=None
         Number of folds evaluated in parallel, each in a thread. Results do not depend on it.
     verbose : int, default=0
-        If nonzero, write a line to stderr after each step, with an estimate of the remaining time, including the final
-        refit.
+        If nonzero, ``fit`` writes a line to stderr after each step, with an estimate of the remaining time, including
+        the final refit.
 
     Attributes
     ----------
     best_estimator_ : estimator
         The estimator with the best parameters, fitted to all data; only with ``refit``.
     best_params_ : dict
-        The best parameters, named as in GridSearchCV: ``sigma_reg``, a mapping, if there are weights, ``l1_reg``
-        likewise if it is learned, and ``max_order`` if you pass ``orders``; in a pipeline, prefixed with the name of
-        the last step.
+        The best parameters, named as in GridSearchCV: ``sigma_reg``, a mapping, if there are weights; ``l1_reg``, also
+        a mapping, if it is learned; and ``max_order`` if you pass ``orders``. For a pipeline, the names are prefixed
+        with the name of the last step.
     best_score_ : float
         Mean over the folds of the log-likelihood per held-out token, in nats.
     best_index_ : int
@@ -134,41 +136,44 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         of a higher order.
     cv_results_ : dict of arrays of shape (n_steps,)
         As in GridSearchCV: ``params``, ``param_sigma_reg``, ``split0_test_score`` ..., ``mean_test_score``,
-        ``std_test_score``, ``rank_test_score``. In addition ``max_order``; ``sigma_<group>`` and ``gradient_<group>``,
-        the derivative of the mean score with respect to log sigma, for each group (``sigma_features_0``,
-        ``sigma_patterns_1``, ...; nan if an order lacks the group), and if it is learned ``param_l1_reg``,
-        ``l1_<group>`` and ``gradient_l1_<group>``; ``token_accuracy``, the mean over the folds; ``n_passes`` over
-        training parts and ``seconds``, both summed over the folds. All steps of an order are consecutive.
+        ``std_test_score``, ``rank_test_score``. There are also ``max_order``; ``token_accuracy``, the mean over the
+        folds; and ``n_passes`` over training parts and ``seconds``, both summed over the folds. For each group
+        (``features_0``, ``patterns_1``, ...), ``sigma_<group>`` contains its penalty, and ``gradient_<group>`` the
+        derivative of the mean score with respect to log sigma; both are nan if an order lacks the group. If ``l1_reg``
+        is learned, ``param_l1_reg``, ``l1_<group>`` and ``gradient_l1_<group>`` contain the same for L1 penalties. All
+        steps of an order are consecutive.
     n_splits_ : int
         Number of folds.
     refit_time_ : float
-        Seconds for fitting the best estimator; only with ``refit``.
+        Seconds that the final fit of the best estimator took; only with ``refit``.
 
     Notes
     -----
     Use this search if groups of weights differ in reliability, especially at high orders. Each held-out part should be
     new in the same way as the data at prediction time: pass ``groups`` of words, writers or documents to :meth:`fit`.
-    Known words require weak penalties of patterns, and new words require strong ones; the wrong choice lowers accuracy.
-    On text with many rare features, the search gains less; compare with ``penalty_groups=[None]``, one value for all
-    weights. The search maximises the likelihood; other scores such as F1 do not necessarily improve.
+    Known words require weak penalties on patterns, and new words require strong ones; the wrong choice lowers accuracy.
+    On text with many rare features, the search gains less; compare its result with that of ``penalty_groups=[None]``,
+    which means one penalty for all weights. The search maximises the likelihood; other scores such as F1 do not
+    necessarily improve.
 
-    Predictions and the other methods of ``best_estimator_`` are available: ``predict``, ``predict_marginals``,
-    ``score`` (the token accuracy), ``log_likelihood`` and so on. For a pipeline, this includes methods that
+    The methods of ``best_estimator_`` are available: ``predict``, ``predict_marginals``, ``score`` (the token
+    accuracy), ``log_likelihood`` and so on. For a pipeline, this includes methods that
     :class:`~sklearn.pipeline.Pipeline` lacks; the other steps first transform X.
 
     Callbacks of ``estimator`` run only during the final refit.
 
-    The weights of a fold are trained by L-BFGS, or OWL-QN, for any ``solver``, starting from the weights of the best
-    step so far. The tolerance shrinks from step to step [2]_, and scores are corrected for it to first order. At the
-    end, the search evaluates the best step precisely, and then any step that is now better, so that ``best_score_`` is
-    accurate for its parameters. Other steps are only as precise as the search needs: their gradients are inaccurate by
-    a few percent. Unsupported settings raise an error: infinite ``sigma_reg``, criteria without Hessian products, and
-    stochastic solvers. Each fold stores up to 128 MiB of curvature information of L-BFGS.
+    Whatever the ``solver`` of the estimator, the weights of a fold are trained by L-BFGS (or by OWL-QN with an L1
+    penalty), starting from the weights of the best step so far. The tolerance shrinks from step to step [2]_, and
+    scores are corrected for it to first order. At the end, the search evaluates the best step precisely, and then any
+    step that is now better, so that ``best_score_`` is accurate for its parameters. Other steps are only as precise as
+    the search needs: their gradients have errors of a few percent. These settings are not supported and raise an error:
+    infinite ``sigma_reg``, criteria without Hessian products, and stochastic solvers. Each fold stores up to 128 MiB of
+    curvature information for L-BFGS.
 
-    With an L1 penalty, the derivatives are those of the weights that are not 0 [3]_. They are discontinuous where a
-    weight becomes 0, so the search compares steps only by their scores. After the first step, ``learn_l1`` lowers one
-    value for all groups from step to step, until the score falls. From the best point so far, it follows the gradient.
-    At the end of the first order, the search also tries each group without L1.
+    With an L1 penalty, the derivatives take only the nonzero weights into account [3]_. They are discontinuous where a
+    weight becomes 0, so the search compares steps only by their scores. With ``learn_l1``, the steps after the first
+    use one ``l1_reg`` for all groups and lower it from step to step, until the score falls. From the best point so far,
+    the search then follows the gradient. At the end of the first order, the search also tries each group without L1.
 
     References
     ----------
@@ -259,11 +264,11 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         groups : array-like of shape (n_sequences,), default=None
-            Groups of sequences, such as words, writers or documents, that will be new as a whole at prediction time:
-            for ``cv="shuffled"`` and splitters such as :class:`~sklearn.model_selection.GroupKFold`. They are unrelated
-            to ``penalty_groups``.
+            Groups of sequences, such as words, writers or documents, that will be new as a whole at prediction time.
+            ``cv="shuffled"`` and splitters such as :class:`~sklearn.model_selection.GroupKFold` use them. They are
+            unrelated to ``penalty_groups``.
         sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, in training and in the score.
+            One weight per sequence, used in training and in the score.
 
         Returns
         -------
@@ -273,16 +278,16 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         Raises
         ------
         ValueError, TypeError
-            For invalid parameters and data, and for models whose penalties cannot be learned in this way, before
-            training.
+            If parameters or data are invalid, or if the penalties of the model cannot be learned in this way. These
+            errors are raised before training.
 
         Warns
         -----
         UserWarning
-            If the best ``sigma_reg`` of a group is at a bound, if ``max_time`` ended before the first step of all
-            orders, or if the best order is the highest that was tried, and a higher one would have more weights.
+            If the best ``sigma_reg`` of a group is at a bound, if the time was up before the first step of an order, or
+            if the best order is the highest that was tried and a higher one would have more weights.
         sklearn.exceptions.ConvergenceWarning
-            If the weights of a fold did not converge within ``max_iter`` iterations of the estimator.
+            If the weights of a fold did not converge within the estimator's ``max_iter`` iterations.
         """
         course = Course(self)
         X, y, weight, splits, whole = self._prepared(X, y, groups, sample_weight)
@@ -298,7 +303,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         self._warn_of_steps(course.steps)
         if self.refit:
             attributes |= self._refit(X, y, sample_weight, attributes["best_params_"])
-        for name in {"best_estimator_", "refit_time_"} - set(attributes):  # of an earlier fit
+        for name in {"best_estimator_", "refit_time_"} - set(attributes):  # attributes of an earlier fit
             self.__dict__.pop(name, None)
         self.__dict__.update(attributes)
         return self
@@ -314,7 +319,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
             check_weights(self, whole, self._final, self._orders())
 
     def _prepared(self, X, y, groups, sample_weight) -> tuple[Any, Any, np.ndarray | None, list, TrainingData | None]:
-        """Return data, weights, splits and, unless transformers must be fitted first, the targets; or raise errors."""
+        """Return checked data, weights, splits and, unless transformers must be fitted first, the training data."""
         self._check_parameters()
         X, y, groups = indexable_sequences(X, y, groups)
         if y is None:
@@ -322,12 +327,12 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         weight = check_sequence_weight(sample_weight, len(y))
         splits = splits_of(self._splitter(groups), X, y, groups=groups)
         is_alone = self._final is self.estimator
-        whole = training_data(self.estimator, X, y, weight) if is_alone else None  # errors of X come before those of y
+        whole = training_data(self.estimator, X, y, weight) if is_alone else None  # errors in X come before those in y
         self._check_targets(y, weight)
         return X, y, weight, splits, whole
 
     def _check_targets(self, y, weight) -> None:
-        """Raise an error if the model at the end of a pipeline refuses y at one of the orders."""
+        """Raise an error if the model at the end of a pipeline rejects y at one of the orders."""
         with unwarned():
             refuse_missing_labels(FitSteps(self._final).read_without_features(y, weight))
         for order in self._orders():
@@ -395,7 +400,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         return [int(order) for order in (AUTO_ORDERS if isinstance(self.orders, str) else self.orders)]
 
     def _run_given(self, whole, parts, course) -> None:
-        """Search at each order, after the first steps of all."""
+        """Take the first step of each order, and then search at each order in turn."""
         for order in self._orders():
             if not course.searches or course.left() > 0:
                 self._add(order, whole, parts, course).begin()
@@ -407,10 +412,10 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         for number, search in enumerate(course.searches):
             if course.share(number):
                 search.run(best)
-                best = best if search.best is search.steps[0] else search  # the last one that has gained
+                best = best if search.best is search.steps[0] else search  # the last order that has gained
 
     def _run_rising(self, whole, parts, course) -> None:
-        """Search at rising orders while the score rises, only to compare them, and then continue at the best one."""
+        """Compare rising orders for as long as the score rises, and then continue the search at the best one."""
         earlier = None
         for order in self._orders():
             if earlier and not self._has_more_weights(order, whole):
@@ -432,14 +437,14 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
             best.run(best)
 
     def _has_more_weights(self, order, whole) -> bool:
-        """Return whether a model has more weights than that of the next lower order."""
+        """Return whether a model of this order has more weights than one of the next lower order."""
         models = [FitSteps(clone(self._final).set_params(max_order=k)) for k in (order - 1, order)]
         with unwarned():
             fewer, more = (steps.layout(whole).n_weights for steps in models)
         return more > fewer
 
     def _add(self, order, whole, parts, course) -> OrderSearch:
-        """Add the search of an order to the course."""
+        """Add the search at an order to the course, and return it."""
         final = clone(self._final).set_params(max_order=order)
         layout = FitSteps(final).layout(whole)
         groups = WeightGroups.for_layout(layout, whole, self.penalty_groups, order)
@@ -451,7 +456,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         return course.searches[-1]
 
     def _warn_of_orders(self, course: Course, whole: TrainingData) -> None:
-        """Warn if orders are not tried, or if the highest one tried is the best, so that a higher one may be better."""
+        """Warn of untried orders, or that a higher order may be better because the highest one tried is the best."""
         if course.untried:
             fewer = "" if isinstance(self.orders, str) else ", or pass fewer orders"
             warn_user(

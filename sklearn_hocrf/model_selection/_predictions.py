@@ -44,7 +44,7 @@ def cross_val_predict(
     X : list of sequences or other form of n sequences
         The sequences, in a form that `estimator` accepts.
     y : list of label sequences, or None, default=None
-        Their labels.
+        The labels of the sequences.
     groups : array-like of shape (n_sequences,), default=None
         Groups for the splitter.
     cv : int, splitter, iterable or None, default=None
@@ -75,9 +75,8 @@ def cross_val_predict(
     Warns
     -----
     RuntimeWarning
-        If labels are missing in the training part of some fold. In the results of ``"predict_marginals"`` and
-        ``"predict_proba"``, which have one column for each label of all folds, in order, missing labels have
-        probability 0.
+        If the training part of a fold lacks a label. The results of ``"predict_marginals"`` and ``"predict_proba"``
+        contain one column for each label of any fold, in order; a label that the training part lacks has probability 0.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def _answer(method: str, fitted: Any, X_test: Sized, test: np.ndarray) -> tuple:
 
 
 def _with_equal_columns(folds: list[tuple], method: str) -> list[list]:
-    """Return the results of the folds; if columns are labels, with one column for each label of any fold."""
+    """Return the results of the folds, with one column for each label of any fold if columns are labels."""
     results, labels = map(list, zip(*folds, strict=True))
     if None in labels or all(of_fold == labels[0] for of_fold in labels):
         return results

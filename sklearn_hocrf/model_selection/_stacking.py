@@ -1,4 +1,4 @@
-"""A classifier of tokens, and above it a sequence model whose features are the scores of the classifier."""
+"""A token classifier, and a sequence model whose features are the scores of this classifier."""
 
 from __future__ import annotations
 
@@ -52,70 +52,71 @@ FOR_MODEL = (
     "passthrough gives features to the sequence model, which needs finite numbers: list those that are, such as "
     "passthrough=[0], or encode texts and fill missing values before"
 )
-METHODS = ("predict_proba", "decision_function")  # of classifiers, as "auto" prefers them
+METHODS = ("predict_proba", "decision_function")  # of classifiers, in the order in which "auto" tries them
 BOUNDS = 0.01, 1e4  # of temperatures
-LEAST = 1e-3  # probability of a class
-AXES = 1, 2  # of sequences that are arrays: of tokens, such as texts, or of their features
+LEAST = 1e-3  # lower bound on the probability of a class
+AXES = 1, 2  # dimensions of a sequence that is an array: of tokens, such as strings, or of their features
 
 
 class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
-    """Stack a sequence model on the scores of a classifier of tokens.
+    """Stack a sequence model on the scores of a token classifier.
 
-    The classifier labels one token at a time. Its scores of the classes are the features of the sequence model, which
-    also uses label patterns of any order and constraints. ``fit`` trains one classifier for each fold of whole
-    sequences, and the sequence model on scores of held-out sequences, so that the model learns how reliable the scores
-    are on new sequences [1]_. Afterwards, ``fit`` trains the classifier on all data.
+    The classifier labels one token at a time. Its class scores are the features of the sequence model, which also uses
+    constraints and label patterns of any order. ``fit`` trains one classifier for each fold of whole sequences, and
+    trains the sequence model on the scores of held-out sequences, so that the model learns how reliable the scores are
+    on new sequences [1]_. Afterwards, ``fit`` trains the classifier on all data.
 
     ``fit`` centres the scores of each token and divides them by one temperature. It chooses the temperature at which
     the scores predict the labels of held-out sequences best [2]_, because most classifiers are overconfident about new
     sequences, and some are underconfident.
 
-    Stacking pays if there are many features and few examples, as in text, or if a classifier of another kind (boosted
+    Stacking helps if there are many features and few examples, as in text, or if a classifier of another kind (boosted
     trees, a neural network) fits the data better than a linear model. Compare it by cross-validation with the sequence
     model on the features themselves, which is often at least as accurate.
 
     Parameters
     ----------
     estimator : classifier or Pipeline
-        The classifier of tokens. It gets the tokens of all sequences as the rows of a table, or as a list, and must
-        offer ``predict_proba`` or ``decision_function`` once fitted. The rows must already contain features of
-        neighbouring tokens. Instead of labels, the classifier gets codes: 0, 1, ... for the sorted labels of its
+        The token classifier. It receives the tokens of all sequences as the rows of a table, or as a list, and must
+        have ``predict_proba`` or ``decision_function`` once it is fitted. The rows must already contain the features of
+        neighbouring tokens. Instead of labels, the classifier receives codes: 0, 1, ... for the sorted labels of its
         training data. The keys of its `class_weight` are the labels themselves.
     final_estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or None, default=None
         The sequence model. None means ``HighOrderCRF()``, whose parameters a search cannot set; to search over
-        ``final_estimator__max_order``, pass ``final_estimator=HighOrderCRF()``. The names of its features are "score="
-        and the class.
+        ``final_estimator__max_order``, pass ``final_estimator=HighOrderCRF()``. The name of each of its features is
+        "score=" followed by the class.
     cv : int, cross-validation generator or iterable, default=5
         The folds, which consist of whole sequences; :meth:`fit` accepts ``groups`` of sequences. An int k means
         ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. A classifier inside a
         :class:`~sklearn.frozen.FrozenEstimator` is already fitted: it is used without change, with its own classes.
-        Then pass :meth:`fit` other sequences than those on which the classifier was trained, because the classifier is
+        Then pass :meth:`fit` sequences other than those on which the classifier was trained, because the classifier is
         overconfident about its training data.
     stack_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        The method that gives the scores; "auto" is the first of the two that the classifier has. Probabilities p become
-        ``log(max(p, 0.001))``; decision functions have one column for two classes.
+        The method that computes the scores; "auto" means the first of the two that the classifier has. A probability p
+        becomes ``log(max(p, 0.001))``; the decision function of two classes is one column.
     passthrough : bool or array-like of str or int, default=False
-        Whether the sequence model also gets the features of the tokens, after the scores: all, or those with these
-        names or numbers. In a ``sigma_reg`` by group, the key of the scores is "score=".
+        Whether the sequence model also receives the features of the tokens, after the scores. True passes all features;
+        an array passes those with these names or indices. In a ``sigma_reg`` by group, the key of the scores is
+        "score=".
     n_jobs : int or None, default=None
         Number of splits processed in parallel, each in a thread. Results do not depend on it.
 
     Attributes
     ----------
     estimator_ : classifier or Pipeline
-        The classifier, fitted to all tokens with known labels. Unless it was fitted before, its classes are 0, 1, ...,
-        the codes of the sorted labels of these tokens.
+        The classifier, fitted to all tokens with known labels. Unless you passed a fitted classifier, its classes are
+        0, 1, ..., the codes of the sorted labels of these tokens.
     final_estimator_ : estimator
         The fitted sequence model.
     stack_method_ : str
-        The method of the classifier that gives the scores.
+        The method of the classifier that computes the scores.
     temperature_ : float
-        T, from 0.01 to 10,000: the sequence model gets ``(score - mean) / T``, in `fit` as in prediction, where the
-        mean is that of the token's scores, or 0 if there is one column. T maximises the likelihood of the known labels
-        under the softmax of ``score / T``, with the weights of their sequences. T > 1 if the classifier is
-        overconfident. Labels are smoothed by the weight of one token, so that T is not 0 if the classifier predicts all
-        of them correctly. Labels that a prefitted classifier lacks do not affect T. If scores are no better than
-        chance, T is 1.
+        The temperature T, from 0.01 to 10,000. In both `fit` and prediction, the sequence model receives
+        ``(score - mean) / T``, where ``mean`` is the mean of the token's scores, or 0 if there is one column. T
+        maximises the likelihood of the known labels under the softmax of ``score / T``, with sequences weighted by
+        ``sample_weight``. T > 1 if the classifier is overconfident. Labels are smoothed by the weight of one token, so
+        that T is not 0 if the classifier predicts all of them correctly. Labels that a prefitted classifier lacks do
+        not affect T. If the scores are no better than chance, T is 1.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int
@@ -126,31 +127,32 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     Raises
     ------
     TypeError
-        By ``fit``: if the classifier of the first fold has no method that gives scores, or no ``classes_``.
+        By ``fit``: if the classifier of the first fold has no method that computes scores, or no ``classes_``.
     ValueError
-        By ``fit``: for invalid parameters and data, also of the sequence model, before any classifier is fitted; if a
-        sequence is not in exactly one test part of `cv`; if only some of the classifiers have ``predict_proba``.
+        By ``fit``: before any classifier is fitted, if parameters or data are invalid, including those of the sequence
+        model, or if a sequence is not in exactly one test part of `cv`; afterwards, if only some of the classifiers
+        have ``predict_proba``.
 
     Warns
     -----
     UserWarning
-        By ``fit``: if the training part of a fold lacks a label, which then gets the lowest score; if you pass
+        By ``fit``: if the training part of a fold lacks a label, which then gets the lowest score; or if you pass
         ``sample_weight``, but the classifier does not accept it.
 
     See Also
     --------
     sklearn.ensemble.StackingClassifier : Stacking for tables, with several classifiers.
-    sklearn_hocrf.scores.posterior : All results for scores, with weights of label patterns that you choose.
+    sklearn_hocrf.scores.posterior : All results for given scores, with weights of label patterns that you choose.
 
     Notes
     -----
-    All methods of the fitted sequence model that take X are available, with the X of this estimator:
+    All methods of the fitted sequence model that take X are available, and accept the X of this estimator:
     ``predict_marginals``, ``predict_nbest``, ``log_likelihood``, ``predict_segments`` and so on.
 
     Labels in ``y`` may be missing: the classifier is not fitted to tokens without a label, but computes their scores.
 
-    Logarithms of probabilities that are not centred are far from 0 for most classes, so that training needs up to five
-    times as many iterations.
+    Without centring, the logarithms of probabilities would be far from 0 for most classes, and training would need up
+    to five times as many iterations.
 
     References
     ----------
@@ -198,15 +200,15 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         self.passthrough = passthrough
         self.n_jobs = n_jobs
 
-    @fit_context(prefer_skip_nested_validation=False)  # the estimators inside are not validated yet
+    @fit_context(prefer_skip_nested_validation=False)  # the inner estimators are not validated yet
     def fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, **params: Any) -> Self:
-        """Fit the classifier in each fold, the sequence model to their scores, and the classifier to all data.
+        """Fit the classifier in each fold, the sequence model to the held-out scores, and the classifier to all data.
 
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             The sequences, with tokens that the classifier accepts: rows of numbers, data frames, or, for a pipeline
-            that begins with a vectoriser, texts or dicts. Each row of a plain 2-D X is a sequence.
+            that begins with a vectoriser, strings or dicts. Each row of a plain 2-D X is a sequence of one token.
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         sample_weight : array-like of shape (n_sequences,), default=None
@@ -244,7 +246,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
                 self._prepared(X, y, sample_weight, params)
 
     def _prepared(self, X, y, sample_weight, params) -> tuple[_Training, list | None, _Scoring, dict]:
-        """Return the training data, and splits unless the classifier is fitted, or raise errors that need no work."""
+        """Return the training data and, unless the classifier is fitted, the splits; raise errors before any fit."""
         X, y = indexable_sequences(X, y)
         tokens = _Tokens.from_sequences(X, type(self).__name__, axes=AXES)
         form, lengths = tokens.form, np.diff(tokens.offsets)
@@ -265,7 +267,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
             cv = check_cv(self.cv, y, classifier=form == "table" and targets.known is None)
             splits = splits_of(cv, X, y, **of_splitter)
             training.check(splits)
-        like_scores = np.ones((tokens.offsets[-1], len(scoring.labels)))  # no refusal depends on their values
+        like_scores = np.ones((tokens.offsets[-1], len(scoring.labels)))  # no check depends on their values
         columns = scoring._replace(n_columns=len(scoring.labels)).columns(tokens, like_scores)
         check_fit(self._unfitted_final(), columns, y, **of_final)
         return training, splits, scoring, of_final
@@ -288,7 +290,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         return scoring._replace(method=methods[0]), scores
 
     def _routed(self, sample_weight, params, lengths) -> tuple[dict, dict, dict]:
-        """Return the options of ``split``, of the classifier's ``fit``, by token, and of the final estimator's."""
+        """Return the options of ``split``, of the classifier's ``fit`` (by token) and of the final ``fit``."""
         of_classifier, of_final = {}, {}
         if sample_weight is not None:
             of_final[name_of_weight(self._unfitted_final()) or "sample_weight"] = sample_weight
@@ -355,7 +357,7 @@ class _Tokens(TokenRows):
 
     @property
     def names(self) -> Any:
-        """The names of the columns of a batch or of data frames; None for others."""
+        """The column names of a batch or of data frames; None for other data."""
         of_batch = super().names
         return getattr(self.rows, "columns", None) if of_batch is None else of_batch
 
@@ -370,7 +372,7 @@ class _Tokens(TokenRows):
         return table
 
     def positions(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the indices of the tokens of some sequences."""
+        """Return the indices of the tokens of the given sequences."""
         return joined_ranges(self.offsets[sequences], self.offsets[sequences + 1])
 
 
@@ -381,7 +383,7 @@ class _OfCodes(BaseEstimator):
         self.estimator, self.labels = estimator, labels
 
     def fit(self, X: Sized, y: np.ndarray, **params: Any) -> Self:
-        """Fit a clone; y contains indices of ``labels``, and ``codes_`` those that occur."""
+        """Fit a clone to indices of ``labels``, and set ``codes_`` to those that occur in y."""
         self.codes_, codes = np.unique(y, return_inverse=True)
         self.estimator_ = clone(self.estimator).set_params(**self._weights()).fit(X, codes, **params)
         return self
@@ -395,7 +397,7 @@ class _OfCodes(BaseEstimator):
             for name, value in self.estimator.get_params().items()
             if name.rpartition("__")[2] == "class_weight" and isinstance(value, Mapping)
         }
-        return {  # codes beyond the others make scikit-learn refuse labels that y lacks
+        return {  # labels that y lacks get further codes, which scikit-learn rejects
             name: {code_of.setdefault(label, len(code_of)): value[label] for label in value if label not in absent}
             for name, value in class_weights.items()
         }
@@ -406,17 +408,17 @@ class _Training(NamedTuple):
 
     estimator: Any
     tokens: _Tokens
-    codes: np.ndarray  # (N,)   indices of labels; -1 where a token has no known label, or no weight
+    codes: np.ndarray  # (N,)   indices of labels; -1 if a token has no known label, or no weight
     labels: np.ndarray  # (L,)
     weight: np.ndarray  # (N,)
-    params: dict  # of fit, by token
+    params: dict  # options of ``fit``, by token
 
     def of_fit(self) -> tuple[Any, Any, np.ndarray]:
-        """Return the estimator, and X and y of :meth:`labelled` tokens."""
+        """Return the estimator to fit, and the X and y of all tokens."""
         return _OfCodes(self.estimator, self.labels), self.tokens.rows, self.codes
 
     def check(self, splits: list) -> None:
-        """Raise an error for a classifier or splits that cannot be fitted; warn of splits that lack a label."""
+        """Raise an error if the classifier or the splits cannot be used; warn of training parts that lack a label."""
         tested = np.concatenate([test for _, test in splits])
         if not np.array_equal(np.sort(tested), np.arange(len(self.tokens.offsets) - 1)):
             raise ValueError("each sequence must be in the test part of exactly one split of cv")
@@ -429,15 +431,15 @@ class _Training(NamedTuple):
                 warn_user(f"the training part of split {index} lacks {short(label)}, which gets the lowest score there")
 
     def labelled(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the indices of the tokens of some sequences that have a known label."""
+        """Return the indices of those tokens of the given sequences that have a known label."""
         at = self.tokens.positions(sequences)
         return at[self.codes[at] >= 0]
 
 
 class _Scoring(NamedTuple):
-    """How the scores of a classifier become columns.   N tokens, K classes."""
+    """The conversion of a classifier's scores to columns.   N tokens, K classes."""
 
-    method: str  # "auto" until a fitted classifier is asked
+    method: str  # may be "auto" until `with_classifier`
     labels: np.ndarray  # (K,)   the classes of the columns
     passthrough: Any
     n_columns: int = 0  # of scores; 1 for the decision function of two classes
@@ -462,7 +464,7 @@ class _Scoring(NamedTuple):
         values = values.reshape(len(values), -1)
         is_one = values.shape[1] == 1 and not is_probability  # the score of the second of two classes
         values = np.hstack([-values, values]) if is_one and n_classes == 2 else values
-        if values.shape[1] != n_classes:  # pairs of classes, which folds that lack one would not have alike
+        if values.shape[1] != n_classes:  # such as pairs of classes, which differ between folds if one lacks a class
             what = f"{self.method} has {values.shape[1]} columns for {n_classes} classes"
             raise ValueError(f"{what}: one for each is needed")
         values = np.log(np.maximum(values, LEAST)) if is_probability else values
@@ -482,7 +484,7 @@ class _Scoring(NamedTuple):
             of_classes = np.hstack([np.zeros_like(of_classes), of_classes])
         above = of_classes - np.take_along_axis(of_classes, columns[at, None], axis=1)  # the score of the label
 
-        smoothed = above.mean(axis=1) / (1 + weight.sum())  # keeps the factor finite where all labels are correct
+        smoothed = above.mean(axis=1) / (1 + weight.sum())  # keeps the factor finite if all labels are correct
 
         def slope(factor):
             return float(weight @ (smoothed - (softmax(factor * above) * above).sum(axis=1)))
@@ -493,7 +495,7 @@ class _Scoring(NamedTuple):
         return self._replace(n_columns=scores.shape[1], temperature=1.0 / factor)
 
     def columns(self, tokens: _Tokens, scores: np.ndarray) -> Any:
-        """Return the X of the final estimator, in the form of the X of tokens."""
+        """Return the X of the final estimator, in the same form as the X that contained the tokens."""
         if scores.shape[1] > 1:
             scores = scores - scores.mean(axis=1, keepdims=True)
         scores = scores / self.temperature

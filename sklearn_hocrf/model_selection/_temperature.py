@@ -41,7 +41,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     """Calibrate the probabilities of a sequence model with one temperature for all its weights.
 
     The weights w of the fitted model become w / T, where T maximises the log-likelihood of held-out sequences. Models
-    with too weak a penalty are overconfident, which T > 1 corrects; T < 1 corrects models with too strong a penalty
+    with too weak a penalty are overconfident; T > 1 corrects them, and T < 1 corrects models with too strong a penalty
     [1]_. The ranking of the labellings of a sequence does not change, so that :meth:`predict` returns the same labels.
     All other results come from one distribution over labellings, under the same constraints: marginals of tokens,
     patterns and segments, samples, entropies and log-likelihoods are consistent with each other. Probabilities
@@ -50,9 +50,9 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or FrozenEstimator
-        The model, or a pipeline or a search such as GridSearchCV around it, which is fitted as a whole. A
+        The model, or a pipeline or a search (such as GridSearchCV) that contains it, which is fitted as a whole. A
         :class:`~sklearn.frozen.FrozenEstimator` is already fitted: it is not fitted again, and all data are used for
-        calibration. They should not be its training data, about which models are overconfident.
+        calibration. Do not pass its training data, about which the model is overconfident.
     cv : int, cross-validation generator or iterable, default=5
         As in :class:`~sklearn.model_selection.GridSearchCV`; an int k means ``KFold(k)``. There is one temperature for
         the models of all splits; each model is evaluated on its held-out part. ``cv`` has no effect for a
@@ -67,42 +67,40 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         search. Attributes that describe its training, such as ``n_iter_`` and ``objective_history_``, refer to the
         undivided weights.
     temperature_ : float
-        T, from 0.01 to 100.
+        The temperature T, from 0.01 to 100.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        As in :class:`~sklearn_hocrf.HighOrderCRF`.
-        Only if the estimator has them.
+        As in :class:`~sklearn_hocrf.HighOrderCRF`. This attribute exists only if the estimator has it.
 
     Raises
     ------
     ValueError
-        By ``fit``: if a part of a split has fewer than two sequences.
+        By ``fit``: if a part of a split contains fewer than two sequences.
 
     See Also
     --------
-    sklearn_hocrf.metrics.segment_outcomes : Which segments are correct, with their probabilities.
+    sklearn_hocrf.metrics.segment_outcomes : Mark segments as correct or wrong, with their probabilities.
     sklearn_hocrf.model_selection.PenaltySearchCV : Learn the strengths of penalties by the same criterion.
     sklearn.calibration.CalibratedClassifierCV : Calibrate classifiers.
 
     Notes
     -----
-    Predictions and all other methods of the fitted estimator are available, with the X of ``fit``: ``predict``,
+    All methods of the fitted estimator are available, and accept the same kinds of X as ``fit``: ``predict``,
     ``predict_marginals``, ``log_likelihood``, ``predict_segments`` and so on.
 
-    The held-out log-likelihood is concave in 1 / T, so the temperature is the zero of its derivative, which is the
-    score of the labels minus the expected score. The search reads held-out sequences once, and then takes about ten
-    forward passes over them. If labels are missing, the function is not concave; the temperature is then at a maximum
-    near 1.
+    The held-out log-likelihood is concave in 1 / T, so its maximum is where its derivative, the score of the labels
+    minus the expected score, is 0. The search for T reads held-out sequences once, and then takes about ten forward
+    passes over them. If labels are missing, the function is not concave; the temperature is then at a maximum near 1.
 
-    Unlike CalibratedClassifierCV, there is no ``ensemble`` of the models of the splits. Averaged marginals do not
-    determine a distribution over labellings, and the best labelling of an average of such distributions cannot be
-    computed.
+    Unlike CalibratedClassifierCV, this class has no ``ensemble`` option that averages the models of the splits.
+    Averaged marginals do not determine a distribution over labellings, and the best labelling of an average of such
+    distributions cannot be computed.
 
-    The training parts are smaller than all data, so their models are a little less confident than the final one. With
-    more splits, the difference is smaller.
+    The training parts contain less data, so their models are a little less confident than the final one. The difference
+    is smaller with more splits.
 
     References
     ----------
@@ -139,7 +137,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         self.cv = cv
         self.n_jobs = n_jobs
 
-    @fit_context(prefer_skip_nested_validation=False)  # the estimator inside is not validated yet
+    @fit_context(prefer_skip_nested_validation=False)  # the inner estimator is not validated yet
     def fit(
         self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Self:
@@ -152,7 +150,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, in training and in the held-out log-likelihood.
+            One weight per sequence, used in training and in the held-out log-likelihood.
         groups : array-like of shape (n_sequences,), default=None
             Groups of sequences, for splitters such as :class:`~sklearn.model_selection.GroupKFold`.
 
@@ -164,7 +162,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
         Raises
         ------
         TypeError, ValueError
-            For invalid parameters and data.
+            If parameters or data are invalid.
 
         Warns
         -----
@@ -198,7 +196,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             self._prepared(X, y, sample_weight, groups)
 
     def _prepared(self, X, y, sample_weight, groups) -> tuple[Any, Any, np.ndarray | None, list, dict]:
-        """Return data, weights, splits and options of the estimator's ``fit``, or raise errors that need no work."""
+        """Return data, weights, splits and options of the estimator's ``fit``; raise errors before any fit."""
         check_labeler(self.estimator)
         X, y = indexable_sequences(X, y)
         if y is None:
@@ -285,7 +283,7 @@ def _inverse_temperature(held_out: list[_HeldOut]) -> float:
 
 
 def _divided(estimator: BaseEstimator, temperature: float) -> Any:
-    """Return a copy of a fitted estimator with divided weights, which shares all other attributes."""
+    """Return a copy of a fitted estimator that has divided weights and shares all other attributes."""
     if isinstance(estimator, BaseSequenceLabeler):
         return FittedModel(estimator).divided_by(temperature)
     divided = copy.copy(estimator)
@@ -300,7 +298,7 @@ def _divided(estimator: BaseEstimator, temperature: float) -> Any:
 
 
 def check_labeler(estimator: BaseEstimator) -> None:
-    """Raise a TypeError if an estimator has no model inside."""
+    """Raise a TypeError unless an estimator is or contains a sequence model."""
     if not isinstance(model_inside(estimator), BaseSequenceLabeler):
         raise TypeError(
             "estimator must be a HighOrderCRF or HighOrderSemiCRF, or a pipeline, a search or a calibrated model with "
