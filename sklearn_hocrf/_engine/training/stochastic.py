@@ -131,7 +131,7 @@ class SGD(Solver):
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
 
-    __module__ = "sklearn_hocrf.training"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.training"  # the public module: model files contain this name
 
     def __init__(
         self,
