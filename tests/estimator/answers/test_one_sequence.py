@@ -1,4 +1,4 @@
-"""One sequence at a time: the bits of a batch, and no work that depends on the model alone."""
+"""One sequence at a time: the bits of a batch, and no repeated computations that depend on the model alone."""
 
 import copy
 import sys
