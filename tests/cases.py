@@ -144,7 +144,7 @@ def to_problem(case, sequence_weight=None, schedule=None, **options):
 
 
 def reschedule(model, **changes):
-    """Return the model with changed sizes, at which the schedule cuts batches."""
+    """Return the model with other sizes at which its schedule cuts batches."""
     schedule = replace(model.plan_class.default_schedule, **changes)
     return type(model)(model.layout, model.weights, schedule=schedule)
 

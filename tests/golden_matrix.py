@@ -1,6 +1,6 @@
 """Make a golden file of the results of all kinds of ``registry``, and compare bits and messages with it.
 
-Use it before a change that should change no result, and after each of its steps:
+Run ``make`` before a change that should change no result, and ``compare`` after each step of this change:
 
     python tests/golden_matrix.py make FILE       # a minute with compiled kernels
     python tests/golden_matrix.py compare FILE    # prints each cell that differs, and how; exit status 1 if one does

@@ -7,7 +7,7 @@ have order 2. The data are drawn at random: labels B, I and O of three kinds of 
 determine them. LogisticRegression predicts all rows of a sequence in one call. Times are medians over rounds of 100
 calls, in which the programs take turns.
 
-The second table is about batches of feature dicts, by the types of their values, and models of order 1. It gives
+The second table is for batches of feature dicts, by the types of their values, and for models of order 1. It gives
 thousands of tokens per second for ``predict`` and for python-crfsuite, their ratio, and the microseconds that both need
 to read a token for training. ``compare.py --tasks latency`` includes both tables.
 """

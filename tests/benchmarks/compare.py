@@ -6,9 +6,10 @@ Each row gives the figure of this package, the figure of its peer, their ratio a
 medians; for ratios, the table also gives the lowest and highest of all rounds, in which both programs take turns. The
 peer is python-crfsuite or the yardstick U, an iteration of python-crfsuite on conll2000 that is measured in every
 round. Times are processor seconds on one thread, unless a row says that they are wall time. Each side of a comparison
-runs in a separate process, so no failing task ends another. The longest tasks do not follow ``--rounds``: ``large``
-measures once, ``cluster`` in eight rounds. If data or programs are absent, a line reports that their tasks are skipped.
-``--quick`` takes a few sentences and iterations: this shows that everything runs, but its ratios are meaningless.
+runs in a separate process, so a task that fails does not end another. The longest tasks do not follow ``--rounds``:
+``large`` measures once, ``cluster`` in eight rounds. If data or programs are absent, a line reports that their tasks
+are skipped. ``--quick`` takes a few sentences and iterations: this shows that everything runs, but its ratios are
+meaningless.
 """
 
 import os

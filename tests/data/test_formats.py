@@ -1,4 +1,4 @@
-"""Annotation files in columns, written and read."""
+"""Writing and reading of annotation files in columns."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""User code with the types that a type checker must infer: ``test_typing`` checks it, nothing runs it."""
+"""User code with the types that a type checker must infer: ``test_typing`` checks it, but nothing runs it."""
 
 from typing import Any, assert_type
 

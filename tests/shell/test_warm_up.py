@@ -1,4 +1,4 @@
-"""Compilation of kernels in advance: it is complete, and folders that cannot be written are read."""
+"""Compilation of kernels in advance: it is complete, and kernels in read-only folders are used."""
 
 import ast
 import ctypes

@@ -170,10 +170,10 @@ def _name_runtime():
 class _CacheFile(IndexDataCacheFile):
     """Numba's cache files of one kernel, written so that several processes can write them at the same time.
 
-    Numba names the data file by the next number and writes the index first. Two processes that compile versions for
-    different arguments may then choose the same name, and one of them later runs the code of the other. Until the data
-    are written, and if the disk is full, the index names a missing or stale file. This class names the data file by a
-    hash of its key and writes the index last.
+    Numba uses the next number as the name of the data file, and writes the index first. Two processes that compile
+    versions for different arguments may then choose the same name, and one of them may later run the code of the other.
+    Until the data are written, and if the disk is full, the index names a missing or stale file. This class uses a hash
+    of the key as the name, and writes the index last.
     """
 
     def save(self, key, data):

@@ -24,7 +24,8 @@ fail.
 
 Their functions take and return each number as a float64 m and an integer e, and are compiled into the intrinsics of
 this module. A product moves m back to [1 / ROOT, ROOT]. A sum does not, so m may exceed this range by a factor of the
-number of terms. Terms whose exponent is lower by 2 or more have no effect on a sum. The exponent of 0 is arbitrary.
+number of terms. A term has no effect on a sum if its exponent is lower than that of the sum by 2 or more. The exponent
+of 0 is arbitrary.
 """
 
 import math
@@ -36,10 +37,10 @@ from numba.extending import intrinsic, models, register_jitable, register_model
 from numba.np.arrayobj import make_array
 
 LANES = 16  # measured: docs/develop/design.md
-FOLDED = 4  # columns of tables of sums over all lanes; each collects several lanes
+FOLDED = 4  # columns of a table of sums over lanes; each sums several lanes
 STEP = 8
 WIDE = True  # selects an operation by its type
-ir = cgutils.ir  # llvmlite's, as numba imports it
+ir = cgutils.ir  # llvmlite's module, as numba imports it
 
 
 class _Lanes(types.Type):

@@ -221,7 +221,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                 total = add(total, product)
             values, next_values = next_values, values
             if is_wide(lane_kind):
-                goes_on = row + 1 == tile.rows[block + 1] and tile.last[block, 0] < 0  # left to the next tile
+                goes_on = row + 1 == tile.rows[block + 1] and tile.last[block, 0] < 0  # the next tile scales alpha
                 total = one if goes_on else total
                 store(inverse_scale, row, invert(total))
                 store(log_scale, block, add(load(log_scale, block, lane_kind), log(total)))

@@ -243,7 +243,7 @@ def _follow(weighted_arcs, index, tables, slot, search):
     parent, departure, regret = pending.parent[n_pending], pending.position[n_pending], pending.regret[n_pending]
     label, length = pending.label[n_pending], pending.length[n_pending]
     state, position = 0, 0
-    while position < departure:  # as in the parent
+    while position < departure:  # the same as in the parent labelling
         token = first + position
         codes[rank, token], lengths[rank, token] = codes[parent, token], lengths[parent, token]
         if lengths[parent, token] > 0:
@@ -290,7 +290,7 @@ def _write_segment(codes, lengths, labelling, first, label, length):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _limit(pending, n_pending, wanted):
-    """Return the limit that the regret of a deviation must stay below for the kernel to keep the deviation."""
+    """Return the limit below which the regrets of deviations to be kept must be."""
     if n_pending < wanted:
         return np.inf
     return pending.regret[_worst(pending.regret, n_pending)] if wanted > 0 else -np.inf

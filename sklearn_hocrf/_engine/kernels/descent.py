@@ -6,7 +6,8 @@ A step reads and updates the weights that its sequences use. Each of these weigh
 
 where r is SMALLEST_ROOT. A gradient g adds g^2 to the squares. To the sums, it adds g minus w times the increase of the
 stiffness. As in all inference, sequences are processed side by side. If scaled passes fail for a minibatch, the kernel
-stops before its step, and the caller takes it. Equation numbers refer to docs/develop/theory.md.
+stops before the step of this minibatch, and the caller takes this step. Equation numbers refer to
+docs/develop/theory.md.
 
 Shapes: N tokens, L labels, A arcs, C score columns, K weights (pairs, then biases), B blocks of LANES sequences, H
 dense features with rows of D cells.
@@ -31,7 +32,7 @@ class Course(NamedTuple):
     """The weights during an epoch, and the settings of its steps."""
 
     w: np.ndarray  # (K,)
-    sums: np.ndarray  # (K,)   of gradients, minus the increases of the stiffness times the weights
+    sums: np.ndarray  # (K,)   sums of gradients, minus the increases of the stiffness times the weights
     squares: np.ndarray  # (K,)   sums of squared gradients
     mass: np.ndarray  # (1,)   the sum of the shares of the penalty that the steps so far have applied
     precision: np.ndarray  # (K,), or (1,) if all are equal

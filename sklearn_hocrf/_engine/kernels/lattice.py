@@ -91,7 +91,7 @@ class Weights(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The memory of a thread for the results of its sequences."""
+    """A thread's memory for the results of its sequences."""
 
     scores: np.ndarray  # (M,)   of candidates; after a backward pass, their marginals
     columns: np.ndarray  # (D,)   the same for columns; empty if candidates and columns are the same
@@ -300,7 +300,7 @@ def _score(lattice, weights, first, stop, tables):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _forward(lattice, weights, first, stop, tables):
-    """Return log Z of a sequence, the tokens [first, stop), and whether no number left the range of scaled passes.
+    """Return log Z of a sequence, the tokens [first, stop), and whether all numbers are in the range of scaled passes.
 
     The pass replaces each score by exp(score - highest score of the token).
     """
@@ -532,8 +532,8 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
     best : (n,) out, the highest score      codes : (D, N) int32 out
     regret : (D, n) out, the highest score minus the score of each labelling
 
-    For each node, the kernel stores the scores of its D best continuations, the first step of each, and the rank of the
-    rest of each at the target of this step.
+    For each node, the kernel stores its D best continuations: the score, the first step, and the rank of the remaining
+    continuation at the target of this step.
     """
     n_wanted, most = len(codes), 1
     for sequence in range(chunk[0], chunk[1]):

@@ -142,7 +142,7 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
             store(marks, LOW, where_positive(margin, low, zero))
             if is_wide(lane_kind):
                 logs = add(add(log(total), load(marks, SHIFT, lane_kind)), fill(weighted_arcs.log_shift, lane_kind))
-                ends = tile.last[block, 0] == position  # no segment may reach other boundaries
+                ends = tile.last[block, 0] == position  # other boundaries may be unreachable
                 logs = where_positive(total, logs, fill(-np.inf if ends else 0.0, lane_kind))
                 store(tables.log_total, row, logs)
                 store(log_z, block, add(load(log_z, block, lane_kind), logs))

@@ -278,7 +278,7 @@ def forbid_short(index, tile, shortest, cells):
     n_lanes, n_cells = tile.length.shape[1], index.first_cell[-1]
     for block in range(len(tile.length)):
         for lane in range(n_lanes):
-            for position in range(tile.length[block, lane] - 1):  # of the segment's last token; not the sequence's
+            for position in range(tile.length[block, lane] - 1):  # of the segment's last token, inside the sequence
                 row = (tile.rows[block] + position) * n_cells - 1
                 for label in range(len(shortest)):
                     first, most = row + index.first_cell[label], min(shortest[label] - 1, index.longest[label])

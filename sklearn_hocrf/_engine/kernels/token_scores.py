@@ -1,11 +1,11 @@
 """Products of token features and the weights of (feature, column) pairs (3), and their adjoints (14).
 
 Pairs are stored by feature: the pairs of feature f are ``starts[f] .. starts[f + 1]``, each with a weight and the score
-column to which it adds. Tokens have entries of three kinds; kernels add these kinds in this order, each in a simple
-loop:
+column to which it adds. Tokens have entries of three kinds. Kernels add the entries of each kind in a simple loop, in
+this order:
 
-    dense rows     Frequent features are paired with most labels. Each of the first H features has a row of label
-                   weights, padded, in a dense table. Kernels add rows as a whole, with sums that stay in registers.
+    dense rows     Frequent features are paired with most labels. Each of the first H features has a padded row of
+                   label weights in a dense table. Kernels add whole rows, with sums that stay in registers.
     single pairs   Rare features are paired with few labels. Each of their pairs has an entry, which contains the
                    indices of the pair and of its column: a short inner loop would cost a branch misprediction per
                    entry, and a lookup of the column would cost another cache miss.
@@ -299,7 +299,7 @@ def label_sums(features, pairs, arcs, arc_columns, factors, of_pairs, sums):
     arcs : (N,)   the arcs that the labels use
     of_pairs : bool   True: factors are by token and sums by pair, as for counts; False: the reverse, as for scores
     """
-    row_indptr, rows, indptr, ranges, pair_of, other, values = features  # unpacked once, not per entry: 9 times slower
+    row_indptr, rows, indptr, ranges, pair_of, other, values = features  # unpacking per entry takes 9 times as long
     starts, columns, first_item, arc_column = pairs.starts, pairs.columns, arc_columns.starts, arc_columns.columns
     for token in range(len(arcs)):
         n_rows = row_indptr[token + 1] - row_indptr[token]

@@ -1,4 +1,4 @@
-"""One sequence at a time: the bits of a batch, and no repeated computations that depend on the model alone."""
+"""Queries for one sequence at a time: the bits of a batch, and no repeated computations on the model alone."""
 
 import copy
 import sys
