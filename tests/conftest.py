@@ -93,7 +93,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _fill_unfilled(caught, exc_info, fill=pytest.ExceptionInfo.fill_unfilled):
-    """Keep the exception that ``pytest.raises`` has caught, and fail if it is from the package and its message is long."""
+    """Keep the exception that ``pytest.raises`` has caught, and fail if the package raised it with a long message."""
     fill(caught, exc_info)
     traceback = exc_info[2]
     while traceback.tb_next is not None:

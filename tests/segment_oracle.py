@@ -86,7 +86,7 @@ def pieces(model, length, u):
 
 
 def is_short(model, length, u, v, y):
-    """Return whether a segment has too few tokens; segments at the beginning or end of a sequence never do."""
+    """Return whether a segment is too short; segments at the beginning or end of a sequence are never too short."""
     return bool(model.shortest) and v - u < model.shortest[y] and u > 0 and v < length
 
 

@@ -2,8 +2,8 @@
 
     python tests/data/mutate_tagger.py [NUMBER] [SEED] [guarded]
 
-For each changed file, the tagger must raise a ValueError, or give results: labels of the model, and probabilities that
-are numbers. The program prints, for each file, the number of changed files and the number of those that the tagger
+For each changed file, the tagger must raise a ValueError, or give results: labels of the model, and probabilities other
+than nan. The program prints, for each file, the number of changed files and the number of those that the tagger
 rejected. With ``guarded``, each file lies at the end of a memory page, before a page that cannot be read: code that
 reads past the end of the file ends the process.
 """

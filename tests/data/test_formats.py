@@ -1,4 +1,4 @@
-"""Writing and reading of annotation files in columns."""
+"""Annotation files in columns: writing and reading."""
 
 import numpy as np
 import pytest
