@@ -1,12 +1,13 @@
-"""A program that compiles all kernels, by models of every kind on toys, and counts their versions.
+"""Compile all kernels, with small models of every kind, and count the compiled versions of each.
 
     python tests/all_kernels.py
     python tests/all_kernels.py --forwards    # only compiles; with a second process, --backwards, both meet in the
-                                              # middle, as each finds what is there
+                                              # middle, because each finds what the other has compiled
 
-The first writes a JSON list of three objects, kernels with their numbers of versions: after toys, after other sizes,
-forms and settings, and after extremes. Only kernels that Python calls are counted; those that kernels call are
-compiled, and cached, as parts of these. It needs no more than the package does.
+The first command writes a JSON list of three objects, which give the number of versions of each kernel: after the small
+models, after other sizes, forms and settings, and after extreme cases. The program counts only kernels that Python
+calls; kernels that these call are compiled, and cached, as parts of them. It requires only the dependencies of the
+package.
 """
 
 import json
@@ -37,7 +38,7 @@ TRAININGS = {}, {"l1_reg": 0.1}, {"solver": "sgd"}, {"objective": "local_feature
 
 
 def main():
-    """Write what is compiled after toys, after others, and after extremes: long and large."""
+    """Write the numbers of compiled versions after small models, after other uses, and after extreme cases."""
     warnings.simplefilter("ignore")  # not converged
     if len(sys.argv) > 1:
         use_all([*everything(*toy(*SIZE)), *extremes(*toy(*EXTREME))][:: 1 if "--forwards" in sys.argv else -1])
@@ -51,7 +52,7 @@ def main():
 
 
 def others(X, y):
-    """Yield uses of other forms of X, orders and settings, which need no more kernels than :func:`everything`."""
+    """Yield uses of other forms of X, orders and settings, which need the same kernels as :func:`everything`."""
     lists = [[[f"f{row[0]}", "g"] for row in rows] for rows in X]
     doubled, names = [2.0 * rows for rows in X], [[f"w{int(row.sum())}" for row in rows] for rows in X]
     forms = (

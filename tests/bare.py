@@ -1,14 +1,15 @@
-"""A program for an environment with the package's own dependencies alone: is everything there that needs no extra?
+"""Check an environment that contains only the dependencies of the package: all that needs no extra must work.
 
     python tests/bare.py [--hide] [doctests]
 
-looks at what needs numpy alone, from a text to its entities, and at every module: it can be imported, and ``help``,
-``dir`` and ``import *`` of the public ones show their names; where Dask is absent, ``sklearn_hocrf.dask`` is an error
-that tells how to install it. ``doctests`` also runs those of the package and of README.md; ``--hide`` hides the
-libraries of all extras that are installed.
+The program checks the parts that need only numpy, from a text to its entities, and each module: it can be imported, and
+``help``, ``dir`` and ``import *`` of public modules show their names. If Dask is absent, the import of
+``sklearn_hocrf.dask`` must raise an error with the command that installs it. ``doctests`` also runs the doctests of the
+package and of README.md; ``--hide`` hides the installed libraries of all extras.
 
-A doctest that needs a library of an extra says so on the first line that does: ``import skops.io  # pip install
-skops``. From that line on it is left out where the library is absent.
+If a doctest needs a library of an extra, a comment on the first line that uses this library gives the command that
+installs it: ``import skops.io  # pip install skops``. If the library is absent, the program omits the doctest from this
+line on.
 """
 
 import argparse
@@ -30,7 +31,7 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 
 
 def runnable(examples):
-    """Return the examples of a doctest before the first one that needs a library that is absent."""
+    """Return the examples of a doctest that precede the first one whose library is absent."""
     for number, example in enumerate(examples):
         needed = NEEDS.search(example.source.strip())
         if needed and find_spec(needed[1].replace("-", "_")) is None:
@@ -39,7 +40,7 @@ def runnable(examples):
 
 
 def check_page(module):
-    """Look at what ``help``, ``dir`` and ``import *`` show of a module."""
+    """Check the output of ``help``, ``dir`` and ``import *`` of a module."""
     page, names, starred = pydoc.plain(pydoc.render_doc(module)), dir(module), {}
     exec(f"from {module.__name__} import *", starred)
     for name in module.__all__:
@@ -54,7 +55,7 @@ def check_page(module):
 
 
 def check_absent(package):
-    """Look at what stands in for the module that needs Dask."""
+    """Check the error that the import of the Dask module raises if Dask is absent."""
     assert "dask" not in dir(package)
     assert not hasattr(package, "dask")
     assert "pip install 'sklearn_hocrf[dask]'" in pydoc.plain(pydoc.render_doc(package))
@@ -79,7 +80,7 @@ assert (start, stop, label) == (0, 3, "PER") and 0.5 < probability <= 1
 
 
 def check_numpy_alone(package):
-    """Tag a text in a process that has numpy and the standard library only."""
+    """Tag a text in a process that imports only numpy and the standard library."""
     X = package.text.tokenize(["Ann met Bob.", "Bob left."])
     y = package.text.tags_from_spans(X, [[(0, 3, "PER"), (8, 11, "PER")], [(0, 3, "PER")]])
     model = package.make_pipeline(package.feature_extraction.SequenceFeatureExtractor(), package.HighOrderCRF())
@@ -91,7 +92,7 @@ def check_numpy_alone(package):
 
 
 def error_of(kind, get):
-    """Return the message of an error, empty where there is none."""
+    """Return the message of the error that a call raises, or an empty string if it raises none."""
     try:
         get()
     except kind as error:
@@ -100,7 +101,7 @@ def error_of(kind, get):
 
 
 def modules(package):
-    """Import all modules but those that need a library that is absent, and yield them."""
+    """Import all modules except those whose libraries are absent, and yield them."""
     yield package
     for _, name, is_package in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         if name == "sklearn_hocrf.dask" and not (find_spec("dask") and find_spec("distributed")):
@@ -112,7 +113,7 @@ def modules(package):
 
 
 def run_doctests(found):
-    """Run the doctests of modules and of README; return the number of failures."""
+    """Run the doctests of the modules and of README.md; return the number of failures."""
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     tests = [test for module in found for test in doctest.DocTestFinder().find(module)]
     text = README.read_text(encoding="utf-8")
@@ -129,7 +130,7 @@ def run_doctests(found):
 
 
 def main():
-    """Look at all modules, and run what is asked for; the exit code is 1 where something fails."""
+    """Check all modules and the parts that the arguments select; the exit code is 1 if a check fails."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hide", action="store_true", help="hide the libraries of extras that are installed")
     parser.add_argument("what", nargs="?", choices=["doctests"], help="what to run beside")

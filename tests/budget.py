@@ -1,10 +1,10 @@
-"""The size of the package in numbers, and what a user meets: a program that prints them for a checkout.
+"""Print numbers on the size of the package and of its interface, for one or more checkouts.
 
     python tests/budget.py            # of this checkout
-    python tests/budget.py FOLDER...  # of other checkouts, in columns beside each other
+    python tests/budget.py FOLDER...  # of other checkouts, in columns next to each other
 
-Code lines are lines without blanks, comments and docstrings; words are those of ``wc -w``. Nothing of the package is
-imported, so that a checkout without its dependencies, or of another version, can be counted.
+Code lines exclude blank lines, comments and docstrings; words are those of ``wc -w``. The program imports nothing from
+the package, so it can count a checkout without its dependencies, or of another version.
 """
 
 import ast
@@ -34,7 +34,7 @@ def code_lines_of(paths):
 
 
 def listed(path):
-    """Return the names in ``__all__`` of a file, those that are added on a condition included."""
+    """Return the names in ``__all__`` of a file, including those that are added under a condition."""
     names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -44,7 +44,7 @@ def listed(path):
 
 
 def public_names(root):
-    """Return the public names of each public module, the top level's own under ""; dunder names are left out."""
+    """Return the public names of each public module, without dunder names; the key of the top level is ""."""
     package = root / "sklearn_hocrf"
     found, names = {}, [name for name in listed(package / "__init__.py") if name[:2] != "__"]
     for name in names:
@@ -69,7 +69,7 @@ def n_parameters(root, estimator):
 
 
 def n_loose(paths):
-    """Return the number of functions whose parameters or results are typed as Any or object, at least in part."""
+    """Return the number of functions of which a parameter or result is typed, at least in part, as Any or object."""
     functions = [
         node
         for path in paths
@@ -82,19 +82,19 @@ def n_loose(paths):
 
 
 def n_reasons(root):
-    """Return the number of reasons in the guide why two features refuse each other."""
+    """Return the number of reasons in the guide why two features cannot be combined."""
     (page,) = (root / "docs").glob("*/matrix.md")
     lines = page.read_text(encoding="utf-8").splitlines()
     return sum(line[:1].isdigit() and ". " in line[:4] for line in lines)
 
 
 def words(paths):
-    """Return the number of words of pages, as ``wc -w`` counts them."""
+    """Return the number of words in pages, as ``wc -w`` counts them."""
     return sum(len(path.read_text(encoding="utf-8").split()) for path in paths)
 
 
 def budget(root):
-    """Return the numbers of a checkout by name."""
+    """Return the numbers of a checkout, by name."""
     package = sorted((root / "sklearn_hocrf").rglob("*.py"))
     tests = sorted((root / "tests").rglob("*.py"))
     benchmarks = [path for path in tests if "benchmarks" in path.parts]
@@ -120,7 +120,7 @@ def budget(root):
 
 
 def main():
-    """Print the numbers of checkouts, a column each."""
+    """Print the numbers of the checkouts, one column each."""
     columns = [budget(Path(folder)) for folder in sys.argv[1:] or [ROOT]]
     for name in columns[0]:
         print(f"{name:45}", *(f"{column[name]:8,}" for column in columns))

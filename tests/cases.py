@@ -1,4 +1,4 @@
-"""Tiny CRFs for the tests, as cases whose segments have length 1, and their translation to the package."""
+"""Tiny CRFs for the tests, as cases whose segments have length 1, and their conversion for the package."""
 
 import itertools
 import json
@@ -39,17 +39,17 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 def given_penalty(penalty):
-    """Return a context in which training has a given penalty on its weights, instead of that of ``sigma_reg``."""
+    """Return a context in which training applies a given penalty instead of that of ``sigma_reg``."""
     return mock.patch.object(fitting.Prior, "penalty", return_value=penalty)
 
 
 def untied():
-    """Return a context in which each weight is trained by itself, also where some must be equal."""
+    """Return a context in which each weight is trained separately, including weights that must be equal."""
     return mock.patch.object(minimise, "_WORTH_TYING", -1.0)
 
 
 def chain_case(model, feature_orders, rows, labels):
-    """Return a model whose features are 0 .. n_features - 1 and its data: rows {feature: value}, labels of tokens."""
+    """Return a case with features 0 .. n_features - 1; its data are rows {feature: value} and labels of tokens."""
     words, gold = [["a"] * len(sequence) for sequence in rows], [so.tokenwise(sequence) for sequence in labels]
     return SegmentCase(model, feature_orders, None, len(feature_orders), rows, words, gold)
 
@@ -58,8 +58,8 @@ def chain_case(model, feature_orders, rows, labels):
 def cases(draw, weights=MODERATE, forbid=False, bias_only=False, n_sequences=3, min_length=0, history="tokens"):
     """Draw a model of order 0 to 4 and sequences of up to 5 tokens, with at most 256 labellings each.
 
-    Weights of patterns with two or more labels may be -inf (``forbid``). Features are conjoined with single labels
-    (``bias_only``), or with patterns of any orders. ``history`` None is either.
+    With ``forbid``, weights of patterns with two or more labels may be -inf. Features are paired with patterns of any
+    order or, with ``bias_only``, only with single labels. If ``history`` is None, it is drawn, too.
     """
     history = history or draw(st.sampled_from(["tokens", "segments"]))
     n_labels = draw(st.integers(2, 4))
@@ -78,14 +78,14 @@ def cases(draw, weights=MODERATE, forbid=False, bias_only=False, n_sequences=3, 
 
 
 def of_history(patterns, history):
-    """Return the patterns that can occur: those of three or more segments have no equal neighbours."""
+    """Return the patterns that can occur: without equal neighbours if they have three or more segments."""
     if history == "tokens":
         return patterns
     return [z for z in patterns if len(z) < 3 or not has_repeat(z)]
 
 
 def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_orders, forbidden=0.0, history="tokens"):
-    """Return a random case of sequences that may be long."""
+    """Return a random case, whose sequences may be long."""
     longer = {tuple(rng.integers(0, n_labels, rng.integers(2, max_order + 2)).tolist()) for _ in range(n_patterns)}
     options = {"patterns": of_history(longer if max_order else (), history), "scale": scale, "forbidden": forbidden}
     options |= {"longest": (1,) * n_labels, "n_attributes": len(feature_orders)}
@@ -94,7 +94,7 @@ def random_case(rng, n_labels, lengths, max_order, n_patterns, scale, feature_or
 
 
 def peak_of(action):
-    """Return the largest memory in use by a call, in bytes."""
+    """Return the peak of the memory that a call allocates, in bytes."""
     tracemalloc.start()
     try:
         action()
@@ -111,7 +111,7 @@ def to_codes(labels):
 def build_layout(
     batch, codes, patterns, *, fit_intercept=True, sequence_weight=None, forbidden=(), parts=None, like=None, **rule
 ):
-    """Return the layout of labelled data; ``rule`` has the fields of a PairRule, ``like`` is a layout to be like."""
+    """Return the layout of labelled data; ``rule`` gives fields of a PairRule, ``like`` is a layout to imitate."""
     frame = LayoutFrame(patterns, forbidden, parts)
     if like is not None:
         frame = LayoutFrame(like.patterns, like.forbidden, like.parts, like.compiled)
@@ -135,7 +135,7 @@ def to_chain_model(case, **options):
 
 
 def to_problem(case, sequence_weight=None, schedule=None, **options):
-    """Return the training problem of a case's data, of the weights that these have."""
+    """Return the training problem of a case's data, with the weights that occur in these data."""
     batch, codes = to_batch(case.rows, case.n_attributes), to_codes(case.labels)
     patterns = given_patterns(case.model.patterns, case.model.n_labels)
     options |= {"feature_orders": case.feature_orders, "sequence_weight": sequence_weight}
@@ -144,13 +144,13 @@ def to_problem(case, sequence_weight=None, schedule=None, **options):
 
 
 def reschedule(model, **changes):
-    """Return the model with other sizes at which batches are cut."""
+    """Return the model with other sizes at which its schedule cuts batches."""
     schedule = replace(model.plan_class.default_schedule, **changes)
     return type(model)(model.layout, model.weights, schedule=schedule)
 
 
 def emission_case(n_labels, patterns, scores):
-    """Return one sequence whose emission scores are the rows of a table; feature y is the score of label y."""
+    """Return a sequence whose label scores are the rows of a table; feature y is the score of label y."""
     patterns = {(y,): 0.0 for y in range(n_labels)} | patterns
     features = {(f, (y,)): float(f == y) for f in range(n_labels) for y in range(n_labels)}
     rows = [{y: float(score) for y, score in enumerate(line) if score} for line in scores]
@@ -194,7 +194,7 @@ def golden_case(name):
 
 
 def count_wide_passes(monkeypatch):
-    """Return a counter of passes on wide numbers, and of the sequences that they process."""
+    """Return a counter of the passes on wide numbers, and of the sequences that they process."""
     passes, on_wide_numbers = SimpleNamespace(calls=0, n_sequences=0), MarginalPass._on_wide_numbers
 
     def counted(scaled, task, factor):
@@ -206,6 +206,6 @@ def count_wide_passes(monkeypatch):
 
 
 def by_order(*values):
-    """Return a mapping for ``sigma_reg`` or ``l1_reg``: a value for each order; the last one also for higher orders."""
+    """Return a mapping for ``sigma_reg`` or ``l1_reg`` by order; the last value also applies to higher orders."""
     kinds = "features", "patterns"
     return {(kind, order): value for order, value in enumerate(values[:-1]) for kind in kinds} | {None: values[-1]}

@@ -1,6 +1,7 @@
-"""What all tests share: the numba cache, hypothesis, the optional data.
+"""Settings and fixtures that all tests share: the numba cache, hypothesis, the optional data.
 
-This file is imported before any test module, so the environment it sets is in force when numba and scipy are imported.
+pytest imports this file before any test module, so the environment variables that it sets apply to the imports of numba
+and scipy.
 """
 
 import hashlib
@@ -25,11 +26,11 @@ KERNELS = Path(importlib.util.find_spec("sklearn_hocrf").origin).parent / "_engi
 
 
 def numba_cache_dir():
-    """Return a cache folder of this very state of the kernels and of numba's switches.
+    """Return a cache folder for the current state of the kernels and of numba's switches.
 
-    Numba looks only at the file of a kernel to see whether machine code is stale, and not at switches such as
-    NUMBA_BOUNDSCHECK. A folder named after all of it cannot be stale. Who sets NUMBA_CACHE_DIR answers for it; the
-    workers of pytest-xdist find it set.
+    Numba detects stale machine code by the file of the kernel alone, and ignores switches such as NUMBA_BOUNDSCHECK. A
+    folder whose name depends on all of these cannot be stale. If NUMBA_CACHE_DIR is set, the user is responsible for
+    the folder; the workers of pytest-xdist find the variable set.
     """
     if os.environ.get("NUMBA_CACHE_DIR"):
         return os.environ["NUMBA_CACHE_DIR"]
@@ -68,7 +69,7 @@ def pytest_configure(config):
 
 
 def compile_kernels():
-    """Compile all kernels by two processes, from both ends: workers would compile the same ones at the same time."""
+    """Compile all kernels with two processes, from both ends: workers would compile the same ones at the same time."""
     command = [sys.executable, str(Path(__file__).with_name("all_kernels.py"))]
     environment = os.environ | {"PYTHONPATH": str(KERNELS.parents[2])}  # the package that the tests import
     options = {"env": environment, "stdout": subprocess.DEVNULL}
@@ -78,7 +79,7 @@ def compile_kernels():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():
-    """Leave doctests to the package and the pages: looking for them in tests imports each helper once more."""
+    """Exclude doctests in the test folder: to look for them, pytest would import each helper once more."""
     return [found for found in (yield) if type(found).__name__ != "DoctestModule"]
 
 
@@ -92,7 +93,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _fill_unfilled(caught, exc_info, fill=pytest.ExceptionInfo.fill_unfilled):
-    """Keep the exception that ``pytest.raises`` has caught, and fail if it is ours and too long to be read."""
+    """Keep the exception that ``pytest.raises`` has caught, and fail if the package raised it with a long message."""
     fill(caught, exc_info)
     traceback = exc_info[2]
     while traceback.tb_next is not None:
@@ -106,7 +107,7 @@ pytest.ExceptionInfo.fill_unfilled = _fill_unfilled
 
 @pytest.fixture(autouse=True, scope="session")
 def warnings_are_short():
-    """Fail where the package warns in too many characters."""
+    """Fail if a warning of the package is too long."""
     from sklearn_hocrf._data import messages as module
 
     def warn(message, category, stacklevel):
@@ -120,14 +121,14 @@ def warnings_are_short():
 
 @pytest.fixture
 def all_lines(monkeypatch):
-    """``verbose`` writes a line for each iteration, however short."""
+    """Make ``verbose`` write a line for each iteration, however short."""
     monkeypatch.setattr("sklearn_hocrf._estimator.fit.progress.SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.setattr("sklearn_hocrf._estimator.fit.progress._next", -math.inf)
 
 
 @pytest.fixture
 def many_chunks(monkeypatch):
-    """Threads share the work on few sequences, which otherwise are one chunk."""
+    """Split small batches, which are otherwise one chunk, among threads."""
     from internals import AgedPlan, SegmentPlan, schedule
 
     monkeypatch.setattr(schedule, "_TOKENS_OF_THREAD", 10)
@@ -137,7 +138,7 @@ def many_chunks(monkeypatch):
 
 @pytest.fixture(scope="session")
 def data_dir():
-    """The folder of the optional real data sets; tests that use it are skipped where there is none."""
+    """The folder of the optional real data; tests that use it are skipped if it is absent."""
     named = os.environ.get("SKLEARN_HOCRF_DATA")
     if named:
         if not Path(named).is_dir():

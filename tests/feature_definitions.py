@@ -1,4 +1,4 @@
-"""What forms of X, features and schemes mean, in plain Python; nothing here comes from sklearn_hocrf."""
+"""Definitions of forms of X, features and schemes, in plain Python, without any code of sklearn_hocrf."""
 
 import math
 from collections import Counter
@@ -25,7 +25,7 @@ def entries(token):
 
 
 def row_of(token):
-    """Return {name: value} of a token, zeros left out; a row of numbers is named by its columns."""
+    """Return {name: value} of a token, without zeros; for a row of numbers, the names are the columns."""
     is_row = not isinstance(token, Mapping) and any(not isinstance(value, str) for value in token)
     pairs = enumerate(map(float, token)) if is_row else entries(token)
     row = Counter()
@@ -35,7 +35,7 @@ def row_of(token):
 
 
 def attributes_of_templates(sequence, templates, padding, bias):
-    """Return one {attribute: value} per token of a sequence of {field: value}; an attribute is (template, texts)."""
+    """Return one {attribute: value} per token of a sequence of {field: value}; an attribute is (template, strings)."""
     answer = []
     for t in range(len(sequence)):
         attributes = {"bias": 1.0} if bias else {}
@@ -70,7 +70,7 @@ def tags_of_segment(length, scheme):
 
 
 def positions(place, scheme, start, stop, n_tokens):
-    """Return the tokens at which features of a place count: "", "begin", "end", "inside" or a tag n-gram."""
+    """Return the tokens to which features of a place apply: "", "begin", "end", "inside" or a tag n-gram."""
     fixed = {"": range(start, stop), "begin": [start], "end": [stop - 1], "inside": range(start + 1, stop)}
     if place in fixed:
         return fixed[place]
@@ -82,7 +82,7 @@ def positions(place, scheme, start, stop, n_tokens):
 
 
 def length_value(name, length):
-    """Return the value of a feature of the length."""
+    """Return the value of a feature of a segment's length."""
     if name == "log_length":
         return math.log(length)
     if name == "length":

@@ -1,15 +1,15 @@
-"""Same bits, same messages: a program that makes and compares a golden file of all kinds of ``registry``.
+"""Make a golden file of the results of all kinds of ``registry``, and compare bits and messages with it.
 
-Before a change that should change nothing, and after each of its steps:
+Run ``make`` before a change that should change no result, and ``compare`` after each step of this change:
 
     python tests/golden_matrix.py make FILE       # a minute with compiled kernels
     python tests/golden_matrix.py compare FILE    # prints each cell that differs, and how; exit status 1 if one does
 
-A *cell* is a kind of model, trained in one of WAYS and asked everything. The file has the exception of each cell that
-is refused, and of the others a hash of the bits of each answer, the exceptions of the answers that are refused, and the
-warnings. ``compare --numbers`` leaves texts out, after a change of names or messages; ``--only`` takes the cells that a
-regular expression finds; ``--n-jobs`` must change nothing. Bits are the same on one machine with one set of versions,
-so files are for one's own use, and not kept.
+A *cell* is a kind of model, trained in one of WAYS, with the results of all queries. For a cell whose training raises
+an exception, the file contains this exception. For other cells, it contains a hash of the bits of each result, the
+exceptions of queries, and the warnings. ``compare --numbers`` ignores messages, after a change of names or messages;
+``--only`` selects the cells whose names match a regular expression; ``--n-jobs`` must change nothing. Bits are the same
+only on one machine with one set of versions, so golden files are not committed.
 """
 
 import argparse
@@ -63,7 +63,7 @@ QUESTIONS = {  # of a model, X, labels and what is known of them
 
 
 def outcome(kind, way, n_jobs=None):
-    """Return what a cell gives: hashes and exceptions by name."""
+    """Return the results of a cell: hashes and exceptions by name."""
     kind, answers = KINDS[kind], {}
     X, new, y = kind.X(), kind.X(NEW), kind.y()
     with warnings.catch_warnings(record=True, action="always") as caught:
@@ -84,7 +84,7 @@ def outcome(kind, way, n_jobs=None):
 
 
 def answer(ask):
-    """Return the hash of an answer, or the exception."""
+    """Return the hash of a query's result, or the exception."""
     digest = hashlib.sha256()
     try:
         feed(digest, ask())
@@ -94,13 +94,13 @@ def answer(ask):
 
 
 def refusal(error):
-    """Return an exception, with its cause if it has one, as a text that no hash can be."""
+    """Return an exception, and its cause if it has one, as a string that no hash can equal."""
     cause = f" (cause: {error.__cause__})" if error.__cause__ else ""
     return f"! {type(error).__name__}: {error}{cause}"
 
 
 def feed(digest, value):
-    """Hash the bits of an answer, and of all that it is made of."""
+    """Add the bits of a result, and of all its parts, to a hash."""
     if sparse.issparse(value):
         value = [value.shape, value.data, value.indices, value.indptr]
     if isinstance(value, np.ndarray) and not value.dtype.hasobject and value.dtype.names is None:
@@ -120,7 +120,7 @@ def feed(digest, value):
 
 
 def differences(golden, now, numbers):
-    """Yield the name of each cell that differs, and how."""
+    """Yield the name of each cell that differs, and the differences."""
     for name in golden | now:
         old, new = golden.get(name, {"cell": "! none"}), now.get(name, {"cell": "! none"})
         told = []
@@ -134,7 +134,7 @@ def differences(golden, now, numbers):
 
 
 def main():
-    """Make a golden file, or compare one."""
+    """Make a golden file, or compare the results with one."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("task", choices=["make", "compare"])
     parser.add_argument("file")

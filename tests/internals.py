@@ -1,4 +1,4 @@
-"""The private names of the package that tests import, all in one place: who moves one changes one line here."""
+"""All private names of the package that tests import: a module that moves changes one line here."""
 
 # ruff: noqa: F401
 
@@ -123,6 +123,6 @@ from sklearn_hocrf.model_selection._order_search import Step, _refuse_infinite, 
 def observed_patterns(
     codes, offsets, n_labels, max_order, min_count=1, sequence_weight=None, history="tokens", announce=None
 ):
-    """Return the table of the patterns that occur in training labels often enough."""
+    """Return the table of the patterns that occur often enough in training labels."""
     counts = count_patterns(codes, offsets, n_labels, max_order, min_count, sequence_weight, history)
     return counts.frequent(n_labels, min_count, announce)

@@ -1,8 +1,8 @@
-"""Write the page of what goes with what, from the table of refusals.
+"""Write the page on combinations of features, from the table of refusals.
 
     python tests/matrix_page.py [docs/api/matrix.md]
 
-``test_compatibility`` tests every cell, and that the page is that of the table.
+``test_compatibility`` tests every cell of the table, and that the page agrees with the table.
 """
 
 import sys
@@ -53,14 +53,14 @@ NEEDS = " needs "  # in the messages: who needs something, and what
 
 
 def reasons(name, other):
-    """Return the rows that refuse a pair, or a feature under a circumstance."""
+    """Return the rows that refuse a pair of features, or a feature under a circumstance."""
     implied = [[of, *ALSO.get(of, [])] for of in (name, other)]
     pairs = set(map(frozenset, product(*implied)))
     return [row for row in REFUSALS if frozenset(row[:2]) in pairs]
 
 
 def message(row):
-    """Return what a row says to one who gave the examples of its two features: who needs something, and what."""
+    """Return the two parts of a row's message for the example values of its features: the subject, and its need."""
     parameters = HighOrderCRF().get_params() | GIVEN[row.feature] | GIVEN.get(row.other, {})
     try:
         refuse(parameters, row.other if row.other in CIRCUMSTANCES else "")
@@ -74,7 +74,7 @@ def excludes(name, other):
 
 
 def _exceptions():
-    """Return the messages as sentences: those who need the same in one."""
+    """Return the messages as sentences; subjects with the same need share a sentence."""
     subjects = {}
     for row in REFUSALS:
         subject, need = message(row)

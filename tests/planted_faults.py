@@ -1,10 +1,10 @@
-"""Plant twenty faults, one after the other, in a copy of the checkout, and see which tests find them.
+"""Plant twenty faults, one after the other, in a copy of the checkout, and print which tests find them.
 
     python tests/planted_faults.py                 # all, which takes half an hour: changed kernels compile
     python tests/planted_faults.py chain.py ...    # those of some files
 
-Each fault is small: a sign, an off-by-one, a lost carry, a swapped index, a stale value. It should be found by the test
-files that its row names. Run this before tests leave and after.
+Each fault is small: a wrong sign, an off-by-one error, a lost carry, a swapped index, a stale value. The test files
+that its row names should find it. Run this program before and after tests are removed.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Tests of calls that must be refused."""
+"""Tests of calls that must raise errors."""
 
 import re
 from functools import partial
@@ -7,10 +7,10 @@ import pytest
 
 
 def refusals(*groups):
-    """Return a test of calls that are refused: a group is a function, and a row for each message.
+    """Return a test of calls that must raise errors; a group is a function, followed by a row for each message.
 
-    A row has the error (ValueError if none is given), a regular expression of the message, and the values with which
-    the function is called, one after the other. A row of the message alone is a call without a value.
+    A row contains the error (by default, ValueError), a regular expression for the message, and the values with which
+    the function is called, one after the other. A row that is only a regular expression is a call without a value.
     """
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -23,7 +23,7 @@ def refusals(*groups):
 
 
 def refusals_of_files(*groups, given=()):
-    """Return the same of functions that take ``tmp_path`` last, and leave no files but those with given names."""
+    """Return such a test for functions whose last parameter is ``tmp_path``, and which leave only the given files."""
 
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     @pytest.mark.parametrize(("call", "error", "words"), [*_cases(groups)])

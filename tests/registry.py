@@ -1,8 +1,8 @@
-"""Small models of every kind, for the laws of ``test_model_laws``, and what the labellings of a sequence are.
+"""Small models of every kind, for the laws of ``test_model_laws``, and all labellings of their sequences.
 
-A *kind* is an estimator with its training data, and new sequences short enough for all their labellings to be listed.
-What these are worth is computed by ``segment_oracle`` from the public attributes of the fitted estimator: a chain is
-segments of length 1. Parameters of estimators stand here and nowhere in the laws.
+A *kind* is an estimator with training data and with new sequences, which are so short that all their labellings can be
+listed. ``segment_oracle`` computes the scores of these labellings from the public attributes of the fitted estimator;
+it treats the labels of a chain as segments of length 1. The parameters of the estimators are set here, not in the laws.
 """
 
 import atexit
@@ -33,7 +33,7 @@ STREAM = {"solver": SGD(), "random_state": 0, "max_iter": 100}  # trains on stre
 
 
 def tags_of(segmentation, scheme):
-    """Return the tag of each token of a list of (start, stop, label)."""
+    """Return the tag of each token for a list of (start, stop, label)."""
     tags, before = [], None
     for start, stop, label in segmentation:
         if label == "O":
@@ -52,7 +52,7 @@ def tags_of(segmentation, scheme):
 
 
 def written(segmentation, scheme):
-    """Return a list of (start, stop, label) as y has it in a scheme; None: the labels of tokens."""
+    """Return a list of (start, stop, label) in the form that y has in a scheme; None: the labels of tokens."""
     if scheme == "segments":
         return list(segmentation)
     if scheme in ("runs", None):
@@ -65,7 +65,7 @@ def fits(entry, label):
 
 
 def hide(rng, label, others):
-    """Return what may be known of a label: itself, a set with others, or nothing."""
+    """Return partial knowledge of a label: the label itself, a set that contains it, or None."""
     kind = rng.integers(4)
     if kind == 0:
         return label
@@ -75,13 +75,13 @@ def hide(rng, label, others):
 
 
 def hide_segments(rng, segments, others):
-    """Return what may be known of segments: some of them, some without their labels."""
+    """Return partial knowledge of segments: some of them, and some of these without their labels."""
     known = [(u, v, hide(rng, label, others)) for u, v, label in segments if rng.random() < 0.6]
     return [(u, v, None if isinstance(label, set) else label) for u, v, label in known]
 
 
 def hide_tag(rng, tag):
-    """Return what may be known of a tag: itself, or nothing."""
+    """Return partial knowledge of a tag: the tag itself, or None."""
     return tag if rng.integers(5) < (3 if tag == "O" else 1) else None
 
 
@@ -91,7 +91,7 @@ NAMES = "PQ"
 
 
 def draw_segments(rng, n_tokens):
-    """Return (start, stop, label) of segments, no neighbours alike; those of Q inside a sequence have two tokens."""
+    """Return random (start, stop, label), without equal neighbours; inner segments with the label Q have two tokens."""
     segments, start = [], 0
     while start < n_tokens:
         others = [label for label in "OPQ" if not segments or label != segments[-1][2]]
@@ -112,7 +112,7 @@ NEW = [["a", "c", "new"], ["d"], ["c", "a"], ["b", "d", "d", "a"]]
 
 
 def attributes(words):
-    """Return attributes of tokens: two that are always there together, one that most have, one that is there twice."""
+    """Return attributes of tokens: two that always occur together, one in most tokens, and one that is repeated."""
     return [[f"w={w}", f"t={w}", "on", *(["twice"] * 2 if w == "d" else [])] for w in words]
 
 
@@ -122,13 +122,13 @@ def numbers(words):
 
 
 def table(words, scale=1.0):
-    """Return an array, hardly any of whose numbers is 0."""
+    """Return an array of which hardly any number is 0."""
     return scale * np.array([["abcd".find(w) - 0.5, 1.0, (t % 3) - 1.25] for t, w in enumerate(words)])
 
 
 @cache
 def extractor(kind):
-    """Return what makes features of words, fitted."""
+    """Return a fitted extractor of features of words."""
     steps = [SequenceFeatureExtractor([("w", 0)], n_features=16 if kind == "hashed" else None)]
     if kind == "segments":
         places = {"begin": True, "inside": True, "tags": {"II": True}}
@@ -137,7 +137,7 @@ def extractor(kind):
 
 
 def mapped(X):
-    """Return a batch that lies in files."""
+    """Return a batch whose arrays are in files."""
     folder = f"{tempfile.mkdtemp()}/batch"
     atexit.register(shutil.rmtree, Path(folder).parent, ignore_errors=True)
     batch = extractor("tokens").transform(X)
@@ -156,7 +156,7 @@ READERS = {
 
 
 def with_missing_labels(y, scheme):
-    """Return y with missing labels in all but the first two sequences, and, for models of tokens, with sets."""
+    """Return y with missing labels in all but the first two sequences and, for models of tokens, sets of labels."""
     rng = np.random.default_rng(5)
     hidden = []
     for labels in y[2:]:
@@ -173,12 +173,12 @@ def with_missing_labels(y, scheme):
 
 
 def parts_of(label):
-    """Return the parts of a label: a function that can be pickled."""
+    """Return the parts of a label; this function can be pickled."""
     return label.split("-")
 
 
 def follow_tags(labels):
-    """Say whether tags follow each other as in BIO."""
+    """Return whether tags follow each other as in BIO."""
     before = ["O", *labels]
     return all(b[0] != "I" or (a != "O" and a[2:] == b[2:]) for a, b in itertools.pairwise(before))
 
@@ -187,7 +187,7 @@ RULES = Constraints(forbid=[("P", "Q", "P"), ("Q", "P", "O")], start=["O", "P"])
 
 
 def follow_rules(labels):
-    """Say whether the labels of segments meet ``RULES``."""
+    """Return whether the labels of segments satisfy ``RULES``."""
     return labels[0] in RULES.start and all(labels[i : i + 3] not in RULES.forbid for i in range(len(labels)))
 
 
@@ -195,14 +195,14 @@ NO_STAY = Constraints(forbid=[("B-P", "B-P"), ("O", "I-P"), ("I-P", "B-Q", "O")]
 
 
 def follow_segments(labels):
-    """Say whether runs of labels, and neighbours of equal labels, meet ``NO_STAY``."""
+    """Return whether runs of labels, and neighbouring equal labels, satisfy ``NO_STAY``."""
     runs = [label for label, _ in itertools.groupby(labels)]
     found = {*itertools.pairwise(labels), *zip(runs, runs[1:], runs[2:], strict=False)}
     return found.isdisjoint(NO_STAY.forbid)
 
 
 class Kind(NamedTuple):
-    """An estimator, and the words and segments that it is trained on."""
+    """An estimator, and the words and segments of its training data."""
 
     estimator: Any  # not fitted
     reader: str = "attributes"
@@ -225,13 +225,13 @@ class Kind(NamedTuple):
         return with_missing_labels(y, self.scheme or "tags") if self.partial else y
 
     def chosen(self, data):
-        """Return the part of training data that meets the rules."""
+        """Return the part of training data that satisfies the rules."""
         if self.legal is not follow_rules:
             return data
         return [part for part, s in zip(data, self.segments, strict=True) if s[0][2] in RULES.start]
 
     def fit(self, **parameters):
-        """Return the estimator fitted, without warnings of solvers that have not converged."""
+        """Return the fitted estimator, without warnings of solvers that have not converged."""
         with warnings.catch_warnings(action="ignore"):
             return copy.deepcopy(self.estimator).set_params(**parameters).fit(self.X(), self.y())
 
@@ -314,13 +314,13 @@ KINDS = {
 
 @cache
 def fitted(name):
-    """Return the kind's estimator as it has been trained; not to be changed."""
+    """Return the fitted estimator of a kind, which callers must not change."""
     return KINDS[name].fit()
 
 
 @cache
 def asked(name):
-    """Return the estimator with random weights, which are large in kinds of log space; not to be changed."""
+    """Return the estimator with random weights, large ones for kinds in log space; callers must not change it."""
     estimator = copy.deepcopy(fitted(name))
     w = KINDS[name].scale * np.random.default_rng(0).normal(size=len(estimator._state.weights))
     estimator._state._replace(weights=w).set_on(estimator)
@@ -334,7 +334,7 @@ def problem_of(estimator, X, y, sample_weight=None):
 
 
 def kept(estimator):
-    """Return the weights of a fitted estimator in the layout of its training problem."""
+    """Return the weights of a fitted estimator, in the layout of its training problem."""
 
     def of(problem, labels):
         layout = problem.layout
@@ -368,7 +368,7 @@ def labels_of(estimator):
 
 
 def model_of(estimator):
-    """Return the oracle's model with the weights of a fitted estimator, from its public attributes."""
+    """Return the oracle's model with the weights of a fitted estimator, from the estimator's public attributes."""
     labels = labels_of(estimator)
     code = {label: i for i, label in enumerate(labels)}
     rows = [tuple(code[label] for label in z) for z in estimator.patterns_]
@@ -386,18 +386,18 @@ def model_of(estimator):
 
 
 def history_of(estimator):
-    """Return what the oracle calls history."""
+    """Return the ``history`` of the oracle's model."""
     return getattr(estimator, "history", "tokens")
 
 
 def some_patterns(estimator):
-    """Return the last two patterns of a model, and others of three labels that can occur."""
+    """Return the last two patterns of a model, and other patterns of three labels that can occur."""
     longer = of_history([*itertools.product(labels_of(estimator)[:2], repeat=3)], history_of(estimator))
     return [*estimator.patterns_[-2:], *longer]
 
 
 def sequence_of(kind, estimator, words):
-    """Return a sequence as the oracle takes it, from the definitions of features."""
+    """Return a sequence in the form of the oracle, from the definitions of features."""
     names, X = getattr(estimator, "feature_names_in_", None), kind.X([words])
     if kind.reader == "segments":
         rows = [{f"w[0]={word}": 1.0} for word in words]
@@ -423,9 +423,9 @@ def sequence_of(kind, estimator, words):
 
 
 class Labellings:
-    """All labellings of a sequence that are possible, as segments and as y has them, and their log-probabilities.
+    """All possible labellings of a sequence, as segments and in the form of y, and their log-probabilities.
 
-    ``chosen`` are labels of tokens, if the possible labellings are known to be among them.
+    ``chosen`` are labels of tokens, if it is known that they include all possible labellings.
     """
 
     def __init__(self, kind, estimator, words, chosen=None):
@@ -453,11 +453,11 @@ class Labellings:
         return self.kind.X([self.words] * n)
 
     def given(self, agrees):
-        """Return the probability of each labelling, given those that agree."""
+        """Return the probability of each labelling, given that the labelling is one of those that agree."""
         return np.exp(np.where(agrees, self.log_p - np.logaddexp.reduce(self.log_p[agrees]), -np.inf))
 
     def draw_known(self, rng):
-        """Return what is known of a labelling drawn at random, and which labellings agree with it."""
+        """Return partial knowledge of a random labelling, and which labellings agree with it."""
         scheme, number = self.kind.scheme, int(rng.integers(len(self.y)))
         truth, others = self.y[number], sorted({label for s in self.segments for *_, label in s})
         if scheme == "segments":  # what is between them is free
@@ -476,7 +476,7 @@ class Labellings:
         return known, np.array([all(map(fits, known, labels)) for labels in self.y])
 
     def token_table(self, probability):
-        """Return the probability of each class at each token, by the probabilities of labellings."""
+        """Return the probability of each class at each token, from the probabilities of labellings."""
         classes = self.estimator.classes_.tolist()
         answer = np.zeros((len(self.words), len(classes)))
         for y, segments, p in zip(self.y, self.segments, probability, strict=True):
@@ -485,7 +485,7 @@ class Labellings:
         return answer
 
     def segment_table(self, probability):
-        """Return {segment: probability}; tokens outside are no segments where there are tags."""
+        """Return {segment: probability}; with tags, tokens outside segments are not segments."""
         answer = {}
         for segments, p in zip(self.segments, probability, strict=True):
             for segment in segments:
@@ -515,7 +515,10 @@ def labellings(name, number):
 
 
 def value_for(given, name, order):
-    """Return a parameter's value for a weight, or None: the rules, one after the other; ``name`` None: a pattern."""
+    """Return a parameter's value for a weight, or None, by the first rule that applies.
+
+    If ``name`` is None, the weight belongs to a pattern.
+    """
     if not isinstance(given, dict):
         return given
     if name is None:
@@ -542,7 +545,7 @@ def has_l1(estimator):
 
 
 def rename(value, swap):
-    """Return labels, or what is made of them, with other names."""
+    """Return labels, or nested containers of labels, with other names."""
     if isinstance(value, str):
         return value.translate(swap)
     if isinstance(value, dict):
@@ -553,7 +556,7 @@ def rename(value, swap):
 
 
 def renamed(estimator, swap):
-    """Return the parameters that name labels, with other names."""
+    """Return the parameters that contain labels, with other names."""
     params = {}
     for name in ("segment_length", "constraints"):
         given = getattr(estimator, name, None)

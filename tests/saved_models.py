@@ -1,4 +1,4 @@
-"""Fitted models of every kind that the documentation shows, small: what files must hold."""
+"""Small fitted models of every kind that the documentation shows, whose files must load."""
 
 import warnings
 from functools import cache
@@ -38,12 +38,12 @@ def n_tokens(tokens, starts, stops):
 
 
 def ends_in_vowel(tokens, starts, stops):
-    """Return a feature of segments: a function of the user."""
+    """Return a feature of segments, as a user's function."""
     return [token[-1] in "aeiou" for token in tokens[stops - 1]]
 
 
 def parts_of(label):
-    """Return the parts of a label: a function of the user."""
+    """Return the parts of a label, as a user's function."""
     return label.split("-")
 
 
@@ -56,7 +56,7 @@ def segments(**params):
 
 
 def estimators():
-    """Return pairs (model, its X) by name, not fitted."""
+    """Return pairs (model, its X) by name, before fitting."""
     w = SequenceFeatureExtractor([("w", 0)])
     own = {
         "likelihood": {"solver": training.LBFGS(), "max_iter": 3},
@@ -126,7 +126,7 @@ def estimators():
 
 @cache
 def fitted(name):
-    """Return a pair (model, its X), fitted."""
+    """Return a pair (model, its X) after fitting."""
     with warnings.catch_warnings(action="ignore"):  # not converged; scale of rows
         if name == "stream":
             return chain(solver="sgd", random_state=0).partial_fit(NAMES, TAGS), NAMES

@@ -1,10 +1,10 @@
-"""Tiny models for the tests: drawn by hypothesis, in plain Python, and their translation to the package as semi-CRFs.
+"""Tiny models for the tests: drawn by hypothesis, in plain Python, and converted to semi-CRFs of the package.
 
-A CRF is a case whose segments have length 1; ``cases`` draws these, and translates them to chains.
+A CRF is a case whose segments have length 1; ``cases`` draws such cases and converts them to chains.
 
-Features are listed as the package's own blocks, but what they are worth in a segment is computed here, token by token,
-from the definition of channels. The weight of each token of a segment is that of one more feature, after all others,
-whose value is the length of the segment.
+The features of a case are blocks of the package, but this module computes their values in a segment token by token,
+from the definition of channels. The weight of each token of a segment is represented by one more feature, after all
+others, whose value is the length of the segment.
 """
 
 import itertools
@@ -82,7 +82,7 @@ WORDS = ("a", "b", "ab")
 
 
 def channel_tokens(channel, u, v, length):
-    """Return the tokens that a channel looks at in the segment [u, v) of a sequence."""
+    """Return the tokens that a channel selects for the segment [u, v) of a sequence."""
     if channel.anchor == RANGE:
         trim = channel.shortest - channel.offset - 1
         return list(range(u + channel.offset, v - trim))
@@ -93,7 +93,7 @@ def channel_tokens(channel, u, v, length):
 def whole_values(words, mass, u, length):
     """Return three features of a segment as a whole, none of which is a sum over its tokens.
 
-    The segment has the given words and masses and begins with token u of a sequence of ``length`` tokens.
+    The segment consists of the given words and masses, and begins with token u of a sequence of ``length`` tokens.
     """
     same_ends = float(len(words) > 1 and words[0] == words[-1])
     is_part = u > 0 or len(words) < length
@@ -101,7 +101,7 @@ def whole_values(words, mass, u, length):
 
 
 class WholeMaker:
-    """Makes ``whole_values`` for the package, from the raw column "word" and the token data "mass"."""
+    """A maker of ``whole_values`` for the package, from the raw column "word" and the token data "mass"."""
 
     feature_names = np.array(["same_ends", "product", "text=(a)ab"], dtype=object)
     n_features = 3
@@ -125,7 +125,7 @@ def _sequence_around(offsets, u, v):
 
 
 class Case(NamedTuple):
-    """A model and the data it is asked about."""
+    """A model, and data for its queries."""
 
     model: so.Model  # its features are 0 .. n_features - 1, and n_features for the weights of tokens
     feature_orders: list  # one tuple of orders per feature
@@ -137,29 +137,29 @@ class Case(NamedTuple):
 
 
 class SegmentCase(Case):
-    """A case that knows its sequences as the oracle does."""
+    """A case with sequences in the form of the oracle."""
 
     @property
     def labels(self):
-        """The labels of the segments of each sequence; of its tokens, where all segments have length 1."""
+        """The labels of the segments of each sequence; if all segments have length 1, those of its tokens."""
         return [tuple(y for _, _, y in segmentation) for segmentation in self.segmentations]
 
     @cached_property
     def sequences(self):
-        """The sequences as the oracle knows them."""
+        """The sequences in the form of the oracle."""
         return [
             so.Sequence(len(rows), SegmentValues(self.blocks, self.n_attributes, rows, words))
             for rows, words in zip(self.rows, self.words, strict=True)
         ]
 
     def replace_sequences(self, numbers):
-        """Return the case with other sequences: those with the given numbers."""
+        """Return the case with only the sequences of the given numbers."""
         chosen = {name: [getattr(self, name)[n] for n in numbers] for name in ("rows", "words", "segmentations")}
         return self._replace(**chosen)
 
 
 class SegmentValues:
-    """The values of all features of one sequence, computed when asked for: values(feature, u, v)."""
+    """The values of all features of one sequence, computed at the first access: values(feature, u, v)."""
 
     def __init__(self, blocks, n_attributes, rows, words):
         self.rows, self.words, self.mass = rows, words, [mass_of(word) for word in words]
@@ -184,7 +184,7 @@ class SegmentValues:
         return math.fsum(self.rows[t].get(attribute, 0.0) for t in tokens)
 
     def is_supported(self, feature, u, v):
-        """Say whether a feature is there at all in a segment, even if its values at several tokens cancel."""
+        """Return whether a feature occurs in a segment, even if its values at several tokens cancel."""
         if feature == len(self.features):
             return True
         block, number = self.features[feature]
@@ -195,7 +195,7 @@ class SegmentValues:
 
 
 def features_of(blocks, n_attributes):
-    """Yield (block, number in it) of each feature; without blocks each token attribute is a bag feature."""
+    """Yield (block, number in the block) of each feature; without blocks, each token attribute is a bag feature."""
     if blocks is None:
         blocks = (token_block(BAG, range(n_attributes)),)
     for block in blocks:
@@ -219,12 +219,12 @@ FEATURES = {  # each kind by itself, and some of all
 
 
 def mass_of(word):
-    """Return the number that the token data "mass" holds for a word."""
+    """Return the number of a word in the token data "mass"."""
     return {"a": 0.5, "b": -1.0, "ab": 1.5}[word]
 
 
 def with_token_weights(longest, blocks, feature_orders):
-    """Return the labels whose tokens have weights in addition to those of their segments, and of their lengths."""
+    """Return the labels that have weights for tokens in addition to weights for segments and lengths."""
     numbered = features_of(blocks, 0) if blocks else ()
     for (block, number), orders in zip(numbered, feature_orders, strict=False):
         if isinstance(block, LengthBlock) and block.kind == "gamma" and number == 0 and 0 in orders:
@@ -238,7 +238,7 @@ MOST_TOKENS = {1: 6, 2: 5, 3: 4, 4: 3}  # at most a hundred segmentations or two
 
 @st.composite
 def block_lists(draw, n_attributes, by_token=False):
-    """Draw the blocks of a batch: None, or one to three of them; ``by_token``: scores are sums over tokens."""
+    """Draw the blocks of a batch: None, or one to three blocks; with ``by_token``, scores are sums over tokens."""
     if draw(st.integers(0, 4)) == 0:
         return None
     attributes = st.sets(st.integers(0, n_attributes - 1), min_size=1, max_size=2)
@@ -255,7 +255,7 @@ def block_lists(draw, n_attributes, by_token=False):
 def segment_cases(
     draw, weights=MODERATE, forbid=False, n_sequences=4, blocks=None, max_order=3, limits=LIMITS, by_token=False
 ):
-    """Draw a model of order 0 to 3, some training data, and nothing that has no allowed segmentation at all.
+    """Draw a model of order 0 to 3 with training data, for which all sequences have an allowed segmentation.
 
     With ``by_token``, the score of a segment is a sum over its tokens.
     """
@@ -287,7 +287,7 @@ def segment_cases(
 
 
 def draw_model(draw, model, feature_orders, weights, forbid):
-    """Draw the weights of the patterns of a model, those of several labels perhaps -inf, and of their features."""
+    """Draw the weights of a model's patterns, which may be -inf for two or more labels, and of their features."""
     pattern_weight = st.one_of(weights, st.just(-math.inf)) if forbid else weights
     return model._replace(
         patterns={z: draw(pattern_weight if len(z) > 1 else weights) for z in model.patterns},
@@ -298,7 +298,7 @@ def draw_model(draw, model, feature_orders, weights, forbid):
 
 
 def draw_patterns(draw, n_labels, max_order, repeats=True):
-    """Draw patterns as a list of tuples: the single labels, then others, with intermediate lengths missing or not."""
+    """Draw patterns as a list of tuples: single labels, then longer patterns, possibly without intermediate lengths."""
     label = st.integers(0, n_labels - 1)
     longer = (
         draw(st.sets(st.lists(label, min_size=2, max_size=max_order + 1).map(tuple), max_size=8)) if max_order else ()
@@ -308,7 +308,7 @@ def draw_patterns(draw, n_labels, max_order, repeats=True):
 
 
 def has_repeat(pattern):
-    """Say whether equal labels are neighbours in a pattern."""
+    """Return whether a pattern contains equal neighbours."""
     return any(a == b for a, b in zip(pattern, pattern[1:], strict=False))
 
 
@@ -326,7 +326,7 @@ def random_segment_case(
     forbidden=0.0,
     n_attributes=2,
 ):
-    """Return a random case of sequences that may be long; real values, and words at random."""
+    """Return a random case, whose sequences may be long, with real values and random words."""
     n_labels = len(longest)
     patterns = {(y,): 0.0 for y in range(n_labels)} | dict.fromkeys(patterns, 0.0)
     for z in patterns:
@@ -355,7 +355,7 @@ def random_segment_case(
 
 
 def random_segmentation(rng, model, length):
-    """Return some allowed segmentation; labels of limited length must not be the only ones without repeats."""
+    """Return an allowed segmentation; without repeats, some label must have no limit of length."""
     segments, u, before = [], 0, None
     while u < length:
         y = int(rng.choice([y for y in range(model.n_labels) if model.repeats or y != before]))
@@ -367,7 +367,7 @@ def random_segmentation(rng, model, length):
 
 
 def is_possible(case):
-    """Say whether every sequence has a segmentation that is not forbidden."""
+    """Return whether every sequence has a segmentation that is not forbidden."""
     return all(so.log_partition(case.model, sequence) > -math.inf for sequence in case.sequences)
 
 
@@ -407,7 +407,7 @@ def to_segments(segmentations, token_offsets):
 
 
 def from_segments(segments, token_offsets):
-    """Return Segments as one segmentation per sequence, with positions counted in the sequence."""
+    """Return Segments as one segmentation per sequence, with positions relative to the sequence."""
     assert (segments.start.dtype, segments.stop.dtype, segments.codes.dtype) == (np.int64, np.int64, np.int32)
     flat = list(zip(segments.start.tolist(), segments.stop.tolist(), segments.codes.tolist(), strict=True))
     parts = [flat[a:b] for a, b in zip(segments.offsets[:-1], segments.offsets[1:], strict=True)]
@@ -434,7 +434,7 @@ def build_segment_layout(
     like=None,
     **rule,
 ):
-    """Return the layout of labelled segments; ``rule`` has the fields of a PairRule, ``like`` is a layout to be like.
+    """Return the layout of labelled segments; ``rule`` gives fields of a PairRule, ``like`` is a layout to imitate.
 
     The other parameters are those of SegmentRules, LayoutFrame and SegmentLayoutBuilder.
     """
@@ -446,7 +446,7 @@ def build_segment_layout(
 
 
 def to_segment_layout(case, batch=None, **options):
-    """Return the layout of a case's weights: of all pairs, unless the options say otherwise."""
+    """Return the layout of a case's weights, of all pairs unless the options specify otherwise."""
     batch = to_segment_batch(case) if batch is None else batch
     options = {"all_pairs": True, "fit_intercept": True, **options}
     return build_segment_layout(
@@ -462,7 +462,7 @@ def to_segment_layout(case, batch=None, **options):
 
 
 def to_weights(case, layout):
-    """Return the weights of a case as the layout's vector."""
+    """Return the weights of a case as a vector in the order of the layout."""
     row_of = {z: i for i, z in enumerate(layout.patterns.tuples())}
     pattern_coef = np.zeros(len(row_of))
     for z, weight in case.model.patterns.items():
@@ -481,14 +481,14 @@ def to_segment_model(case, **options):
 
 
 def to_aged_model(case, **options):
-    """Return the case as (AgedModel, SequenceBatch): by the recursion for segments of any length."""
+    """Return the case as (AgedModel, SequenceBatch), for the recursion over segments of any length."""
     layout = to_segment_layout(case, **options)
     assert not what_needs_lengths(layout)
     return AgedModel(layout, to_weights(case, layout)), to_segment_batch(case)
 
 
 def spread(layout, w):
-    """Return a vector of weights or derivatives as ({pattern: value}, {(feature, pattern): value}), zeros left out."""
+    """Return a vector of weights or derivatives as ({pattern: value}, {(feature, pattern): value}), without zeros."""
     patterns = layout.patterns.tuples()
     coef = layout.coef(w).tocoo()
     of_patterns = {patterns[z]: x for z, x in enumerate(layout.pattern_coef(w)) if x}
@@ -498,7 +498,7 @@ def spread(layout, w):
 
 
 def matching_by_definition(layout, w, case, sequence_weight):
-    """Return local feature matching, weight by weight and segment by segment; w has no zeros."""
+    """Return local feature matching, computed weight by weight and segment by segment; w contains no zeros."""
     biases, pairs = spread(layout, w)
     model, terms = case.model._replace(patterns=biases, features=pairs), []
 

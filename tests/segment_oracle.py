@@ -1,21 +1,23 @@
-"""High-order CRFs and semi-CRFs by enumeration: so slow and plain that it is obviously right.
+"""High-order CRFs and semi-CRFs by enumeration: slow, but so simple that it is obviously correct.
 
-Nothing here comes from sklearn_hocrf. A segmentation is a tuple of segments ``(u, v, y)``, tokens u .. v - 1 with label
-y, that tile the sequence. A model is seven plain things, a sequence is its length and the values of its features:
+This module uses no code of sklearn_hocrf. A segmentation is a tuple of segments ``(u, v, y)``, tokens u .. v - 1 with
+label y, that together cover the sequence. A model has seven fields; a sequence is its length and the values of its
+features:
 
     n_labels : int                              labels are 0 .. n_labels - 1
-    longest  : (length, ...)                    longest segment of each label; math.inf where there is no limit
+    longest  : (length, ...)                    longest segment of each label; math.inf if there is no limit
     repeats  : bool                             whether neighbours may have equal labels
     patterns : {pattern: weight}                pattern = tuple of labels of neighbouring segments, the newest last
-    features : {(feature, pattern): weight}     counts value-of-feature times, for each segment that ends the pattern
+    features : {(feature, pattern): weight}     times the value of the feature, for each segment that ends the pattern
     shortest : (length, ...)                    shortest segment of each label inside a sequence; () for no limits
     history  : "tokens" or "segments"           of a CRF: whether labels of patterns are those of tokens or of runs,
                or {label: tag}                  or of the segments that tags describe
-    length   : int                              tokens
-    values   : {(feature, u, v): value}         zeros left out; or a function of feature, u and v
+    length   : int                              number of tokens
+    values   : {(feature, u, v): value}         without zeros; or a function of feature, u and v
 
-A weight of -inf forbids its pattern. A CRF is a semi-CRF whose segments have length 1: ``chain``, ``tokens`` and
-``tokenwise`` say so. ``dynamic_program`` answers for sequences too long to enumerate; it is tested against enumeration.
+A weight of -inf forbids its pattern. A CRF is a semi-CRF whose segments have length 1; ``chain``, ``tokens`` and
+``tokenwise`` create such models, sequences and segmentations. ``dynamic_program`` is for sequences that are too long to
+enumerate; tests compare it with enumeration.
 """
 
 import functools
@@ -39,7 +41,7 @@ class Model(NamedTuple):
 
 @dataclass(eq=False)
 class Sequence:
-    """A sequence of tokens, as far as features know it."""
+    """A sequence of tokens, with the values of its features."""
 
     length: int
     values: Any
@@ -84,12 +86,12 @@ def pieces(model, length, u):
 
 
 def is_short(model, length, u, v, y):
-    """Say whether a segment has too few tokens: not if it begins or ends the sequence."""
+    """Return whether a segment is too short; segments at the beginning or end of a sequence are never too short."""
     return bool(model.shortest) and v - u < model.shortest[y] and u > 0 and v < length
 
 
 def is_allowed(model, length, segmentation):
-    """Say whether a segmentation tiles the sequence and keeps the lengths and the rule of repeats."""
+    """Return whether a segmentation covers the sequence and satisfies the limits of length and the rule of repeats."""
     borders = [0, *(v for _, v, _ in segmentation)]
     labels = [y for _, _, y in segmentation]
     return (
@@ -103,15 +105,15 @@ def is_allowed(model, length, segmentation):
 def patterns_ending(segmentation, i, history="tokens"):
     """Return the patterns that end with segment number i: its label, the last two labels, the last three, ...
 
-    Where the history is that of segments, a single label occurs at each token of a run of it, (y, y) at each token that
-    has the label of the one before it, and all others at the first token of the last of their runs. Where labels are
-    tags, patterns of two or more labels are of the labels of segments, or a pair of labels in one segment.
+    With the history "segments", a single label occurs at each token of a run of this label, (y, y) at each token with
+    the label of the token before, and all other patterns at the first token of their last run. If labels are tags,
+    patterns of two or more labels consist of the labels of segments, or are a pair of labels in one segment.
     """
     return patterns_of(tuple(y for _, _, y in segmentation[: i + 1]), history)
 
 
 def patterns_of(labels, history="tokens"):
-    """Return the patterns that end with the last of some labels."""
+    """Return the patterns that end with the last of the given labels."""
     if history == "segments":
         if labels[-1:] == labels[-2:-1]:
             return [(labels[-1], labels[-1]), (labels[-1],)]
@@ -120,7 +122,7 @@ def patterns_of(labels, history="tokens"):
 
 
 def terms_of(model, sequence):
-    """Return a function of a segment [u, v) and of labels, its own last: what the patterns add that end with it."""
+    """Return a function of a segment [u, v) and of labels up to its own: the terms of the patterns that it ends."""
     names, pairs_of_pattern = {f for f, _ in model.features}, {}
     for (f, z), weight in model.features.items():
         pairs_of_pattern.setdefault(z, []).append((f, weight))
@@ -143,14 +145,14 @@ def terms_of(model, sequence):
 
 
 def score(model, sequence, segmentation):
-    """Return the log-potential of a segmentation: all weights that are active in it; -inf if it is forbidden."""
+    """Return the log-potential of a segmentation, the sum of its active weights; -inf if it is forbidden."""
     if not is_allowed(model, sequence.length, segmentation):
         return -math.inf
     return sum_of_terms(terms_of(model, sequence), segmentation)
 
 
 def sum_of_terms(terms, segmentation):
-    """Return what all segments of an allowed segmentation add."""
+    """Return the sum of the terms of all segments of an allowed segmentation."""
     labels = tuple(y for _, _, y in segmentation)
     parts = [terms(u, v, labels[: i + 1]) for i, (u, v, _) in enumerate(segmentation)]
     return total([term for part in parts for term in part])
@@ -161,7 +163,7 @@ def total(terms):
 
 
 def log_sum_exp(scores):
-    """Return log(sum(exp(scores))); -inf counts as nothing, and nothing at all gives -inf."""
+    """Return log(sum(exp(scores))); it ignores -inf, and is -inf if no scores are given."""
     scores = list(scores)
     top = max(scores, default=-math.inf)
     if top == -math.inf:
@@ -170,7 +172,7 @@ def log_sum_exp(scores):
 
 
 def scores(model, sequence):
-    """Return {segmentation: score} of all allowed segmentations; a sequence keeps those of models it has met."""
+    """Return {segmentation: score} of all allowed segmentations; the sequence caches them for each model."""
     for known, table in sequence.tables:
         if known is model:
             return table
@@ -181,12 +183,12 @@ def scores(model, sequence):
 
 
 def log_partition(model, sequence):
-    """Return log Z; 0 for the empty sequence, which has one segmentation, and -inf if all are forbidden."""
+    """Return log Z: 0 for the empty sequence, which has one segmentation, and -inf if all are forbidden."""
     return log_sum_exp(scores(model, sequence).values())
 
 
 def distribution(model, sequence):
-    """Return {segmentation: probability}; the marginals below take it, so that it is computed once."""
+    """Return {segmentation: probability}, which the functions for marginals take, so that it is computed only once."""
     table = scores(model, sequence)
     top = max(table.values(), default=-math.inf)
     if top == -math.inf:
@@ -197,7 +199,7 @@ def distribution(model, sequence):
 
 
 def probabilities(distribution, length, asked, events):
-    """Return P((t, key) is in ``events(segmentation)``), as a list over tokens t of lists over keys ``asked``."""
+    """Return P((t, key) is in ``events(segmentation)``), as a list over tokens t of lists over the keys ``asked``."""
     terms_of_event = {}
     for segmentation, p in distribution.items():
         for event in set(events(segmentation)):
@@ -206,16 +208,16 @@ def probabilities(distribution, length, asked, events):
 
 
 def token_marginals(distribution, n_labels, length):
-    """Return P(token t lies in a segment of label y), as a list over t of lists over y."""
+    """Return P(token t is in a segment of label y), as a list over t of lists over y."""
     return probabilities(
         distribution, length, range(n_labels), lambda s: ((t, y) for u, v, y in s for t in range(u, v))
     )
 
 
 def position_marginals(distribution, length, asked):
-    """Return P(token t is where a segment of label y has its position), as a list over t of lists over ``asked``.
+    """Return P(token t is a position of a segment of label y), as a list over t of lists over ``asked``.
 
-    Asked are pairs (y, positions), where ``positions(u, v)`` returns a set of tokens.
+    ``asked`` are pairs (y, positions), where ``positions(u, v)`` returns a set of tokens.
     """
 
     def events(segmentation):
@@ -245,14 +247,14 @@ def pattern_marginals(distribution, length, patterns, history="tokens"):
 
 
 def best_segmentations(model, sequence, tolerance=1e-9):
-    """Return the highest score and the set of all segmentations that reach it up to ``tolerance`` (relative)."""
+    """Return the highest score, and the set of all segmentations that reach it within a relative ``tolerance``."""
     table = scores(model, sequence)
     top = max(table.values(), default=-math.inf)
     return top, {s for s, x in table.items() if x >= top - tolerance * max(1.0, abs(top))}
 
 
 def counts(model, sequence, segmentation):
-    """Return how often each weight is active in a segmentation, as (pattern counts, feature counts)."""
+    """Return the number of times each weight is active in a segmentation, as (pattern counts, feature counts)."""
     ending = [(u, v, patterns_ending(segmentation, i, model.history)) for i, (u, v, _) in enumerate(segmentation)]
     of_patterns = {z: math.fsum(z in patterns for _, _, patterns in ending) for z in model.patterns}
     of_features = {
@@ -283,7 +285,7 @@ def gradient(model, sequence, segmentation):
 
 
 class Answers(NamedTuple):
-    """What ``dynamic_program`` returns."""
+    """The results of ``dynamic_program``."""
 
     log_partition: float
     best_score: float
@@ -292,7 +294,7 @@ class Answers(NamedTuple):
 
 
 def dynamic_program(model, sequence):
-    """Answer for sequences too long to enumerate: recursions in log space over the labels of the last segments."""
+    """Return the results of a long sequence, by recursions in log space over the labels of the last segments."""
     n_tokens, terms = sequence.length, terms_of(model, sequence)
     memory = max([1, *(len(z) - 1 for z in (*model.patterns, *(z for _, z in model.features)))])
     into, best = [{} for _ in range(n_tokens + 1)], [{} for _ in range(n_tokens + 1)]  # scores at borders, by history

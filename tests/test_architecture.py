@@ -1,7 +1,7 @@
-"""The layers of the package and the rules for kernels, read off the source text.
+"""The layers of the package and the rules for kernels, checked on the source code.
 
-Each rule is a function from source text to a list of violations. It is applied to the package, which must have none,
-and to a small offender, which must have one: a rule that never bites would pass unnoticed.
+Each rule is a function from source code to a list of violations. The tests apply it to the package, which must have no
+violations, and to a small example that violates it, because a rule that finds nothing would otherwise pass unnoticed.
 """
 
 import ast
@@ -137,7 +137,7 @@ def unit_of(name):
 
 @functools.cache
 def imported_modules(name, source):
-    """Return the absolute dotted names of everything the file imports, function-level imports included."""
+    """Return the absolute dotted names of all imports of a file, including those inside functions."""
     package, found = ["sklearn_hocrf", *name.split("/")[:-1]], []
     for node in ast.walk(parse(source)):
         if isinstance(node, ast.Import):
@@ -150,7 +150,7 @@ def imported_modules(name, source):
 
 
 def module_circle(sources):
-    """Return the modules of a circle, or None; a package's own file may be imported by what is in it."""
+    """Return the modules of an import cycle, or None; modules of a package may import the package's own file."""
     module_of = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in sources}
     graph = {}
     for name, source in sources.items():
@@ -212,9 +212,9 @@ OWN = {"self", "cls", "fresh", "np", "numba", "os", "sys"}
 
 
 def private_violations(name, source):
-    """Only the estimators' own components use private members of other objects.
+    """Check that only components of the estimators use private members of other objects.
 
-    Members that the file itself defines or sets are its own.
+    A file may use all members that it defines or sets.
     """
     if unit_of(name) in PRIVATE_COMPONENTS:
         return []
@@ -270,7 +270,7 @@ def jitted_functions(tree):
 
 
 def intrinsics(tree):
-    """Return the names of the module-level intrinsics: decorated functions, or results of a call of ``intrinsic``."""
+    """Return the names of the module-level intrinsics: decorated functions, and results of a call of ``intrinsic``."""
     decorated = {
         node.name
         for node in tree.body
@@ -287,7 +287,7 @@ def intrinsics(tree):
 
 
 def flag_violations(name, source):
-    """Every jitted function is a module-level ``@njit(cache=True, nogil=True, error_model="numpy", ...)``."""
+    """Check that jitted functions are module-level ``@njit(cache=True, nogil=True, error_model="numpy", ...)``."""
     tree, violations = parse(source), []
     decorators = set()
     for function in jitted_functions(tree).values():
@@ -319,7 +319,7 @@ def flag_violations(name, source):
 
 
 def size_violations(name, source):
-    """Jitted functions are short and have few parameters: what belongs together arrives as a NamedTuple."""
+    """Check that jitted functions are short and have few parameters; related values are passed as a NamedTuple."""
     violations = []
     for function in jitted_functions(parse(source)).values():
         n_lines, arguments = function.end_lineno - function.lineno + 1, function.args
@@ -332,7 +332,7 @@ def size_violations(name, source):
 
 
 def taken_kernels(tree):
-    """Return what a file imports by ``from .file import name``, as the stamp of the disk cache follows it."""
+    """Return the names that a file imports by ``from .file import name``, which the key of the disk cache follows."""
     return {
         alias.name
         for node in tree.body
@@ -343,9 +343,9 @@ def taken_kernels(tree):
 
 
 def closure_violations(name, source):
-    """Jitted code uses jitted functions and intrinsics of its own file only, and uses them only by calling them.
+    """Check that jitted code uses only jitted functions and intrinsics of the same file, and only calls them.
 
-    What comes from another file of kernels counts as own, provided that the disk cache's stamp knows of it.
+    Names from another file of kernels are allowed if the key of the disk cache includes this file.
     """
     tree, violations = parse(source), []
     jitted = jitted_functions(tree)
@@ -422,7 +422,7 @@ def methods_of(posterior):
 
 
 def question_violations(posterior):
-    """Return which questions a class answers that :class:`Posterior` does not declare so."""
+    """Return the queries of a class that :class:`Posterior` does not declare, or declares with other parameters."""
     name, declared = posterior.__name__, methods_of(Posterior)
     own, known = methods_of(posterior), declared | methods_of(LanePosterior)
     violations = [f"{name}.{extra} is not declared" for extra in own.keys() - known - PARTS_OF_ANSWERS.get(name, set())]

@@ -1,4 +1,4 @@
-"""The benchmarks run, and what they compare with gives the same answers."""
+"""The benchmarks run, and their peers give the same results."""
 
 import importlib
 import os
@@ -16,7 +16,7 @@ NAMES = sorted(path.stem for path in BENCHMARKS.glob("[!_]*.py"))
 
 @pytest.fixture
 def load(monkeypatch):
-    """Import a module of the benchmarks, and forget all of them afterwards."""
+    """Return a function that imports modules of the benchmarks; the fixture removes them from memory afterwards."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield importlib.import_module
     for name in NAMES:
@@ -74,7 +74,7 @@ def test_the_table_has_what_the_pages_say(load):
 
 
 class Toy:
-    """A benchmark for another process."""
+    """A benchmark that runs in another process."""
 
     def setup(self, number, step=1):
         if number < 0:

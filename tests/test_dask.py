@@ -1,4 +1,4 @@
-"""Training and prediction on a cluster: exact, deterministic, and fit for workers that die."""
+"""Training and prediction on a cluster are exact and deterministic, and continue if workers die."""
 
 import copy
 import multiprocessing
@@ -38,7 +38,7 @@ OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 5
 
 @pytest.fixture(scope="module")
 def processes():
-    """How to start processes: as forks of one that has imported all, where there are forks."""
+    """The method that starts processes: if forks exist, forks of a process that has imported everything."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return "spawn"
     from multiprocessing import forkserver  # which systems without forks may lack
@@ -50,7 +50,7 @@ def processes():
 
 @pytest.fixture(scope="module")
 def client(processes):
-    """Two workers of one thread, each a process."""
+    """A client of two workers, each a process with one thread."""
     with config.set({"distributed.worker.multiprocessing-method": processes}):
         cluster = distributed.LocalCluster(n_workers=2, processes=True, **OPTIONS)
     with cluster, distributed.Client(cluster) as client:
@@ -58,7 +58,7 @@ def client(processes):
 
 
 def sentences(n, seed=0, labels=("A", "B", "C")):
-    """Return sequences of attribute names and labels that follow from them, and from the labels before."""
+    """Return sequences of attribute names, and labels that depend on them and on the labels before."""
     rng = np.random.default_rng(seed)
     X, y = [], []
     for _ in range(n):
@@ -77,7 +77,7 @@ def tags(y):
 
 
 def parts(sequences, sizes=(7, 0, 12, 1)):
-    """Return Delayed lists of sequences of these sizes, the second one empty, and of the rest."""
+    """Return Delayed lists of sequences with these sizes, of which the second is empty, and a list of the rest."""
     cuts = np.cumsum([0, *sizes, len(sequences) - sum(sizes)])
     return [delayed(list(sequences[a:b])) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
 
@@ -102,7 +102,7 @@ CHAINS = {
 
 
 def check_same(labeler, local, tol=1e-9):
-    """Check that an estimator has the same model, up to the solver's tolerance, as that of a cluster."""
+    """Check that an estimator has the model of a cluster, up to the tolerance of the solver."""
     remote = labeler.estimator_
     optimum = local.objective_history_[-1]
     assert abs(remote.objective_history_[-1] - optimum) <= tol * max(1, abs(optimum))
@@ -141,7 +141,7 @@ def test_empty_sequences_have_no_effect(client, weight):
 
 
 class SlowToSend:
-    """A number that takes its time when it is sent, as a long vector does."""
+    """A number that takes as long to send as a long vector."""
 
     def __init__(self, number):
         self.number = number
@@ -440,7 +440,7 @@ def test_callbacks_of_scikit_learn_are_refused():
 
 
 def check_refused(message, *arguments):
-    """Check that a fit is an error before any work."""
+    """Check that a fit raises an error before any work."""
 
     def never():
         raise AssertionError("no work must be done")
@@ -544,7 +544,7 @@ def test_errors_of_sources_are_those_of_the_user(client):
 
 
 class At:
-    """A solver's callback that does something at one iteration."""
+    """A solver's callback that acts at one iteration."""
 
     def __init__(self, n_iter, do):
         self.n_iter, self.do = n_iter, do
@@ -555,7 +555,7 @@ class At:
 
 
 def kill_one(client):
-    """Kill one of the workers of a client, whose nanny starts another one."""
+    """Kill one worker of a client; its nanny starts another worker."""
     address, pid = sorted(client.run(os.getpid).items())[0]
     os.kill(pid, signal.SIGKILL)
     return address

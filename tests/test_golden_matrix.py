@@ -1,4 +1,4 @@
-"""The program that makes and compares golden files finds what differs, and nothing where nothing does."""
+"""The program for golden files finds all differences, and none if nothing differs."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Products on their own data: the programs run on generated data, and choose and count as they say."""
+"""The programs for products run on generated data, and choose and count as documented."""
 
 import functools
 import gzip
@@ -20,7 +20,7 @@ PROGRAMS = ["usaddress", "conformal", "spans", "verse", "small_languages"]
 
 @pytest.fixture
 def load(monkeypatch):
-    """Import a program, and forget it and what it shares with others afterwards."""
+    """Return a function that imports a program; the fixture removes it and its modules from memory afterwards."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     monkeypatch.syspath_prepend(str(BENCHMARKS / "products"))
     yield importlib.import_module

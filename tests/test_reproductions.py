@@ -1,4 +1,4 @@
-"""Real data: numbers of weights and optima that separate implementations reached with the same features."""
+"""Real data: numbers of weights and optima that separate implementations reach with the same features."""
 
 import importlib
 import sys
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def load(monkeypatch, data_dir):
-    """Import a module of the benchmarks, and forget all of them afterwards."""
+    """Return a function that imports modules of the benchmarks; the fixture removes them from memory afterwards."""
     monkeypatch.setenv("SKLEARN_HOCRF_DATA", str(data_dir))
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield importlib.import_module
@@ -23,7 +23,7 @@ def load(monkeypatch, data_dir):
 
 
 def weights_up_to(model):
-    """Return how many weights a model has with patterns of up to order 0, 1, 2 ..."""
+    """Return the numbers of weights of a model for patterns of up to order 0, 1, 2, ..."""
     orders = np.array([len(pattern) - 1 for pattern in model.patterns_])
     has_bias = (orders > 0) | model.fit_intercept
     return np.cumsum(np.bincount(orders, weights=np.diff(model.coef_.indptr) + has_bias)).astype(int).tolist()

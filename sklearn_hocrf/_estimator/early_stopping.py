@@ -81,7 +81,7 @@ class EarlyStopping:
     (True, True)
     """
 
-    __module__ = "sklearn_hocrf.training"  # where users import it from
+    __module__ = "sklearn_hocrf.training"  # the public module: model files contain this name
 
     def __init__(
         self,

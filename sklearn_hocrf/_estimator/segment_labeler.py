@@ -142,8 +142,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     verbose : int or bool, default=0
         Whether to report the progress of training on stderr, with an estimate of the time left.
     random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences in "sgd" and the choice of labels by ``pruning``. With None, the order
-        differs between fits, but the choice does not.
+        Determines the random order of the sequences in training. Pass an int for reproducible results. If None, the
+        order in "sgd" differs between fits.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     array([-1.8])
     """
 
-    __module__ = "sklearn_hocrf.semicrf"  # where users import it from
+    __module__ = "sklearn_hocrf.semicrf"  # the public module: model files contain this name
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,
         "scheme": [StrOptions({"auto", *SCHEMES})],

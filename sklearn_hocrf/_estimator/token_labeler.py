@@ -84,8 +84,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     pruning : int or None, default=None
         Number of labels that a model of order 0 selects for each token before training; useful if there are many
-        labels. All other labels have probability 0 at the token. Pruning requires the objective "likelihood",
-        ``feature_order=0`` and a y without missing labels, and cannot be combined with "sgd" or ``partial_fit``. See
+        labels. All other labels have probability 0 at the token. The selection depends on ``random_state``, but is the
+        same in all fits if that is None. Pruning requires the objective "likelihood", ``feature_order=0`` and a y
+        without missing labels, and cannot be combined with "sgd" or ``partial_fit``. See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function that training minimises together with the penalty, summed over sequences:
@@ -115,8 +116,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     verbose : int or bool, default=0
         Whether to report the progress of training on stderr, with an estimate of the time left.
     random_state : int, RandomState instance or None, default=None
-        Determines the order of the sequences in "sgd" and the choice of labels by ``pruning``. With None, the order
-        differs between fits, but the choice does not.
+        Determines the random order of the sequences in training. Pass an int for reproducible results. If None, the
+        order in "sgd" differs between fits.
 
     Attributes
     ----------
@@ -197,7 +198,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     [('ADJ', 'NOUN'), ('DET', 'ADJ'), ('DET', 'NOUN'), ('DET', 'ADJ', 'NOUN')]
     """
 
-    __module__ = "sklearn_hocrf.crf"  # where users import it from
+    __module__ = "sklearn_hocrf.crf"  # the public module: model files contain this name
     _kind = Kind()
     _parameter_constraints: dict = {
         **PARAMETER_CONSTRAINTS,

@@ -177,7 +177,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     ['digits', 'begin:w:1992', 'begin:w:J.', 'begin:w:Ye']
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.feature_extraction"  # the public module: model files contain this name
 
     _array_widths: dict = {}  # array length of each array field; absent from models of version 0.1
 

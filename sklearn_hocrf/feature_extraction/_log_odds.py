@@ -92,7 +92,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     [-1.099, 1.099, 0.0]
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.feature_extraction"  # the public module: model files contain this name
 
     _parameter_constraints = {
         "scheme": [StrOptions({"auto", *SCHEMES})],

@@ -141,7 +141,7 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
      'identity=1992', 'identity=D. Wu', 'identity=J. Ye', 'identity=May 1992']
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.feature_extraction"  # the public module: model files contain this name
 
     _parameter_constraints = {
         "bag": "no_validation",

@@ -74,7 +74,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
     [['low', 'high'], ['low']]
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.feature_extraction"  # the public module: model files contain this name
 
     _parameter_constraints = {"transformer": [HasMethods(["fit", "transform"])]}
 

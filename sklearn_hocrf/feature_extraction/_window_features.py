@@ -66,7 +66,7 @@ class WindowFeatures(  # type: ignore[call-arg]
     (array([[5., 5., 0., 0.]]), ['speed', 'speed_mean', 'speed_std', 'speed_slope'])
     """
 
-    __module__ = "sklearn_hocrf.feature_extraction"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.feature_extraction"  # the public module: model files contain this name
 
     _parameter_constraints = {
         "before": [Interval(Integral, 0, None, closed="left")],

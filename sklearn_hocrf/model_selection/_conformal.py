@@ -141,7 +141,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     {True: 0.96, False: 0.98}
     """
 
-    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.model_selection"  # the public module: model files contain this name
     _answering = "estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],

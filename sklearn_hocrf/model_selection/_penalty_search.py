@@ -202,7 +202,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
     (3, 5)
     """
 
-    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.model_selection"  # the public module: model files contain this name
 
     _answering = "best_estimator_"
     _parameter_constraints: dict = {

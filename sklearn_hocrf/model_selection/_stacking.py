@@ -172,7 +172,7 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     ([array([2, 7, 8, 9, 8, 4, 4, 2, 9, 2])], (10, 10))
     """
 
-    __module__ = "sklearn_hocrf"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf"  # the public module: model files contain this name
     _answering, _reading = "final_estimator_", "estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],

@@ -124,7 +124,7 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     True
     """
 
-    __module__ = "sklearn_hocrf.model_selection"  # where users import it from: files of models name this module
+    __module__ = "sklearn_hocrf.model_selection"  # the public module: model files contain this name
     _answering = "calibrated_estimator_"
     _parameter_constraints: dict = {
         "estimator": [HasMethods("fit")],

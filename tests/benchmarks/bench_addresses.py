@@ -1,7 +1,8 @@
-"""Addresses a second from the feature dicts of usaddress, beside python-crfsuite with the same dicts.
+"""Addresses tagged per second from the feature dicts of usaddress, compared with python-crfsuite on the same dicts.
 
-What ``compare.py --tasks addresses`` measures, on the processor of one thread. python-crfsuite has a linear chain,
-trained as the product does; its conversion of dicts counts, as ours does. Needs python-crfsuite and the data.
+This is the benchmark of ``compare.py --tasks addresses``: processor time, on one thread. The model of python-crfsuite
+is a linear chain, trained as usaddress trains it. The times of both programs include the conversion of the dicts. Needs
+python-crfsuite and the data.
 """
 
 import importlib.util

@@ -2,10 +2,10 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_bibliography.py [--quick]
 
-prints weights, optimum, F1 of exact segments and token accuracy of CRFs (C^k) and semi-CRFs (SC^k) of order k, beside
-Table 8 of Cuong, Ye, Lee and Chieu (JMLR 15, 2014). The published figures are those of at most 100 iterations with a
-loose stop; here the problems are solved. Needs cora_references in SKLEARN_HOCRF_DATA or ../shared/data. ``--quick``
-trains on a few references for a few iterations.
+The command prints the number of weights, the optimum, the F1 of exact segments and the token accuracy of CRFs (C^k) and
+semi-CRFs (SC^k) of order k, next to Table 8 of Cuong, Ye, Lee and Chieu (JMLR 15, 2014). The published figures come
+from at most 100 iterations with a loose stopping criterion; this program trains to the optimum. Needs cora_references
+in SKLEARN_HOCRF_DATA or ../shared/data. ``--quick`` trains on a few references for a few iterations.
 """
 
 from common import Split, absent, data_file, parse, print_models, skipped, train, word_features

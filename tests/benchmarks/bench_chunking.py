@@ -1,7 +1,8 @@
-"""Chunks (conll2000) and Spanish names (conll2002) beside python-crfsuite: same features, same penalty.
+"""Chunks (conll2000) and Spanish names (conll2002), compared with python-crfsuite: same features, same penalty.
 
-What ``compare.py --tasks chunking ner`` measures: time per iteration and to convergence, objectives, accuracies and the
-gain of a second thread. Needs the data in SKLEARN_HOCRF_DATA or ../shared/data, python-crfsuite and seqeval.
+This is the benchmark of ``compare.py --tasks chunking ner``: time per iteration and until convergence, objectives,
+accuracies, and the speed-up by a second thread. Needs the data in SKLEARN_HOCRF_DATA or ../shared/data, python-crfsuite
+and seqeval.
 """
 
 import tempfile

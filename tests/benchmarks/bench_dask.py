@@ -1,9 +1,10 @@
-"""A cluster of two workers of one thread beside one process of one thread, which take turns.
+"""A cluster of two workers with one thread each, compared with one process with one thread; both run in turns.
 
-What ``compare.py --tasks cluster`` measures, on the data of ``common.generate``: a gradient; an iteration, which has
-the L-BFGS of the client too, in one process or on the cluster; the iteration of two processes that need not exchange
-anything; what the loopback device has sent, in vectors of weights for each worker. All processes take the settings of
-their allocator from the environment, also workers: with KEEP_FREED they keep memory that is freed.
+This is the benchmark of ``compare.py --tasks cluster``, on the data of ``common.generate``. It measures a gradient; an
+iteration, which includes the L-BFGS step of the client, in one process and on the cluster; the iteration of two
+processes that exchange no data; and the data that the loopback device sends, in vectors of weights per worker. All
+processes, including the workers, read the settings of their memory allocator from the environment: with KEEP_FREED,
+they keep freed memory.
 """
 
 import time

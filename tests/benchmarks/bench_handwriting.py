@@ -2,9 +2,9 @@
 
     python tests/benchmarks/bench_handwriting.py [--max-order K]
 
-The data is fold 0 of the handwritten words (626 words of 55 distinct ones, each of them in every
-fold) where SKLEARN_HOCRF_DATA or ../shared/data has it; otherwise words of scikit-learn's digits, for which no optimum
-is known.
+The data are fold 0 of the handwritten words (626 words, of which 55 are distinct; each of these occurs in every fold)
+if SKLEARN_HOCRF_DATA or ../shared/data contains them. Otherwise, the program uses words made of scikit-learn's digits,
+for which no optimum is known.
 """
 
 import time

@@ -1,14 +1,15 @@
-"""One sequence a call, by the kind of features: microseconds of the processor, beside python-crfsuite and scikit-learn.
+"""Prediction of one sequence per call, by kind of features, compared with python-crfsuite and scikit-learn.
 
     python tests/benchmarks/bench_kinds.py [words of names of kinds]
 
-Sequences have ten tokens (recordings 100 rows), models order 2. Data are drawn: labels B, I and O of three kinds of
-segments, and words that tell them apart most of the time. LogisticRegression predicts the same rows at once. Times are
-medians of turns of 100 calls.
+The first table gives processor time in microseconds. Sequences contain ten tokens (recordings: 100 rows), and models
+have order 2. The data are drawn at random: labels B, I and O of three kinds of segments, and words that mostly
+determine them. LogisticRegression predicts all rows of a sequence in one call. Times are medians over rounds of 100
+calls, in which the programs take turns.
 
-A second table has batches of feature dicts by the types of values, for models of order 1: thousands of tokens a second
-of ``predict`` and of python-crfsuite, their ratio, and the microseconds that both need to read a token for training.
-``compare.py --tasks latency`` has both.
+The second table is for batches of feature dicts, by the types of their values, and for models of order 1. It gives
+thousands of tokens per second for ``predict`` and for python-crfsuite, their ratio, and the microseconds that both need
+to read a token for training. ``compare.py --tasks latency`` includes both tables.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""One sentence a call: default features of words and tags on conll2000, beside python-crfsuite with the same ones.
+"""Prediction of one sentence per call, from default features of words and tags (conll2000), and by python-crfsuite.
 
-What ``compare.py --tasks latency`` measures, in microseconds of the processor: means over 200 sentences, each of which
-is a call, the least of five turns. Both sides make the same attributes of a token, python-crfsuite's by a plain
-function.
+This is the benchmark of ``compare.py --tasks latency``. It gives processor time in microseconds: the mean over 200
+sentences, one call each, in the fastest of five rounds. Both programs compute the same attributes of a token,
+python-crfsuite's with a plain function.
 """
 
 import sys

@@ -1,14 +1,14 @@
-"""Peak memory of order-1 training on conll2000, beside python-crfsuite.
+"""Peak memory of order-1 training on conll2000, compared with python-crfsuite.
 
-What ``compare.py --tasks memory`` measures: by how much the peak is above what was resident with the inputs in memory,
-and above the imports. Inputs are features, as each program takes them (flat arrays here, lists of the names of each
-token's features there). Each training is a process of its own that reads its inputs, pickled by another process. The
-peak is reset before training (``/proc/self/clear_refs``, so Linux only). Reading compiled kernels from their cache
-counts as part of training.
+This is the benchmark of ``compare.py --tasks memory``. It measures by how much the peak exceeds the resident memory
+after the inputs have been read, and after the imports. Inputs are features in the form that each program takes: flat
+arrays for this package, and lists of the names of each token's features for python-crfsuite. Each training runs in a
+separate process, which reads inputs that another process has pickled. The program resets the peak before training
+(``/proc/self/clear_refs``, so Linux only). Reading compiled kernels from the cache counts as part of training.
 
     python tests/benchmarks/bench_memory.py [--tokens N]
 
-trains on generated sentences, with a million attributes, until L-BFGS has all of its pairs.
+This command trains on generated sentences with a million attributes, until L-BFGS has stored all of its pairs.
 """
 
 import ctypes

@@ -1,9 +1,9 @@
-"""Training by sequences on chunking (conll2000): epochs beside CRFsuite's l2sgd, streams, and the way to the optimum.
+"""Stochastic training on chunking (conll2000): epochs compared with CRFsuite's l2sgd, streams, time to the optimum.
 
     python tests/benchmarks/bench_online.py [--rounds N] [--n-sentences N]
 
-All seconds are those of the processor, on one thread. Epochs of SGD include the exact objective after each; both
-programs take turns. The settings are those of ``bench_chunking.py``. Needs what that needs.
+All times are processor seconds, on one thread. The times of SGD include the exact objective after each epoch. Both
+programs take turns. The settings and requirements are those of ``bench_chunking.py``.
 """
 
 import time

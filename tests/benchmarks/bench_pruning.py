@@ -1,10 +1,10 @@
-"""A thousand labels: a few candidates for each token, beside the model of all labels.
+"""A thousand labels: models with a few candidates for each token, compared with the model of all labels.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_pruning.py [--candidates N ...] [--max-iter N]
 
-Turkish morphology (981 tags, order 1) with affixes of 1 to 10 letters from raw words, sigma 3; one thread, processor
-seconds of training from raw words. 0 candidates stand for all labels. Data come from SKLEARN_HOCRF_DATA or
-../shared/data.
+The task is Turkish morphology (981 tags, order 1), with affixes of 1 to 10 letters and sigma 3. Times are processor
+seconds of training from raw words, on one thread. 0 candidates stand for all labels. The data are in SKLEARN_HOCRF_DATA
+or ../shared/data.
 """
 
 import common

@@ -1,11 +1,11 @@
-"""Punctuation of movie dialogues: the published table, F1 of each mark.
+"""Punctuation of movie dialogues: the published table, and F1 of each mark.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_punctuation.py [--quick]
 
-prints weights, optimum and F1 over words of CRFs (C^k) and semi-CRFs (SC^k) of order k, beside Table 6 of Cuong, Ye,
-Lee and Chieu (JMLR 15, 2014). The published figures are those of a loose stop; here the problems are solved, so
-objectives must be at or below the published ones. Needs the punctuation data in SKLEARN_HOCRF_DATA or ../shared/data.
-``--quick`` trains on a few dialogues for a few iterations.
+The command prints the number of weights, the optimum and the F1 over words of CRFs (C^k) and semi-CRFs (SC^k) of order
+k, next to Table 6 of Cuong, Ye, Lee and Chieu (JMLR 15, 2014). The published figures come from training with a loose
+stopping criterion. This program trains to the optimum, so its objectives must not exceed the published ones. Needs the
+punctuation data in SKLEARN_HOCRF_DATA or ../shared/data. ``--quick`` trains on a few dialogues for a few iterations.
 """
 
 from itertools import chain, combinations

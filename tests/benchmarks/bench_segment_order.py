@@ -1,11 +1,12 @@
-"""Order over tokens and over segments: marks of punctuation, whose segments are short.
+"""Order over tokens, compared with order over segments: punctuation marks, whose segments are short.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_segment_order.py [--quick]
 
-The labels, features and models are those of bench_punctuation, where segments are runs; the penalty and the tolerance
-are the defaults; the score is F1 of the marks. Prints scores, processor seconds, iterations, states and arcs, and
-differences from the model of the same order over tokens, with their 95 % intervals by bootstrap over sequences. Needs
-the data in SKLEARN_HOCRF_DATA or ../shared/data. --quick: an eighth.
+The labels, features and models are those of bench_punctuation, where segments are runs. The penalty and the tolerance
+are the defaults, and the score is the F1 of the marks. The command prints scores, processor seconds, iterations, and
+numbers of states and arcs. It also prints the differences from the model of the same order over tokens, with 95 %
+intervals from a bootstrap over sequences. Needs the data in SKLEARN_HOCRF_DATA or ../shared/data. ``--quick`` uses an
+eighth of the data.
 """
 
 import time

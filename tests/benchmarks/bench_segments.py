@@ -1,7 +1,7 @@
-"""Time of segmentation, of CRFs (C) and semi-CRFs (SC) of some order.
+"""Training time of segmentation, with CRFs (C) and semi-CRFs (SC) of several orders.
 
-What ``compare.py --tasks punctuation`` measures: a gradient, and training to convergence with extraction of features.
-Needs punctuation in SKLEARN_HOCRF_DATA or ../shared/data.
+This is the benchmark of ``compare.py --tasks punctuation``: the time of a gradient, and of training to convergence,
+including the extraction of features. Needs punctuation in SKLEARN_HOCRF_DATA or ../shared/data.
 """
 
 import bench_punctuation

@@ -3,7 +3,7 @@
     python tests/benchmarks/bench_start.py [--rounds N]
     python tests/benchmarks/bench_start.py --tour [--rounds N]   # ten first steps, each with its time
 
-Each measurement is a process of its own. The cache of compiled kernels is a temporary folder.
+Each measurement runs in a separate process. The cache of compiled kernels is a temporary folder.
 """
 
 import json

@@ -1,10 +1,10 @@
-"""Tagged tokens per second (conll2000, order 1): from ready features, and from raw tokens, extraction included.
+"""Tagged tokens per second (conll2000, order 1): from extracted features, and from raw tokens, including extraction.
 
-What ``compare.py --tasks tagging`` measures. From ready features: ``predict`` of a batch against python-crfsuite's
-tagger on ItemSequence objects. From raw tokens: an extractor and ``predict`` against a dict per token and ``predict``
-of sklearn-crfsuite's CRF, which has the same model as the tagger. All models are trained for the same small number of
-iterations: time does not depend on how good the weights are. Needs conll2000 in SKLEARN_HOCRF_DATA or ../shared/data,
-sklearn-crfsuite and seqeval.
+This is the benchmark of ``compare.py --tasks tagging``. From features, it compares ``predict`` of a batch with
+python-crfsuite's tagger on ItemSequence objects. From raw tokens, it compares an extractor and ``predict`` with a dict
+per token and ``predict`` of sklearn-crfsuite's CRF, whose model is that of the tagger. All models are trained for the
+same small number of iterations, because the time of tagging does not depend on the quality of the weights. Needs
+conll2000 in SKLEARN_HOCRF_DATA or ../shared/data, sklearn-crfsuite and seqeval.
 """
 
 import bench_chunking

@@ -1,4 +1,4 @@
-"""What the benchmarks share: options, the optional data, trainings, measurements that take turns, tables."""
+"""Functions shared by the benchmarks: options, optional data, training runs, alternating measurements, tables."""
 
 import argparse
 import importlib.util

@@ -1,14 +1,15 @@
-"""All comparisons of speed and memory in one run, as a Markdown table.
+"""Run all comparisons of speed and memory, and write them as a Markdown table.
 
     python tests/benchmarks/compare.py [--tasks T ...] [--quick] [--rounds N] [--output table.md]
 
-Each line has what is measured here, its peer, their ratio and, where there is one, the limit: medians, and of ratios
-also the least and the most of the rounds, in which both take turns. The peer is python-crfsuite or the yardstick U, an
-iteration of python-crfsuite on conll2000 that is measured in every round. Seconds are those of the processor, on one
-thread, unless they are said to be on the wall. Each side of a comparison is a process of its own, so that no task ends
-another. The longest tasks do not follow ``--rounds``: ``large`` measures once, ``cluster`` has eight rounds. What is
-absent (data, programs) is skipped with a line. ``--quick`` takes a few sentences and iterations: it shows that
-everything runs, its ratios mean nothing.
+Each row gives the figure of this package, the figure of its peer, their ratio and, for some rows, a limit. Figures are
+medians; for ratios, the table also gives the lowest and highest of all rounds, in which both programs take turns. The
+peer is python-crfsuite or the yardstick U, an iteration of python-crfsuite on conll2000 that is measured in every
+round. Times are processor seconds on one thread, unless a row says that they are wall time. Each side of a comparison
+runs in a separate process, so a task that fails does not end another. The longest tasks do not follow ``--rounds``:
+``large`` measures once, ``cluster`` in eight rounds. If data or programs are absent, a line reports that their tasks
+are skipped. ``--quick`` takes a few sentences and iterations: this shows that everything runs, but its ratios are
+meaningless.
 """
 
 import os

@@ -1,11 +1,12 @@
-"""Run the commands of README and docs/results.md, and print what the pages say beside what the commands print.
+"""Run the commands of README and docs/results.md, and print the figures of the pages next to those of the commands.
 
     python tests/benchmarks/reproduce.py [--only PART ...]
 
-Each row of reproduce.tsv has a part, a command (below tests/benchmarks), the beginning of a line that it prints, which
-numbers after that are meant, and what the pages say. All parts together take most of a day, and need the data of
-notebooks/fetch_data.py; what is absent has no number. Figures of time and memory depend on the machine. What a page
-says of a notebook is in the outputs of that notebook.
+Each row of reproduce.tsv contains a part, a command (below tests/benchmarks), the beginning of a line that the command
+prints, the positions of the relevant numbers in the rest of this line, and the figures of the pages. All parts together
+take most of a day, and need the data of notebooks/fetch_data.py; if data are absent, their figures are missing. Figures
+of time and memory depend on the machine. The figures that pages quote from a notebook are in the outputs of that
+notebook.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The yardstick U: processor seconds of one L-BFGS iteration of python-crfsuite on conll2000, order 1, one thread.
 
-The features are those of the chunking template, the penalty is c2 = 1. What is stated in U is
-measured in the same run, in turns with it, so that a slow moment of the machine does not pass for a slow program.
+The features are those of the chunking template; the penalty is c2 = 1. Each figure in U is measured in the same run as
+U, and in turns with it, so that a slow phase of the machine affects both.
 """
 
 import tempfile

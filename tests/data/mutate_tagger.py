@@ -1,10 +1,11 @@
-"""Change the golden files of the tagger, and load them.
+"""Change the golden files of the tagger, and load the changed files.
 
     python tests/data/mutate_tagger.py [NUMBER] [SEED] [guarded]
 
-Each changed file must be refused by a ValueError, or give answers: labels of the model, probabilities that are numbers.
-Prints, for each file, how many changed ones there were and how many were refused. With ``guarded``, each is at the end
-of a page before one that cannot be read: whoever reads past the end of the file ends the process.
+For each changed file, the tagger must raise a ValueError, or give results: labels of the model, and probabilities other
+than nan. The program prints, for each file, the number of changed files and the number of those that the tagger
+rejected. With ``guarded``, each file lies at the end of a memory page, before a page that cannot be read: code that
+reads past the end of the file ends the process.
 """
 
 from __future__ import annotations

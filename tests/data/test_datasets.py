@@ -1,4 +1,4 @@
-"""Generators keep their promises; loaders read every variant of a format and say what is wrong with a file."""
+"""Data sets: generators make the documented data; loaders read all variants of a format and report errors in files."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""Readers of files: a right answer, or a ValueError that names file and line; never much memory, never much data."""
+"""Readers of files give correct results, or a ValueError that names file and line, and never use much memory."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""Batches in folders: what is read is what was saved, and wrong folders are refused before anything is computed."""
+"""Batches in folders: they load as they were saved, and wrong folders raise errors before any computation."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Files of annotations that are written and read: columns."""
+"""Annotation files in columns: writing and reading."""
 
 import numpy as np
 import pytest

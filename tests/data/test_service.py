@@ -1,4 +1,4 @@
-"""A service on a tagger: the lines in its documentation, and model files that are replaced while they are read."""
+"""A service with a tagger: the code in its documentation, and model files that are replaced while they are read."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Files for the tagger: the answers of the estimator, with numpy alone, and a ValueError for what is broken."""
+"""Tagger files: the results of the estimator, with numpy alone, and a ValueError for damaged files."""
 
 import ast
 import base64

@@ -1,4 +1,4 @@
-"""Parameters of nested estimators that a page, a notebook or a docstring names, as in ``step__parameter``, exist."""
+"""Parameters of nested estimators in pages, notebooks and docstrings, such as ``step__parameter``, exist."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Everything public says of what types its parameters and its result are; that they are right is mypy's to say."""
+"""Everything public has annotated parameters and results; mypy tests whether they are correct."""
 
 import importlib
 import inspect

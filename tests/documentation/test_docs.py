@@ -1,4 +1,4 @@
-"""The pages of the site: public names, links, lines of examples. Nothing is built here: .ci/full does that."""
+"""The pages of the site: public names, links, lines of examples. The tests do not build the site: .ci/full does."""
 
 import json
 import pkgutil

@@ -1,4 +1,4 @@
-"""Docstrings are reStructuredText that pages of documentation can show: docutils reads each without a complaint."""
+"""Docstrings are reStructuredText for the pages of the site: docutils parses each of them without errors."""
 
 import ast
 import inspect

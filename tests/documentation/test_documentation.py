@@ -1,4 +1,4 @@
-"""What the pages on theory and design, CONTRIBUTING.md, the notebook on theory and the code state about each other."""
+"""References between the pages on theory and design, CONTRIBUTING.md, the notebook on theory, and the code."""
 
 import ast
 import importlib

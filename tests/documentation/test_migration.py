@@ -1,4 +1,4 @@
-"""The tables of names in migration.md and hmmlearn.md: what they name here exists, and takes what they pass to it."""
+"""The tables of names in migration.md and hmmlearn.md: our names exist, and accept the parameters of the tables."""
 
 import itertools
 import re

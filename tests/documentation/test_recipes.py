@@ -1,4 +1,4 @@
-"""The recipes of the user guide, run with the libraries that they name, where there are some."""
+"""The recipes of the user guide, run with the libraries that they name, if these are installed."""
 
 import doctest
 import itertools

@@ -1,4 +1,4 @@
-"""Type checkers follow what users write: see the script."""
+"""Type checkers infer the types in ``user_script``."""
 
 import os
 import subprocess

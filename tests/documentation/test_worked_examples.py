@@ -1,4 +1,4 @@
-"""The examples of docs/develop/worked_examples.md apply to the package, and do what the page says."""
+"""The examples of docs/develop/worked_examples.md apply to the package and have the effects that the page describes."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What a user may write, with the types that a type checker has to know: checked by ``test_typing``, never run."""
+"""User code with the types that a type checker must infer: ``test_typing`` checks it, but nothing runs it."""
 
 from typing import Any, assert_type
 

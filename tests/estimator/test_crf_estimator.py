@@ -1,4 +1,4 @@
-"""HighOrderCRF: what it predicts in which shape, what each parameter does, what it says about its own fit."""
+"""HighOrderCRF: the shapes of its predictions, the effect of each parameter, and the attributes that describe a fit."""
 
 import itertools
 import warnings

@@ -1,4 +1,4 @@
-"""Models of CRFsuite, brought over: the same labels and probabilities as its own, from every algorithm it has."""
+"""Imported CRFsuite models: the same labels and probabilities as in CRFsuite, for each of its algorithms."""
 
 import random
 import struct

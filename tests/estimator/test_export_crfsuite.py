@@ -1,4 +1,4 @@
-"""Models as files of CRFsuite: python-crfsuite's own Tagger gives the labels and probabilities of the model."""
+"""Models as CRFsuite files: python-crfsuite's Tagger gives the labels and probabilities of the model."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""Pipelines that pass on all methods of the estimators, and the likelihood as a score of searches."""
+"""Pipelines with all methods of the estimators, and the likelihood as a score of searches."""
 
 import inspect
 import subprocess

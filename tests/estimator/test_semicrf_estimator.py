@@ -1,4 +1,4 @@
-"""HighOrderSemiCRF: what it predicts in which scheme and shape, what each parameter does, against enumeration."""
+"""HighOrderSemiCRF: its predictions by scheme and shape, and the effect of each parameter, against enumeration."""
 
 import math
 import pickle

@@ -1,4 +1,4 @@
-"""The log odds of strings being segments, against counting by the definition."""
+"""The log odds that strings are segments, against counts by the definition."""
 
 import numpy as np
 import pytest

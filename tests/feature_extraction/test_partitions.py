@@ -1,4 +1,4 @@
-"""Transformers that are fitted by parts of the data must be those that are fitted to the whole."""
+"""Transformers fitted to parts of the data equal transformers fitted to the whole."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""Phrases of lists: marks of tokens and of segments, by a plain definition."""
+"""Phrases of lists: marks of tokens and of segments, against a plain definition."""
 
 import io
 import pickle

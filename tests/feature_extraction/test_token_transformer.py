@@ -1,4 +1,4 @@
-"""scikit-learn's transformers on tokens, and windows over neighbouring tokens: against plain code on stacked rows."""
+"""scikit-learn's transformers on tokens, and windows over neighbouring tokens, against plain code on stacked rows."""
 
 import pickle
 import warnings

@@ -1,4 +1,4 @@
-"""Cases as users write them: X in some forms, and what does not belong."""
+"""Cases as users would write them: several forms of X, and invalid input."""
 
 import copy
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""What must be true of a case: the answer is right, or a documented exception says what is wrong.
+"""Checks of cases: the result is correct, or a documented exception describes the error.
 
-Each check takes a case and returns "right", or "refused: <exception>" where a refusal is documented. Everything else, a
-wrong answer, another exception, a warning of numpy or a changed input, is a ``Finding``.
+Each check takes a case and returns "right", or "refused: <exception>" if the documentation states the exception. Any
+other outcome is a ``Finding``: a wrong result, another exception, a numpy warning, or a changed input.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for cases. A case is plain data: ``repr`` makes it again."""
+"""Hypothesis strategies for cases. A case is plain data: its ``repr`` recreates it."""
 
 from math import inf
 from typing import NamedTuple

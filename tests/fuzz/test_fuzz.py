@@ -1,6 +1,6 @@
-"""A minute of fuzzing, with the same cases every time, or with those of another ``FUZZ_SEED``.
+"""A minute of fuzzing, with the same cases in every run, or with those of another ``FUZZ_SEED``.
 
-The strategies and what must be true of each case are in this folder.
+This folder contains the strategies and the checks of each case.
 """
 
 import os

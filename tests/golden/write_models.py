@@ -1,8 +1,8 @@
 """Write the models of this folder, once for each release: ``PYTHONPATH=.:tests python tests/golden/write_models.py``.
 
-For a CRF and a semi-CRF there is a file of skops with transformers and estimator, and one JSON file for both with the
-labels and probabilities that they give. Later versions must load these files and answer the same. The steps are in a
-list, because files of scikit-learn's pipelines need the version of scikit-learn that wrote them.
+The program writes one skops file for a CRF and one for a semi-CRF, with transformers and estimator, and one JSON file
+with the labels and probabilities of both. Later versions must load these files and give the same results. The steps are
+in a list, because files of scikit-learn's pipelines require the version of scikit-learn that wrote them.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Write the golden files of the tagger that are absent:  ``python tests/golden/write_tagger.py``.
 
-``tagger-NAME-1.hocrf`` are files of format 1, ``tagger-1.json`` has tokens, and what the estimators answer.
+``tagger-NAME-1.hocrf`` are files of format 1; ``tagger-1.json`` contains tokens and the predictions of the estimators.
 """
 
 import json

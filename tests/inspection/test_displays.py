@@ -1,4 +1,4 @@
-"""Displays: what notebooks show of segments and reasons."""
+"""Displays of segments and of explanations in notebooks."""
 
 import colorsys
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""What models have learned, and why they predict: against sums over all labellings, in plain Python."""
+"""The weights of models and the explanations of predictions, against sums over all labellings in plain Python."""
 
 import math
 from collections import Counter

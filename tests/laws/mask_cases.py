@@ -1,4 +1,4 @@
-"""Small models of all families, their data and masks, with all labellings that a mask lets through, by enumeration."""
+"""Small models of all families, their data and masks, with all labellings that a mask allows, by enumeration."""
 
 import math
 from functools import cache, partial

@@ -1,4 +1,4 @@
-"""Questions to models, also given a mask: the best labellings, samples and entropies, too, against enumeration."""
+"""Queries to models, with and without a mask, against enumeration: best labellings, samples, entropies and more."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Questions given that some labels are known, and probabilities of events: against the sum over all labellings."""
+"""Queries given known labels, and probabilities of events, against the sum over all labellings."""
 
 import itertools
 

@@ -1,7 +1,7 @@
-"""Long sequences with scores of 4e5 and more: differences between labellings are as right as those of small scores.
+"""Long sequences with scores of 4e5 and more: differences between labellings are as accurate as with small scores.
 
-A shift of all labels of a token changes no probability, so the answers are those of the model without it. Weights are
-multiples of 1/16 and the shift is a power of 2, so that the scores of tokens are not rounded.
+A shift of all labels of a token changes no probability, so the results are those of the model without the shift.
+Weights are multiples of 1/16 and the shift is a power of 2, so that the scores of tokens are not rounded.
 """
 
 import copy

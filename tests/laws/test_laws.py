@@ -1,4 +1,4 @@
-"""Whole models of both families against the enumeration oracle, and laws that every answer obeys."""
+"""Whole models of both families against the enumeration oracle, and laws that all results obey."""
 
 import math
 import pickle

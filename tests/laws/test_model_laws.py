@@ -1,4 +1,4 @@
-"""Laws that hold for models of every kind: each of ``registry.KINDS`` is asked each of them."""
+"""Laws for models of every kind: each test runs for each kind of ``registry.KINDS``."""
 
 import copy
 import pickle

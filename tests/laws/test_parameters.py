@@ -1,4 +1,4 @@
-"""Parameters refuse what their constraints do not allow, and a fit that is refused leaves a fitted model as it is."""
+"""Values of parameters outside their constraints raise errors, and a fit that fails does not change a fitted model."""
 
 import numpy as np
 import pytest

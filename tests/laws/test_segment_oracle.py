@@ -1,4 +1,4 @@
-"""The oracle itself: closed forms, and numbers by hand; ``test_laws`` has published ones, and its gradients."""
+"""The oracle against closed forms and numbers by hand; ``test_laws`` contains published numbers and tests gradients."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Scores against scikit-learn and seqeval, segments against plain loops, and the randomisation test against itself."""
+"""Scores against scikit-learn and seqeval, segments against plain loops, and properties of the randomisation test."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""The temperature of a model, and measures of how often segments of a given probability are right."""
+"""The temperature of a model, and measures of how often segments of a given probability are correct."""
 
 import pickle
 import warnings

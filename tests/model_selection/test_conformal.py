@@ -1,4 +1,4 @@
-"""Conformal sets: coverage on drawn data, and sets by their definition."""
+"""Conformal sets: coverage on random data, and sets by their definition."""
 
 import pickle
 

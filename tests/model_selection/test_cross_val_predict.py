@@ -1,4 +1,4 @@
-"""Predictions by cross-validation beside scikit-learn's, and beside a loop over folds."""
+"""Predictions by cross-validation against those of scikit-learn and of a loop over folds."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The search for penalties: its value and gradient against plain cross-validation, and its place among searches."""
+"""The search for penalties: value and gradient against plain cross-validation, and the interface of a search."""
 
 import pickle
 import warnings

@@ -1,6 +1,6 @@
-"""What the model inside refuses, each meta-estimator refuses before anything is fitted, with the model's own words.
+"""Meta-estimators raise the errors of the inner model before they fit anything, with the same messages.
 
-A table of meta-estimators and another of settings and data: each pair is tried, and the fits are counted.
+The tests try each pair of a table of meta-estimators and a table of settings and data, and count the fits.
 """
 
 import re

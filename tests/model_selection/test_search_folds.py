@@ -1,4 +1,4 @@
-"""The folds of a search for penalties, by default and by a number."""
+"""The folds of a search for penalties: the default, and a given number."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The time of a search for penalties, by a clock that only steps and the last fit move."""
+"""The time of a search for penalties, by a clock that only search steps and the last fit advance."""
 
 import numpy as np
 import pytest

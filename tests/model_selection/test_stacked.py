@@ -1,4 +1,4 @@
-"""A classifier of tokens below a sequence model: equal to the steps done by hand, in every form of X."""
+"""A sequence model on a classifier of tokens: equal to the separate steps, in every form of X."""
 
 import pickle
 import warnings

@@ -1,4 +1,4 @@
-"""Every container of sequences at every place that takes X or y gives what lists give."""
+"""Every container of sequences gives the same results as lists, everywhere that X or y is a parameter."""
 
 from functools import cache
 

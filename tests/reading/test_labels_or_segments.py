@@ -1,4 +1,4 @@
-"""Every form of labels and segments, in every function of metrics, inspection and text that takes them."""
+"""Every form of labels and segments, in all functions of metrics, inspection and text that take labels."""
 
 import json
 import re

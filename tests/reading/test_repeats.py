@@ -1,4 +1,4 @@
-"""What code could take for granted of its input and must not: sorted, without repeats, without gaps."""
+"""Input that is unsorted, or contains repeats or gaps: no code may assume otherwise."""
 
 import numpy as np
 import pytest

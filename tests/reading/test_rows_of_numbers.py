@@ -1,4 +1,4 @@
-"""Sequences of plain numbers, in every shape: what a message advises is done, and works."""
+"""Sequences of plain numbers, in every shape: the change that an error message recommends works."""
 
 import re
 

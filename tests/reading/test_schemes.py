@@ -1,4 +1,4 @@
-"""Token labels, token tags and segments say the same, both ways."""
+"""Token labels, token tags and segments are equivalent, in both directions."""
 
 import itertools
 import re

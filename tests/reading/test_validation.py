@@ -1,4 +1,4 @@
-"""Every form of X and y becomes the right batch, and every trap is an error that says where."""
+"""Every form of X and y gives the correct batch, and every invalid form raises an error that names the place."""
 
 import copy
 import enum

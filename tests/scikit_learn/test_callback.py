@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn: called once an iteration by every solver, without any influence unless they stop a fit."""
+"""scikit-learn callbacks: every solver calls them once per iteration, and only those that stop a fit change it."""
 
 import copy
 import itertools

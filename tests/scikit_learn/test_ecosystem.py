@@ -1,4 +1,4 @@
-"""scikit-learn's tools for tables, given sequences: they work, or one sentence names what to use instead."""
+"""scikit-learn's tools for tables, given sequences: they work, or an error message names the tool to use instead."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What scikit-learn's tools expect of an estimator: their own checks in full, and the same for sequences."""
+"""The requirements of scikit-learn's tools for estimators: all of scikit-learn's checks, and the same for sequences."""
 
 import importlib
 import inspect

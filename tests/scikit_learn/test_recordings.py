@@ -1,4 +1,4 @@
-"""Recordings of sensors as a user of scikit-learn takes them: pipeline, search, picture."""
+"""Recordings of sensors, processed as a scikit-learn user would: pipeline, search, plot."""
 
 import sys
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Files of models: of skops and of pickle; what they hold, how large they are, and those of earlier versions."""
+"""Model files of skops and pickle: their contents and sizes, and files of earlier versions."""
 
 import json
 import pickle

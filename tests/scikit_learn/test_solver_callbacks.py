@@ -1,4 +1,4 @@
-"""What of callbacks needs no scikit-learn 1.9: those of a solver, wrong parameters, the message for old versions."""
+"""Callbacks without scikit-learn 1.9: those of solvers, wrong parameters, and the message for old versions."""
 
 import importlib.util
 import sys

@@ -1,4 +1,4 @@
-"""Scores in, gradients out: by enumeration."""
+"""Scores as input and gradients as output, against enumeration."""
 
 import doctest
 import itertools

@@ -1,4 +1,4 @@
-"""All answers for scores from elsewhere: those of an estimator with the same scores, and those by enumeration."""
+"""All queries for given scores, against an estimator with the same scores and against enumeration."""
 
 import inspect
 import itertools

@@ -1,4 +1,4 @@
-"""The commands of hocrf: what they write, what they refuse, and what they import."""
+"""The hocrf commands: their output, their errors, and their imports."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Kernels that are compiled beforehand: that none is forgotten, and that folders are read that cannot be written."""
+"""Compilation of kernels in advance: it is complete, and kernels in read-only folders are used."""
 
 import ast
 import ctypes

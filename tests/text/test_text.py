@@ -1,4 +1,4 @@
-"""Tokens with their characters, and the way between spans of characters and labels of tokens."""
+"""Tokens with their characters, and conversion between spans of characters and labels of tokens."""
 
 import pickle
 import re

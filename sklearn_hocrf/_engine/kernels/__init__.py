@@ -1,1 +1,1 @@
-"""Compiled loops: arrays in, arrays out."""
+"""Kernels: compiled loops that read and write arrays."""

@@ -1,20 +1,20 @@
-"""The decorator of all kernels: numba's ``njit`` with a disk cache that may fail, and with kernels that were shipped.
+"""The decorator of all kernels: numba's ``njit`` with a disk cache that tolerates failures, and with shipped kernels.
 
-A cache only saves time. Numba's own cache raises an error if no folder is writable, if the disk is full or if a cache
-file is damaged; this cache compiles the kernel again instead, and one warning explains how to set a folder. Numba's
-cache reads only writable folders; this cache also reads read-only folders, such as those in a container image. Index
-files are pickles, which can run code, so the cache does not use folders to which other users may write. In a terminal
-or a notebook, a message reports that kernels are being compiled, because that takes seconds.
+Numba's own cache raises an error if no folder is writable, if the disk is full or if a cache file is damaged. A cache
+only saves time, so this one compiles the kernel again instead, and issues one warning that explains how to set a
+folder. Numba's cache reads only writable folders; this cache also reads read-only folders, such as those in a container
+image. Index files are pickles, which can run code, so the cache does not use folders to which other users may write. In
+a terminal or a notebook, a message reports that kernels are being compiled, because that takes seconds.
 
-Numba's key in the disk cache is the time of the kernel's own file, so machine code of called kernels in other files
-would become stale. Here the key is the text of all these files, which must be imported by ``from .file import name``;
-copies of a checkout therefore share a cache.
+Numba's cache checks only the modification time of the kernel's own file, so machine code would become stale if the file
+of a called kernel changed. The key of this cache is the text of all these files, which kernels must import by ``from
+.file import name``. Copies of a checkout therefore share a cache.
 
-The optional distribution ``sklearn_hocrf_kernels`` contains kernels that were compiled for a processor that most hosts
-include (see ``_shipped``). They are used if the folders of the cache lack a kernel; with the environment variable
-SKLEARN_HOCRF_NATIVE_KERNELS=1, kernels are compiled for the host instead.
+The optional distribution ``sklearn_hocrf_kernels`` contains kernels that were compiled for a processor whose features
+most hosts provide (see ``_shipped``). This cache uses them if its folders lack a kernel. If the environment variable
+SKLEARN_HOCRF_NATIVE_KERNELS is 1, it compiles kernels for the host instead.
 
-This module needs names that numba does not document. If one is absent, numba's own cache is used.
+This module uses undocumented names of numba. If one of them is absent, kernels use numba's own cache.
 """
 
 import functools
@@ -43,18 +43,18 @@ try:
     _IMPL = FunctionCache._impl_class
     _LOCATORS = list(_IMPL._locator_classes)  # in numba's order
     _MISSING = ""
-except (ImportError, AttributeError) as error:  # of a numba that is not known yet
+except (ImportError, AttributeError) as error:  # a newer numba may lack one of these names
     FunctionCache = IndexDataCacheFile = NullCache = _IMPL = object
     _nrt_python, _LOCATORS, _MISSING = None, [], str(error)
 
-_RUNTIME = {"Allocate", "Free", "MemInfo_alloc", "MemInfo_alloc_aligned", "MemInfo_call_dtor"}  # of what kernels need
+_RUNTIME = {"Allocate", "Free", "MemInfo_alloc", "MemInfo_alloc_aligned", "MemInfo_call_dtor"}  # called by kernels
 _RUNTIME |= {"adapt_ndarray_from_python", "adapt_ndarray_to_python_acqref"}
 _TAKEN = re.compile(r"^from \.(_?\w+) import", re.MULTILINE)
 
 
 def njit(*, cache, **options):
     """Return numba's decorator with these options and the cache of this module."""
-    if numba.config.DISABLE_JIT:  # vectors are instructions, which Python does not have
+    if numba.config.DISABLE_JIT:  # kernels contain vector instructions, which Python cannot run
         raise ImportError("the kernels of sklearn_hocrf must be compiled: unset the variable NUMBA_DISABLE_JIT")
 
     def decorate(function):
@@ -77,7 +77,7 @@ def njit(*, cache, **options):
 
 
 class _Place:
-    """Mixin of numba's places for kernels: allows read-only places, but none to which other users may write."""
+    """Mixin for numba's cache locators: it allows read-only folders, but no folders to which other users may write."""
 
     def ensure_cache_path(self):
         folder = self.get_cache_path()
@@ -85,7 +85,7 @@ class _Place:
             super().ensure_cache_path()
             self.is_writable = True
         except OSError:
-            os.listdir(folder)  # an OSError, too, if it is not there
+            os.listdir(folder)  # also an OSError if the folder is absent
             self.is_writable = False
         for path in folder, os.path.dirname(folder):
             if reason := _danger(path, path != folder):
@@ -106,7 +106,7 @@ _IMPLS = [_impl_of(type("Place", (_Place, locator), {})) for locator in _LOCATOR
 
 @functools.cache
 def _danger(folder, is_above):
-    """Return why a folder, or the one above it, is not safe, or an empty text."""
+    """Return why a folder is not safe, or an empty string; ``is_above``: the folder is the parent of a cache folder."""
     if not hasattr(os, "geteuid"):  # Windows
         return ""
     status = os.stat(folder)
@@ -114,7 +114,7 @@ def _danger(folder, is_above):
     group_may = status.st_mode & stat.S_IWGRP and not (code.st_mode & stat.S_IWGRP and code.st_gid == status.st_gid)
     if status.st_uid not in (0, os.geteuid(), code.st_uid):
         return f"it belongs to the user {status.st_uid}"
-    if is_above and status.st_mode & stat.S_ISVTX:  # others cannot replace what we have made there
+    if is_above and status.st_mode & stat.S_ISVTX:  # other users cannot replace our files there
         return ""
     if status.st_mode & ~code.st_mode & stat.S_IWOTH:
         return "everybody may write to it"
@@ -122,7 +122,7 @@ def _danger(folder, is_above):
 
 
 def _is_of_one(status):
-    """Return whether the group of a folder is root's or contains only its owner, as many systems make for each user."""
+    """Return whether a folder's group is root's or contains only the owner; many systems create one group per user."""
     try:
         import grp
         import pwd
@@ -146,9 +146,9 @@ def _hash_of(path):
     return hashlib.sha256("".join(hashes[path] for path in sorted(hashes)).encode()).hexdigest()
 
 
-@functools.cache  # files are shared, and an edit in a running process has another time
+@functools.cache  # kernels share files, so each version of a file is read once
 def _read(path, time_of_change):
-    """Return the hash of a file, and the names of the files in its folder from which it imports."""
+    """Return the hash of a file, and the names of the files in the same folder from which it imports."""
     content = path.read_bytes()
     return hashlib.sha256(content).hexdigest(), _TAKEN.findall(content.decode())
 
@@ -157,7 +157,7 @@ def _read(path, time_of_change):
 def _name_runtime():
     """Register the addresses of numba's runtime with LLVM, and return whether they are known.
 
-    LLVM would end the process if one were missing, so another version must have the same addresses.
+    If an address were missing, LLVM would end the process, so numba must provide all names of ``_RUNTIME``.
     """
     helpers = getattr(_nrt_python, "c_helpers", {})
     if not _RUNTIME.issubset(helpers):
@@ -168,11 +168,12 @@ def _name_runtime():
 
 
 class _CacheFile(IndexDataCacheFile):
-    """Numba's files of one kernel, such that several processes may write them at the same time.
+    """Numba's cache files of one kernel, written so that several processes can write them at the same time.
 
-    Numba uses the next number as the name of the data and writes the index first. Two processes that compile versions
-    for different arguments may then choose the same name, and one of them later runs the code of the other. Until the
-    data are written, or if the disk is full, an index names a missing or stale file.
+    Numba uses the next number as the name of the data file, and writes the index first. Two processes that compile
+    versions for different arguments may then choose the same name, and one of them may later run the code of the other.
+    Until the data are written, and if the disk is full, the index names a missing or stale file. This class uses a hash
+    of the key as the name, and writes the index last.
     """
 
     def save(self, key, data):
@@ -184,12 +185,12 @@ class _CacheFile(IndexDataCacheFile):
     def _load_index(self):
         try:
             return super()._load_index()
-        except Exception:  # of a damaged pickle
+        except Exception:  # a damaged pickle may raise anything
             return {}
 
 
 class _Files(FunctionCache):
-    """Numba's cache of one kernel in one place, without the parts that only compilation needs."""
+    """Numba's cache of one kernel in one folder, without the parts that only compilation needs."""
 
     def __init__(self, function, impl):
         self._impl_class = impl
@@ -200,8 +201,9 @@ class _Files(FunctionCache):
         self._cache_file = _CacheFile(self.cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig, target_context):
-        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime: both
-        # take 30 MiB and 0.3 s. It does so as well when it compiles; machine code without recursion needs only symbols
+        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime:
+        # together, they take 30 MiB and 0.3 s. Machine code without recursion needs only symbols, and numba does both
+        # when it compiles
         load = self._load_overload if _name_runtime() else super().load_overload
         return load(sig, target_context)
 
@@ -210,7 +212,7 @@ class _Files(FunctionCache):
 
 
 class _Target(NamedTuple):
-    """The processor that shipped kernels were compiled for; numba asks the code generator for its name."""
+    """The processor for which shipped kernels were compiled; it replaces numba's code generator in cache keys."""
 
     folder: str
     triple: str
@@ -222,7 +224,7 @@ class _Target(NamedTuple):
 
 
 class _ShippedPlace:
-    """The place of the shipped versions of one kernel, as numba describes places."""
+    """The folder of the shipped versions of one kernel, with the methods of numba's cache locators."""
 
     is_writable = False
 
@@ -238,18 +240,18 @@ class _ShippedPlace:
     def get_disambiguator(self):
         return str(self._line)
 
-    def get_source_stamp(self):  # the stamp of _Files takes its place
+    def get_source_stamp(self):  # _Files uses another stamp
         return None
 
 
 @functools.cache
 def _shipped():
-    """Return the target of shipped kernels if this host runs them, or None.
+    """Return the target of shipped kernels if this host can run them, otherwise None.
 
-    A processor without one of the target's features would end the process with an illegal instruction. Numba writes its
-    own version and Python's into its files; this function compares the version of llvmlite.
+    On a processor that lacks a feature of the target, an illegal instruction would end the process. Numba's files
+    contain the versions of numba and Python, which numba compares; this function compares the version of llvmlite.
     """
-    if numba.config.BOUNDSCHECK or numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # ask for other kernels
+    if numba.config.BOUNDSCHECK or numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # they require other kernels
         return None
     spec = importlib.util.find_spec("sklearn_hocrf_kernels")
     if spec is None or spec.origin is None or os.environ.get("SKLEARN_HOCRF_NATIVE_KERNELS", "0") not in ("", "0"):
@@ -275,7 +277,7 @@ class _ShippedFiles(_Files):
 
 
 class _Cache(NullCache):
-    """The cache of one kernel; a failed read leads to compilation, a failed write is ignored."""
+    """The cache of one kernel: if reading fails, numba compiles the kernel; if writing fails, a warning reports it."""
 
     def __init__(self, function):
         self._function = function
@@ -309,31 +311,31 @@ class _Cache(NullCache):
             _warn_of_failure(error)
 
     def _files(self):
-        """Return the kernel's files in the folders that can be read, up to the first that can be written."""
+        """Return the kernel's files in the readable folders, up to the first writable folder."""
         files = []
         for impl in _IMPLS:
-            with suppress(RuntimeError, OSError):  # no such folder, or the source cannot be read
+            with suppress(RuntimeError, OSError):  # the folder is absent, or the source is not readable
                 files.append(_Files(self._function, impl))
                 if files[-1].is_writable:
                     break
         return files
 
 
-# ---- what users are told
+# ---- messages to users
 
 
 class _Waiting:
-    """Report on stderr the first of several kernels that are compiled; numba's compiler lock is held."""
+    """Message on stderr before the first of several kernels is compiled. Numba's compiler lock protects its state."""
 
-    pause = 5.0  # seconds without compilation after which it is reported again
+    pause = 5.0  # seconds without compilation after which the message is written again
 
     def __init__(self):
-        self.is_told, self._last = True, -math.inf  # somebody else may tell of it
+        self.is_told, self._last = True, -math.inf  # False if a caller writes its own message
 
     def begin(self):
         now = time.monotonic()
         is_first, self._last = now >= self._last + self.pause, now
-        with suppress(OSError, ValueError):  # a closed stream, or one that nobody reads
+        with suppress(OSError, ValueError):  # the stream is closed, or nothing reads it
             if self.is_told and is_first and _is_watched(sys.stderr):
                 sys.stderr.write("sklearn_hocrf: compiling kernels, once, about 10 s\n")
                 sys.stderr.flush()
@@ -346,7 +348,7 @@ waiting = _Waiting()
 
 
 def _is_watched(stream):
-    """Return whether a stream is a terminal, or leads to a notebook."""
+    """Return whether a stream is a terminal or writes to a notebook."""
     is_terminal = getattr(stream, "isatty", lambda: False)()
     return is_terminal or type(stream).__module__.startswith("ipykernel.")
 
@@ -355,7 +357,7 @@ _warned = False
 
 
 def _warn(message):
-    """Warn of a folder of kernels, once per process; numba's compiler lock is held."""
+    """Issue one warning per process about the folders of kernels. Numba's compiler lock protects ``_warned``."""
     global _warned
     if not _warned:
         _warned = True
@@ -363,7 +365,7 @@ def _warn(message):
 
 
 def _warn_of_failure(error):
-    """Warn of kernels that could not be written."""
+    """Warn that compiled kernels could not be written."""
     remedy = "set the environment variable NUMBA_CACHE_DIR to a writable folder on a disk with room"
     if numba.config.CACHE_DIR:
         remedy = (

@@ -1,8 +1,8 @@
-"""The sum network, the arcs that a state uses, bisection, and the limits of scaled passes: shared by kernels.
+"""Functions and constants that kernels share: the sum network, the arcs of a state, bisection, limits of scaled passes.
 
 The network evaluates ``m = S alpha`` (equation 7 of docs/develop/theory.md), and its transpose ``beta = S^T b`` (11),
-by the shared additions (8); ``_engine.structure.sum_network`` builds it. The transpose also exists in the (max, +)
-semiring.
+by the shared additions (8); ``_engine.structure.sum_network`` builds it. For decoding, kernels evaluate the transpose
+in the (max, +) semiring.
 
 Shapes: P states, A arcs, I and J nodes of the network and of its transpose, W lanes.
 """
@@ -12,20 +12,20 @@ import numpy as np
 from ._jit import njit
 from ._vectors import add, exp, fill, fill_dual, fill_weight, largest, limit, load, multiply, smallest, store
 
-TINY = 1e-200  # not 1e-300: the backward pass divides by such a number and multiplies the result
+TINY = 1e-200  # not 1e-300: the backward pass divides by numbers of this size and multiplies the results
 SMALLEST_TOTAL = 1e-80
-LEAST_SHARE = 1e-220  # smallest alpha of a reachable state: it stays a normal number if its row is divided by its total
-# A state that has lost, or gained, less than LEAST_SHARE at each of 1e9 tokens and in each of 1e5 states changes Z by
-# less than 1e-21 if no beta is larger, in the units in which alpha . beta = 1.
+LEAST_SHARE = 1e-220  # least alpha of a reachable state; still a normal number after division by its row's total
+# If alpha is wrong by less than LEAST_SHARE in each of 1e5 states at each of 1e9 tokens, Z changes by less than 1e-21,
+# provided that no beta exceeds LARGEST_BETA, in units in which alpha . beta = 1.
 LARGEST_BETA = 1e185
-DOUBTFUL = 0.5  # of a suspect lane: right if no beta is larger
-LOWEST_LOG = -644.0  # exp of it, about 1e-280, is the smallest weight
-HUGE = 1e300  # added to a score, it leaves a positive number unless the score is -inf
+DOUBTFUL = 0.5  # mark of a lane whose results are correct if no beta exceeds LARGEST_BETA
+LOWEST_LOG = -644.0  # its exponential, about 1e-280, is the smallest weight
+HUGE = 1e300  # the sum of a score and HUGE is positive unless the score is -inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def weight_of(weighted_arcs, arc, lane_kind):
-    """Return lanes of the weight of an arc of constant score."""
+    """Return lanes that contain the weight of an arc whose score is constant."""
     return fill_weight(
         weighted_arcs.arc_weight[arc],
         weighted_arcs.arc_weight_derivative[arc],
@@ -39,9 +39,10 @@ def weight_of(weighted_arcs, arc, lane_kind):
 def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, varying_log, varying):
     """Write the weights of the varying arcs at a position, without the emission, to a row of ``varying`` (R * Q, W).
 
-    Return their distance from the cut-offs LOWEST_LOG and ``highest``, which is > 0 if all are in range.
+    Return the least distance of their logarithms from the limits LOWEST_LOG and ``highest``, which is > 0 if all are in
+    range.
 
-    scores : table of score columns; those of the position begin at ``first``
+    scores : table of score columns, in which the position begins at row ``first``
     varying_log : (Q, W)   overwritten
     """
     n_varying = len(weighted_arcs.varying_arc)
@@ -68,7 +69,7 @@ def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, va
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_network(lane_kind, starts, terms, n_states, values):
-    """Evaluate the sum network: ``values`` is (P + I, W); its first P rows, alpha, are given."""
+    """Evaluate the sum network in ``values`` (P + I, W), whose first P rows contain alpha."""
     for node in range(len(starts) - 1):
         start = starts[node]
         total = add(load(values, terms[start], lane_kind), load(values, terms[start + 1], lane_kind))
@@ -79,7 +80,7 @@ def sum_network(lane_kind, starts, terms, n_states, values):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
-    """Evaluate the transposed network: ``adjoints`` is (A + J + P, W); its first A rows, b, are given."""
+    """Evaluate the transposed network in ``adjoints`` (A + J + P, W), whose first A rows contain b."""
     for node in range(len(back_starts) - 1):
         start = back_starts[node]
         total = load(adjoints, back_terms[start], lane_kind)
@@ -90,12 +91,12 @@ def sum_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_columns(lane_kind, weighted_arcs, used, scores, first):
-    """Write the marginals of score columns: sums over the varying arcs with the column's pattern as a suffix (13).
+    """Write the marginals of score columns: sums over the varying arcs that end with the column's pattern (13).
 
     used : (Q, W)   marginals of the varying arcs, overwritten
-    scores : table of score columns; those of the current position begin at ``first``
+    scores : table of score columns, in which the position begins at row ``first``
     """
-    for column in weighted_arcs.varying_column:  # arcs may share one
+    for column in weighted_arcs.varying_column:  # arcs may share a column
         if column >= 0:
             store(scores, first + column, fill(0.0, lane_kind))
     for varying_id in range(len(weighted_arcs.varying_arc) - 1, -1, -1):  # longest first
@@ -120,9 +121,9 @@ def largest_adjoints(lane_kind, back_starts, back_terms, n_arcs, adjoints):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def resolve(outgoing, source_arcs, arc_label, fail, state, arc_of_label):
-    """Find, for each label, the arc that ``state`` uses: its own arc, or that of the nearest suffix with one.
+    """Write, for each label, the arc that ``state`` uses (5): its own arc, or that of its longest suffix that has one.
 
-    The arrays of the automaton are passed one by one, because numba would compile the kernel anew for each kind of
+    Callers pass the arrays of the automaton one by one, because numba would compile the kernel anew for each type of
     tuple.
     """
     for label in range(len(arc_of_label)):
@@ -149,7 +150,7 @@ def log_add(left, right):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def first_at_least(values, start, stop, value):
-    """Return the first position in [start, stop) at which ascending ``values`` reach ``value``, or ``stop``."""
+    """Return the first position in [start, stop) at which the ascending ``values`` reach ``value``; else ``stop``."""
     while start < stop:
         middle = (start + stop) >> 1
         if values[middle] < value:

@@ -1,27 +1,31 @@
 """Arithmetic of the kernels: vectors of LANES numbers, dual and wide numbers, and vectors of STEP numbers.
 
-A *table of lanes* is a two-dimensional array of float64 with LANES columns, one per sequence of a block, whose rows are
-read and written as whole vectors. With ``lane_kind=None`` the same operations work on single numbers, for tables of one
-column.
+A *table of lanes* is a two-dimensional array of float64 with LANES columns, one per sequence of a block. Kernels read
+and write its rows as whole vectors. With ``lane_kind=None``, the same operations work on single numbers, in tables of
+one column.
 
-With ``lane_kind=(LANES,)`` or ``(None,)`` they work on dual numbers: each row of a table holds the values of all lanes
-and then their derivatives along one direction, and every operation obeys the rules of differentiation, equation (24) of
-docs/develop/theory.md. A kernel compiled for dual numbers therefore also computes the derivatives of all its results.
+With ``lane_kind=(LANES,)`` or ``(None,)``, the operations work on dual numbers. Each row of a table then contains the
+values of all lanes, followed by their derivatives along one direction, and every operation follows the rules of
+differentiation, equation (24) of docs/develop/theory.md. A kernel compiled for dual numbers therefore also computes the
+derivatives of all its results.
 
-With ``lane_kind=WIDE`` they work on single wide numbers, see below, in two columns: a kernel compiled for these needs
-no scales, because no number underflows. ``(WIDE,)`` selects dual numbers of wide ones, in four columns.
+With ``lane_kind=WIDE``, the operations work on single wide numbers (see below), in two columns. A kernel compiled for
+wide numbers needs no scales, because no number underflows. ``(WIDE,)`` selects dual numbers of wide ones, in four
+columns.
 
-The operations are explicit LLVM instructions: with loops over 16 numbers, one loop for each operation, one row of the
-forward recursion takes 5.1, 3.8 and 3.7 times as long (handwriting, models of order 1, 3 and 5).
+The operations are explicit LLVM instructions. With a loop over 16 numbers for each operation instead, one row of the
+forward recursion takes 5.1, 3.8 and 3.7 times as long (handwriting data, models of order 1, 3 and 5).
 
-Products of sparse features with weights work along score columns instead: ``load_step``, ``store_step`` and
-``add_scaled`` treat STEP neighbours of a flat array as a vector.
+Products of sparse features and weights use vectors of score columns: ``load_step``, ``store_step`` and ``add_scaled``
+treat STEP consecutive numbers of a flat array as a vector.
 
-Wide numbers, for values of any size: (m, e) is m * BASE**e. Kernels run on them where scaled passes fail.
+Wide numbers represent values of any size: (m, e) is m * BASE**e. Kernels use them for sequences whose scaled passes
+fail.
 
-Functions take and return float64 m and integer e, one after the other; they are compiled into the intrinsics of
-``_vectors``. A product moves m back to [1 / ROOT, ROOT], but a sum does not, so m may exceed this range by a factor of
-the number of terms. Terms that are smaller by BASE**2 or more have no effect on a sum. The exponent of 0 is arbitrary.
+Their functions take and return each number as a float64 m and an integer e, and are compiled into the intrinsics of
+this module. A product moves m back to [1 / ROOT, ROOT]. A sum does not, so m may exceed this range by a factor of the
+number of terms. A term has no effect on a sum if its exponent is lower than that of the sum by 2 or more. The exponent
+of 0 is arbitrary.
 """
 
 import math
@@ -33,14 +37,14 @@ from numba.extending import intrinsic, models, register_jitable, register_model
 from numba.np.arrayobj import make_array
 
 LANES = 16  # measured: docs/develop/design.md
-FOLDED = 4  # columns that are left of LANES where sums over all lanes are collected
+FOLDED = 4  # columns of a table of sums over lanes; each sums several lanes
 STEP = 8
-WIDE = True  # selects by its type
-ir = cgutils.ir  # llvmlite, as numba brings it
+WIDE = True  # selects an operation by its type
+ir = cgutils.ir  # llvmlite's module, as numba imports it
 
 
 class _Lanes(types.Type):
-    """Some float64 in vector registers."""
+    """Several float64 numbers in vector registers."""
 
     def __init__(self, size):
         super().__init__(name=f"Lanes{size}")
@@ -74,14 +78,14 @@ class _DualModel(models.PrimitiveModel):
 
 
 def _lanes_of(lane_kind):
-    """Return the type of a row: lanes, one number if the lane_kind is None or WIDE, dual numbers if it is a tuple."""
+    """Return the type of a row: dual numbers if ``lane_kind`` is a tuple, one number for None and WIDE, else lanes."""
     if isinstance(lane_kind, types.BaseTuple):
         return _Dual(_lanes_of(lane_kind[0]))
     return {types.none: types.float64, types.boolean: _WIDE_TYPE}.get(lane_kind, _LANES_TYPE)
 
 
 def _n_columns(kind):
-    """Return how many columns a row has for each lane."""
+    """Return the number of columns per lane."""
     return 2 * _n_columns(kind.part) if isinstance(kind, _Dual) else 1 + (kind == _WIDE_TYPE)
 
 
@@ -102,7 +106,7 @@ def _is_dual(value):
 
 
 def _parts(builder, value):
-    """Return values and derivatives of a dual number, or mantissa and exponent of a wide one."""
+    """Return the values and derivatives of dual numbers, or the mantissa and exponent of a wide number."""
     return builder.extract_value(value, 0), builder.extract_value(value, 1)
 
 
@@ -139,13 +143,13 @@ def _row(builder, kind, columns):
 
 
 def _check_bounds(context, builder, array, index):
-    """Raise an IndexError as numba does for other indices, where NUMBA_BOUNDSCHECK is set."""
+    """If NUMBA_BOUNDSCHECK is set, raise an IndexError for a wrong index, as numba does for other indices."""
     if context.enable_boundscheck:
         cgutils.do_boundscheck(context, builder, index, builder.extract_value(array.shape, 0), 0)
 
 
 def _pointers(context, builder, table_type, row_type, kind, args):
-    """Return pointers to each column of a row of a table, or to the lanes of each part."""
+    """Return pointers to the columns of a row of a table, or to the lanes of each part."""
     table, n_columns = make_array(table_type)(context, builder, args[0]), _n_columns(kind)
     data, row = table.data, context.cast(builder, args[1], row_type, types.intp)
     _check_bounds(context, builder, table, row)
@@ -192,7 +196,7 @@ def store(typing_context, table, row, lanes):
 
 @intrinsic
 def add_folded(typing_context, table, row, lanes):
-    """Add lanes to row ``row`` of a table of FOLDED columns, several lanes to each; of one, to one column."""
+    """Add lanes to row ``row`` of a table: several lanes to each of FOLDED columns, or a single lane to one column."""
 
     def generate(context, builder, signature, args):
         array, row_id = make_array(table)(context, builder, args[0]), context.cast(builder, args[1], row, types.intp)
@@ -261,7 +265,7 @@ def fill_dual(typing_context, value, derivative, lane_kind):
 
 @intrinsic
 def is_wide(typing_context, lane_kind):
-    """Return whether lanes are wide numbers, or dual numbers of these, which is known at compile time."""
+    """Return, as a compile-time constant, whether lanes are wide numbers or dual numbers of these."""
     kind = _lanes_of(lane_kind)
     known = ir.Constant(ir.IntType(1), getattr(kind, "part", kind) == _WIDE_TYPE)
     return types.boolean(lane_kind), lambda *_: known
@@ -269,7 +273,7 @@ def is_wide(typing_context, lane_kind):
 
 @intrinsic
 def limit(typing_context, value, lane_kind):
-    """Return lanes of a limit of scaled passes: infinite for wide numbers."""
+    """Return lanes that contain a limit of scaled passes, which is infinite for wide numbers."""
     kind = _lanes_of(lane_kind)
     unlimited = getattr(kind, "part", kind) == _WIDE_TYPE
 
@@ -282,7 +286,7 @@ def limit(typing_context, value, lane_kind):
 
 @intrinsic
 def fill_weight(typing_context, weight, weight_derivative, score, score_derivative, lane_kind):
-    """Return lanes of a weight; for wide numbers, which may be 0 otherwise, from its score."""
+    """Return lanes that contain a weight; wide numbers are computed from the score, because the weight may be 0."""
     kind = _lanes_of(lane_kind)
     from_score = getattr(kind, "part", kind) == _WIDE_TYPE
 
@@ -396,7 +400,7 @@ def where_positive(typing_context, condition, yes, no):
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
-_ROUNDER = 1.5 * 2.0**52  # adding it rounds to an integer, kept in the low bits
+_ROUNDER = 1.5 * 2.0**52  # adding it rounds a number to an integer, in the low bits of the sum
 
 
 def _of_one(operation):
@@ -412,7 +416,7 @@ def _of_one(operation):
 
 
 def _exp(context, builder, x):
-    """Return exp(x) for arguments in [-700, 700], to 1e-15: exp(x) = 2**n exp(r) with |r| <= ln(2) / 2."""
+    """Return exp(x) for x in [-700, 700], accurate to 1e-15, as 2**n exp(r) with |r| <= ln(2) / 2."""
     if _is_wide(x):
         return _call(context, builder, exp_wide, x)
     if _is_dual(x):
@@ -435,7 +439,7 @@ def _exp(context, builder, x):
 
 
 def _invert(context, builder, x):
-    """Return 1 / x of wide numbers; for others it is compiled but not reached."""
+    """Return 1 / x of wide numbers; for other numbers, the code is compiled but never runs."""
     if _is_wide(x):
         return _call(context, builder, invert_wide, x)
     if not _is_dual(x):
@@ -454,7 +458,7 @@ def _minus(builder, x):
 
 
 def _log(context, builder, x):
-    """Return the logarithm; as for ``_invert``, only of wide numbers."""
+    """Return the logarithm of wide numbers; for other numbers, as in ``_invert``, the code never runs."""
     if _is_wide(x):
         return _call(context, builder, log_wide, x)
     if not _is_dual(x):
@@ -470,7 +474,7 @@ log = intrinsic(_of_one(_log))
 
 
 def _pointer_to_step(context, builder, signature, args):
-    """Return a pointer to a vector in an array; the first two arguments are the array and an index of it."""
+    """Return a pointer to a vector in an array; the first two arguments are the array and the vector's first index."""
     array = make_array(signature.args[0])(context, builder, args[0])
     start = context.cast(builder, args[1], signature.args[1], types.intp)
     for index in start, builder.add(start, ir.Constant(start.type, STEP - 1)):
@@ -510,7 +514,7 @@ def add_scaled(typing_context, total, scale, step):
 
 
 BASE, ROOT = 2.0**512, 2.0**256
-FAR = 1 << 52  # exponent of infinite numbers: larger than that of any other
+FAR = 1 << 52  # exponent of infinite numbers, larger than that of any other number
 
 _LN2 = math.log(2.0)
 _LOG_BASE = 512 * _LN2
@@ -518,7 +522,7 @@ _LOG_BASE = 512 * _LN2
 
 @register_jitable
 def add_wide(m, e, n, f):
-    """Return a sum."""
+    """Return the sum of two wide numbers."""
     if m == 0.0 or (f > e and n != 0.0):
         m, e, n, f = n, f, m, e
     if n == 0.0 or f + 1 < e:
@@ -527,7 +531,7 @@ def add_wide(m, e, n, f):
 
 
 def multiply_wide(m, e, n, f):
-    """Return a product."""
+    """Return the product of two wide numbers."""
     product = m * n
     if abs(product) > ROOT:
         return product / BASE, e + f + 1
@@ -537,14 +541,14 @@ def multiply_wide(m, e, n, f):
 
 
 def exceeds_wide(m, e, n, f):
-    """Return whether the first number is larger than the second."""
+    """Return whether the first wide number is larger than the second."""
     return add_wide(m, e, -n, f)[0] > 0.0
 
 
 def exp_wide(m, e):
-    """Return the exponential of a number."""
+    """Return the exponential of a wide number."""
     x = narrow(m, e)
-    if not abs(x) < 1e17:  # exponents are kept as float64
+    if not abs(x) < 1e17:  # tables contain exponents as float64
         return (0.0, 0) if x < 0.0 else (math.inf, FAR)
     n = x / _LN2 + _ROUNDER - _ROUNDER  # exp(x) = 2**n exp(r)
     exponent = (int(n) + 256) >> 9
@@ -552,36 +556,36 @@ def exp_wide(m, e):
 
 
 def invert_wide(m, e):
-    """Return 1 / x, and 0 for 0."""
+    """Return 1 / x of a wide number; 0 for 0."""
     return (1.0 / m if m != 0.0 else 0.0), -e
 
 
 def log_wide(m, e):
-    """Return the logarithm of a number, -inf of 0."""
+    """Return the logarithm of a wide number; -inf for 0."""
     if m == 0.0:
         return -math.inf, FAR
     return math.log(m) + e * _LOG_BASE, 0
 
 
 def widen(m):
-    """Return the wide number of a float64."""
+    """Return a float64 as a wide number."""
     return m, FAR if abs(m) == math.inf else 0
 
 
 @register_jitable
 def narrow(m, e):
-    """Return the nearest float64."""
+    """Return the float64 nearest to a wide number."""
     for _ in range(min(abs(e), 4)):
         m = m / BASE if e < 0 else m * BASE
     return m
 
 
 def narrowed(table):
-    """Return a table of wide numbers, in pairs of columns, as an array of float64."""
+    """Return a table of wide numbers, each in two columns, as an array of float64."""
     return np.ldexp(table[..., ::2], 512 * np.clip(table[..., 1::2], -4.0, 4.0).astype(np.int32))
 
 
 def logs_of(table):
-    """Return the logarithms of a table of wide numbers, each in two columns; -inf of 0."""
+    """Return the logarithms of a table of wide numbers, each in two columns; -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.log(table[..., ::2]) + table[..., 1::2] * _LOG_BASE

@@ -1,10 +1,10 @@
-"""The best labelling of one sequence, by a search without the states that a bound excludes.
+"""The best labelling of one sequence, found by a search that omits the states that a bound excludes.
 
-A batch is decoded in all states of all positions, side by side. A single sequence would leave lanes empty, but allows a
-search: pairs of labels bound the scores after a label, by the highest score of any state in place of the state's own
-score (A* with a bound from dynamic programming; Klein and Manning, NAACL 2003). A labelling that follows the bound
-gives a lower limit of the best score, and the search keeps only states whose score and bound reach the limit, a few of
-hundreds.
+Batches are decoded in all states at all positions, with sequences side by side. A single sequence would leave most
+lanes empty, so a search is faster (A* with a bound from dynamic programming; Klein and Manning, NAACL 2003). The bound
+of the score after a label uses, for each pair of labels, the highest score of the second label in any state. The
+labelling that follows the bound gives a lower limit of the best score. The search keeps only the states whose score
+plus bound reaches this limit: a few states of hundreds.
 
 Shapes: T tokens, L labels, P states, A arcs, F ranked attributes, K pairs, S entries of the search.
 """
@@ -16,8 +16,8 @@ import numpy as np
 from ._jit import njit
 from ._network import resolve
 
-TOLERANCE = 1e-9  # of scores, in units of the largest sum of absolute terms
-MOST_SIZE = 1e12  # of sums of values: beyond it, rounding decides
+TOLERANCE = 1e-9  # of scores, relative to the largest possible sum of absolute terms
+MOST_SIZE = 1e12  # of sums of values; above it, rounding errors could decide
 FOUND, UNDECIDED = range(2)
 
 
@@ -30,7 +30,7 @@ class SearchTables(NamedTuple):
     arc_target: np.ndarray
     fail: np.ndarray
     arc_score: np.ndarray  # (A,) float64
-    bounds: np.ndarray  # (L, L) float64   highest score of a label, in its row, after another one
+    bounds: np.ndarray  # (L, L) float64   highest score of each label (row) after each label (column)
     borders: np.ndarray  # (2, L) float64   added to the scores of labels at the first and at the last token
     rank_of: np.ndarray  # (n_attributes,) int32   -1 for attributes without pairs
     starts: np.ndarray  # (F + 1,) int64   range of the pairs of each rank
@@ -39,17 +39,17 @@ class SearchTables(NamedTuple):
     part_starts: np.ndarray  # (L + 1,) int64   range of the parts of each label
     parts: np.ndarray  # int32   their columns
     n_columns: int
-    largest: float  # absolute score that an attribute of value 1, or an arc, adds to a label
+    largest: float  # highest absolute score that an attribute of value 1, or an arc, adds to a label
 
 
 class TokenEntries(NamedTuple):
-    """The attributes of the tokens of a sequence, sparse and dense ones.   d dense attributes."""
+    """The sparse and dense attributes of the tokens of a sequence.   Shapes: d dense attributes."""
 
     ids: np.ndarray  # (nnz,) int32   -1 for unknown attributes
     indptr: np.ndarray  # (T + 1,) int64   range of each token
-    values: np.ndarray  # (nnz,) float64, or empty where all values are 1
+    values: np.ndarray  # (nnz,) float64, or empty if all values are 1
     dense: np.ndarray  # (d,) int32   attributes that have a value at every token
-    numbers: np.ndarray  # (T, d) float64   these values
+    numbers: np.ndarray  # (T, d) float64   the values of the dense attributes
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -65,7 +65,7 @@ def bound_pairs(outgoing, source_arcs, arc_label, arc_target, fail, arc_score, b
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add_attribute(tables, attribute, value, row):
-    """Add the scores of an attribute to those of the columns, (C,); return its part of the size of the scores."""
+    """Add the scores of an attribute to ``row`` (C,); return its contribution to the size of the scores."""
     rank = tables.rank_of[attribute] if attribute >= 0 else -1
     if rank < 0:
         return 0.0
@@ -76,10 +76,10 @@ def _add_attribute(tables, attribute, value, row):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_tokens(tables, entries, scores):
-    """Write the scores of labels at tokens, (T, L), and return the sum of the absolute values of all terms.
+    """Write the scores of labels at tokens, (T, L), and return their size: 2 per token plus the sum of absolute values.
 
-    A value below 1 counts as 1. Return 0 if the model lacks an attribute, because parameters of a transformer have
-    changed, or if sums of values may overflow.
+    The sum is over the attributes with pairs, and absolute values below 1 count as 1. Return 0 if the model lacks an
+    attribute, because parameters of a transformer have changed, or if the size reaches MOST_SIZE.
     """
     if len(entries.ids) and entries.ids.max() >= len(tables.rank_of):
         return 0.0
@@ -105,7 +105,7 @@ def score_tokens(tables, entries, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _bound_suffixes(bounds, scores, rest):
-    """Write bounds of the scores that follow each label at each token: ``rest`` (T, L)."""
+    """Write an upper bound of the score after each label at each token: ``rest`` (T, L)."""
     n_tokens, n_labels = scores.shape
     rest[:] = -np.inf
     rest[n_tokens - 1] = 0.0
@@ -118,7 +118,7 @@ def _bound_suffixes(bounds, scores, rest):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _follow_bound(tables, scores, rest, arc_of_label):
-    """Return the score of the labelling that takes, at each token, the label of the highest score and bound."""
+    """Return the score of the labelling that takes, at each token, the label with the highest score plus bound."""
     arc_score, state, total = tables.arc_score, np.int64(0), 0.0
     for token in range(len(scores)):
         resolve(tables.outgoing, tables.source_arcs, tables.arc_label, tables.fail, state, arc_of_label)
@@ -135,18 +135,18 @@ def _follow_bound(tables, scores, rest, arc_of_label):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def find_best(tables, entries, most_kept, codes):
-    """Find the best labelling of a sequence; return whether it is found, or undecided.
+    """Find the best labelling of a sequence; return FOUND or UNDECIDED.
 
-    The search is undecided if the score of another labelling is so close that a different order of additions may prefer
-    it, if no labelling is possible, if the model lacks an attribute, or if it keeps more than ``most_kept`` states per
-    token, which takes longer than all states of a batch.
+    The search is undecided if the score of another labelling is so close that a different order of additions could
+    reverse their ranks, if no labelling is possible, if the model lacks an attribute, or if the search would keep more
+    than ``most_kept`` states per token. In the last case, decoding in all states, as for batches, takes less time.
 
     codes : (T,) int32, out
     """
     n_tokens, n_labels = len(codes), len(tables.bounds)
     scores, rest = np.empty((n_tokens, n_labels)), np.empty((n_tokens, n_labels))
     size = score_tokens(tables, entries, scores)
-    if size <= 2 * n_tokens:  # no attribute has weights: a batch may warn, or raise
+    if size <= 2 * n_tokens:  # no attribute has weights: decoding as a batch may warn or raise an error
         return UNDECIDED
     tolerance = TOLERANCE * (1.0 + tables.largest * size)
     _bound_suffixes(tables.bounds, scores, rest)
@@ -155,10 +155,11 @@ def find_best(tables, entries, most_kept, codes):
     arc_of_label = np.empty(n_labels, np.int32)
     limit = _follow_bound(tables, scores, rest, arc_of_label) - 2.0 * tolerance
     most = most_kept * n_tokens + 1
-    # an entry is a state at a token: its best score, the second best way into it, the entry before and the label
+    # an entry is a state at a token, with the scores of the best and second-best ways into it, the entry before it, and
+    # the label between both
     state_of, before, label_of = np.empty(most, np.int32), np.empty(most, np.int32), np.empty(most, np.int32)
     score_of, second_of = np.empty(most), np.empty(most)
-    entry_of_state = np.full(len(fail), -1, np.int32)  # of the current token, if not less than its first entry
+    entry_of_state = np.full(len(fail), -1, np.int32)  # valid if it is an entry of the current token
     first, stop = 0, 1
     state_of[0], score_of[0] = 0, 0.0
     for token in range(n_tokens):

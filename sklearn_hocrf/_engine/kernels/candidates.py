@@ -1,7 +1,7 @@
-"""Level 0 of a cascade: the best labels of each token by features and biases only, and the training of the weights.
+"""Level 0 of a cascade: the best labels of each token by features and biases alone, and the training of their weights.
 
-The scores of parts count for the labels with these parts; ``links`` are their ``PartLinks``. Equations are those of
-docs/develop/theory.md.
+The scores of parts are added to the scores of the labels that contain them; ``links`` are ``PartLinks`` from labels to
+parts. Equation numbers refer to docs/develop/theory.md.
 
 Shapes: N tokens, n sequences, L labels, C score columns, K weights of pairs, H dense features, D the width of their
 table.
@@ -18,19 +18,19 @@ from .segment_scores import add_to_labels_of_token, sum_over_labels_of_token
 from .token_scores import score_tokens
 
 BLOCK = 8  # tokens scored at a time
-NEGLIGIBLE = 1e-9  # probability below which weights of parts do not move
+NEGLIGIBLE = 1e-9  # probability below which the weights of parts do not change
 LOW = -1e300  # score of padding
 
 
 class Level(NamedTuple):
-    """Weights in training."""
+    """The weights during training."""
 
     pairs: np.ndarray  # (K,)
     bias: np.ndarray  # (L,)
 
 
 class TrainedLevel(NamedTuple):
-    """Weights, in the form used to score tokens."""
+    """Weights in the form that scoring requires."""
 
     pairs: np.ndarray  # (K,)
     dense: np.ndarray  # (H, D)
@@ -47,7 +47,7 @@ class LabelledTokens(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _take_best(scores, bias, allowed, n_best, best_score, best_label):
-    """Write the n best labels in descending order, ties by lowest label, and return their number."""
+    """Write the n best labels in descending order of score, and return their number; ties go to the lowest label."""
     n_found = 0
     for label in range(len(bias)):
         score = scores[label] + bias[label]
@@ -66,7 +66,7 @@ def _take_best(scores, bias, allowed, n_best, best_score, best_label):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _ascend(labels, n_labels):
-    """Sort the first few labels."""
+    """Sort the first ``n_labels`` labels."""
     for index in range(1, n_labels):
         label, slot = labels[index], index
         while slot > 0 and labels[slot - 1] > label:
@@ -77,11 +77,11 @@ def _ascend(labels, n_labels):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_labels(features, pairs, links, level, allowed, n_best, labels, label_scores, counts):
-    """Write the best labels of all tokens, in ascending order.
+    """Write the best labels of each token, in ascending order of label.
 
-    level : TrainedLevel        allowed : (N, L) bool, or (0, L) where all labels are
-    n_best : (N,) int64   how many are wanted
-    labels : (N, most) int32 out        label_scores : (N, most) out        counts : (N,) int64 out, how many there are
+    level : TrainedLevel        allowed : (N, L) bool, or (0, L) if all labels are allowed
+    n_best : (N,) int64   number of labels to find
+    labels : (N, most) int32 out        label_scores : (N, most) out        counts : (N,) int64 out, number found
     """
     bias = level.bias
     n_labels, width = len(bias), max(pairs.n_columns, level.dense.shape[1])
@@ -107,7 +107,7 @@ def best_labels(features, pairs, links, level, allowed, n_best, labels, label_sc
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _score_token(features, columns, links, level, token, scores):
-    """Write the scores of a token's labels, and return 1 + the sum of the squares of its values."""
+    """Write the scores of a token's labels, and return 1 + the sum of the squares of its features' values."""
     scores[: len(level.bias)] = level.bias
     scores[len(level.bias) :] = 0.0
     norm, ranges = 1.0, features.ranges[token]
@@ -126,7 +126,7 @@ def _score_token(features, columns, links, level, token, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _to_probabilities(table, lanes):
-    """Turn scores, of shape (rows, LANES), into probabilities; ``lanes`` (1, LANES) is memory."""
+    """Turn scores (rows, LANES) into probabilities, in place; ``lanes`` (1, LANES) is overwritten."""
     top = load(table, 0, LANES)
     for row in range(1, len(table)):
         top = largest(top, load(table, row, LANES))
@@ -144,9 +144,10 @@ def _to_probabilities(table, lanes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def descend(features, pairs, links, data, sequences, rate, level):
-    """Take a step for each token of some sequences, in their order; ``level`` in and out.
+    """Take a step for each token of the given sequences, in order; ``level`` in and out.
 
-    The length of a step is the rate over the squared norm of the token's features, so that their scale does not matter.
+    Each step divides the rate by 1 + the sum of the squares of the token's values, so large values do not cause large
+    changes of scores.
     """
     n_labels, columns = len(level.bias), pairs.columns
     n_rows = -(-n_labels // LANES)

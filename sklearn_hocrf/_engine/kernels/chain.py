@@ -1,32 +1,34 @@
-"""Forward and backward passes of a high-order chain over many sequences side by side, and Viterbi decoding.
+"""Forward and backward passes of a high-order chain for many sequences side by side, and Viterbi decoding.
 
-Equations are those of docs/develop/theory.md.
+Equation numbers refer to docs/develop/theory.md.
 
-The sequences of a block occupy the *lanes* of every array, innermost, so that each addition of the sum network is a
-vector addition. With ``w`` the arc weights, ``x`` the exponentiated scores of labels, S as in
+Each sequence of a block occupies a *lane*, an index of the last axis of every array, so each addition of the sum
+network is a vector addition. Let omega be the weights of arcs, xi the exponentiated scores of labels, S the matrix of
 ``_engine.structure.sum_network``, and R the sum over the arcs into each state:
 
     forward     m(j) = S alpha(j)     alpha(j + 1) = xi(j) * R (omega m(j)) / its total                   (9), (10)
     backward    b(j) = omega R^T (xi(j) beta(j + 1)) / the same total      beta(j) = S^T b(j)            (11)
     marginals   P(arc a is used at j) = m_a(j) b_a(j)                                                    (12)
 
-with beta(T) = 1 / total of alpha(T). A state with negligible mass may still be the only survivor at a later position,
-so a lane in which any reachable alpha falls below 1e-200 of its row is reported as *doubtful*. No reachable alpha falls
-below LEAST_SHARE, so the states with alpha > 0 are the reachable ones; a doubtful lane is correct if beta is at most
-LARGEST_BETA in all of them. *Suspect* lanes are processed again on wide numbers (16), by the same kernels. Labels with
-score -inf are impossible: their weight is 0, and the states to which they would lead are not reachable. Numbers that
-underflow in beta belong to a negligible posterior probability, because alpha . beta = 1 at every position.
+with beta(T) = 1 / total of alpha(T). A state with negligible mass may be the only state that a later position allows.
+The kernel therefore reports a lane as *doubtful* if any reachable alpha falls below 1e-200 of the total of its row. It
+raises each reachable alpha to at least LEAST_SHARE, so the states with alpha > 0 are the reachable ones. The results of
+a doubtful lane are correct if beta is at most LARGEST_BETA in all reachable states. The same kernels process *suspect*
+lanes again, on wide numbers (16). Labels with a score of -inf are impossible: their weights are 0, and the states to
+which only such labels lead are not reachable. If beta underflows in a state, the posterior probability of the state is
+negligible, because alpha . beta = 1 at every position.
 
 Decoding (15) runs the same transposed network in the (max, +) semiring, on log scores, which cannot underflow. The
-automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, p)`` is the best score of the labels
-from j on in state p, and ``walk`` takes the best label in each state, from the left.
+automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, q)`` is the best score of the labels
+from position j on if the automaton is in state q, and ``walk`` chooses the best labels from left to right.
 
-Blocks are LANES wide, and each kernel is compiled for vectors of that many numbers. A sequence much longer
-than all others runs in a block of one lane: with ``lane_kind=None`` the same kernels are compiled for single numbers.
+Blocks contain LANES lanes, and each kernel is compiled for vectors of LANES numbers. A sequence that is much longer
+than all others has a block of one lane. For such blocks, the same kernels are compiled for single numbers, with
+``lane_kind=None``.
 
 Shapes: B blocks, W = LANES or 1 lanes, R rows (positions of all blocks), C score columns (the first L are the labels),
-P states, A arcs, Q varying arcs (arcs whose score varies with the position). Tables of lanes are
-two-dimensional, ``(R * C, W)`` and so on, and their rows are read and written as whole vectors.
+P states, A arcs, Q varying arcs (arcs whose score varies with the position). Tables of lanes are two-dimensional, for
+example ``(R * C, W)``, and kernels read and write their rows as whole vectors.
 """
 
 from typing import NamedTuple
@@ -67,7 +69,7 @@ from ._vectors import (
     where_positive,
 )
 
-TOTAL, LOW = range(2)  # rows of a table of sums: total of a row of alpha, and its lowest reachable value
+TOTAL, LOW = range(2)  # rows of ``sums``: the total of a row of alpha, and its lowest reachable value
 
 
 class ChainTables(NamedTuple):
@@ -80,7 +82,7 @@ class ChainTables(NamedTuple):
 
 
 class LocalTile(NamedTuple):
-    """A tile created by kernels, as other tiles are by ``_engine.inference.schedule``."""
+    """A tile of sequences, as ``_engine.inference.schedule`` describes it; kernels can create it."""
 
     rows: np.ndarray
     first_token: np.ndarray
@@ -89,9 +91,9 @@ class LocalTile(NamedTuple):
 
 
 class ChainScratch(NamedTuple):
-    """Memory that kernels overwrite, because allocation in each call is slow, especially in threads.
+    """Memory that kernels reuse, because allocation in each call is slow, especially in threads.
 
-    I and J nodes of the sum network and of its transpose. The last two may overlap.
+    Shapes: I and J nodes of the sum network and of its transpose. The last two arrays may overlap.
     """
 
     values: np.ndarray  # (P + I, W)
@@ -105,8 +107,8 @@ def _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, su
 
     scores : (R * C, W)   log scores in; the first L columns become exp(score - row maximum), 0 beyond a lane's end and
         for scores of -inf
-    varying : (R * Q, W)   out: weight of each varying arc, without the emission; beyond a lane's end without meaning
-    log_scale : (B, W)   increased by the logarithms taken out
+    varying : (R * Q, W)   out: weight of each varying arc, without the emission; meaningless beyond a lane's end
+    log_scale : (B, W)   increased by the amounts that the kernel subtracts from scores
     suspect : (B, W)   set to 1 where a weight leaves the range in which exp is safe
     """
     n_labels, n_columns = weighted_arcs.n_labels, len(scores) // tile.rows[-1]
@@ -116,7 +118,7 @@ def _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, su
     lowest_safe, minus = limit(LOWEST_LOG, lane_kind), fill(-1.0, lane_kind)
     huge, infinite = fill(HUGE, lane_kind), fill(np.inf, lane_kind)
     log_shift = fill(weighted_arcs.log_shift, lane_kind)
-    is_dual = scores.shape[1] > 2 * tile.length.shape[1]  # of wide numbers
+    is_dual = scores.shape[1] > 2 * tile.length.shape[1]  # dual numbers of wide numbers
     for block in range(len(tile.length)):
         block_scale, block_suspect = load(log_scale, block, lane_kind), load(suspect, block, lane_kind)
         for row in range(tile.rows[block], tile.rows[block + 1]):
@@ -129,10 +131,10 @@ def _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, su
                 score = load(scores, first + column, lane_kind)
                 shift = largest(score, shift)
                 lowest = smallest(where_positive(add(score, huge), score, infinite), lowest)
-            if is_wide(lane_kind) and not is_dual:  # a sum of what is taken out would be rounded
+            if is_wide(lane_kind) and not is_dual:  # the sum of the subtracted amounts would be rounded
                 shift = zero
             minus_shift = multiply(minus, shift)
-            # margin of safety, > 0 if all is well; scores beyond it are cut off for exp and their lane is suspect
+            # > 0 if all scores are in the range in which exp is safe; others are clipped, and their lane is suspect
             margin = add(add(lowest, minus_shift), limit(-LOWEST_LOG, lane_kind))
             for column in range(n_labels):
                 score = load(scores, first + column, lane_kind)
@@ -154,19 +156,20 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
     """Run the forward pass of the blocks of a tile.
 
     scratch : ``ChainScratch``
-    tables : ``ChainTables``   log scores in; all out: the first L columns of scores are exp(score - row maximum),
-        divided by the total of the row before
-    carry : (P, W)   alpha in front of each block, of total 1; of wide numbers, of any total
-    log_scale : (B, W)   increased by log Z of each lane        suspect : (B, W)   set to 1 where a number leaves the
-        range in which passes are safe, and to DOUBTFUL
+    tables : ``ChainTables``   log scores in, all tables out; the first L columns of the scores become exp(score - row
+        maximum), divided by the total of the row before
+    carry : (P, W)   alpha before the first row of each block, with total 1; for wide numbers, with any total
+    log_scale : (B, W)   increased by log Z of each lane
+    suspect : (B, W)   set to 1 where a number leaves the range in which passes are safe, and to DOUBTFUL for doubtful
+        lanes
     """
     n_states, n_varying, n_labels = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), weighted_arcs.n_labels
     scores, varying, alpha, inverse_scale = tables
     _exponentiate(lane_kind, weighted_arcs, tile, scores, varying, log_scale, suspect)
     n_columns, values, next_values = len(scores) // tile.rows[-1], scratch.values, scratch.next_values
     sums = np.empty((2, scores.shape[1]))  # rows TOTAL and LOW
-    closed = np.empty((n_labels, scores.shape[1]))  # -inf for labels that are impossible, which lead nowhere
-    plain = n_varying == 0  # and nothing is forbidden: then the inner loop has no branches
+    closed = np.empty((n_labels, scores.shape[1]))  # -inf for impossible labels, which reach no state; else 0
+    plain = n_varying == 0  # and no arc is forbidden (see below): the inner loop then has no branches
     for arc in range(weighted_arcs.into[n_states]):
         plain = plain and weighted_arcs.arc_score[arc] > -np.inf
     zero, one = fill(0.0, lane_kind), fill(1.0, lane_kind)
@@ -218,7 +221,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
                 total = add(total, product)
             values, next_values = next_values, values
             if is_wide(lane_kind):
-                goes_on = row + 1 == tile.rows[block + 1] and tile.last[block, 0] < 0  # the next tile takes the scale
+                goes_on = row + 1 == tile.rows[block + 1] and tile.last[block, 0] < 0  # the next tile scales alpha
                 total = one if goes_on else total
                 store(inverse_scale, row, invert(total))
                 store(log_scale, block, add(load(log_scale, block, lane_kind), log(total)))
@@ -231,14 +234,14 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _take_scales(tile, inverse_scale, sums, row, block, log_scale, suspect):
-    """Compute 1 / t(j) of a row, and add log t(j) to the scale of its block (10), unless the lane is suspect."""
+    """Unless a lane is suspect, compute 1 / t(j) of a row, and add log t(j) to the scale of the row's block (10)."""
     n_lanes = tile.length.shape[1]
     for lane in range(n_lanes):
         for column in range(lane, sums.shape[1], n_lanes):
             inverse_scale[row, column] = 0.0
         if row - tile.rows[block] < tile.length[block, lane]:
             total = sums[TOTAL, lane]
-            # a row of very small or large total would leave the backward pass no room
+            # with a very small or large total, numbers of the backward pass could leave the floating-point range
             if not SMALLEST_TOTAL <= total <= 1.0 / SMALLEST_TOTAL:
                 suspect[block, lane] = 1.0
             elif sums[LOW, lane] < TINY * max(1.0, total):
@@ -254,7 +257,7 @@ def _take_scales(tile, inverse_scale, sums, row, block, log_scale, suspect):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _drop_suspects(tile, block, n_states, suspect, alpha):
-    """Remove all mass from suspect lanes, which drop out of the backward pass."""
+    """Set alpha to 0 in suspect lanes, which excludes them from the backward pass."""
     n_lanes = tile.length.shape[1]
     for lane in range(n_lanes):
         if suspect[block, lane] == 1.0:
@@ -269,8 +272,8 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
 
     scratch : ``ChainScratch``
     tables : ``ChainTables``   from ``forward``; out: P(label) in the first L columns of the scores, P(pattern ends with
-        the token) in the others; beta in place of alpha after each row, 0 where alpha is
-    weight : (B, W)   by which each lane counts in ``counts``
+        the token) in the others; beta in place of the alpha after each row, 0 where that alpha is 0
+    weight : (B, W)   factor of each lane in ``counts``
     beta : (P, W)   in and out, for parts of long sequences
     counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
     """
@@ -278,13 +281,13 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
     n_states, n_varying, n_arcs = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(weighted_arcs.arc_score)
     n_columns, n_lanes = len(scores) // tile.rows[-1], tile.length.shape[1]
     values, adjoints = scratch.values, scratch.adjoints
-    first_beta = len(adjoints) - n_states  # beta of the position after the current one
+    first_beta = len(adjoints) - n_states  # first row of beta at the position after the current one
     marginals = np.empty((weighted_arcs.n_labels, scores.shape[1]))
     varying_marginals = np.empty((n_varying, scores.shape[1]))
     zero = fill(0.0, lane_kind)
     for block in range(len(tile.length) - 1, -1, -1):
         lane_weight = load(weight, block, lane_kind)
-        scale = load(inverse_scale, tile.rows[block + 1] - 1, lane_kind)  # of lanes that go on in the next tile
+        scale = load(inverse_scale, tile.rows[block + 1] - 1, lane_kind)  # of lanes that continue in the next tile
         for state in range(n_states):
             store(adjoints, first_beta + state, multiply(load(beta, state, lane_kind), scale))
         for row in range(tile.rows[block + 1] - 1, tile.rows[block] - 1, -1):
@@ -315,7 +318,7 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
                         constant = weight_of(weighted_arcs, arc, lane_kind)
                         adjoint = multiply(constant, flow)
                     else:
-                        # a factor may be huge; where nothing uses the arc, the product may be infinite
+                        # the weight may be huge, and the product infinite if no mass reaches the arc
                         adjoint = multiply(load(varying, row * n_varying + varying_id, lane_kind), flow)
                         adjoint = where_positive(value, adjoint, zero)
                         store(varying_marginals, varying_id, multiply(adjoint, value))
@@ -333,10 +336,12 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, beta):
-    """Fill ``beta`` ((R + B) * P, W): the best score from each position on, 0 at a lane's end.
+    """Write the best score from each position on to ``beta`` ((R + B) * P, W); it is 0 at a lane's end.
 
-    scratch : ``ChainScratch`` scores : (R * C, W) varying_log : (R * Q, W) from ``token_scores.varying_scores`` The
-    caller sets the last P rows of each block, for lanes that continue after the tile.
+    scratch : ``ChainScratch``        scores : (R * C, W)
+    varying_log : (R * Q, W)   from ``token_scores.varying_scores``
+
+    The caller sets the last P rows of each block, for lanes that continue in the next tile.
     """
     n_states, n_varying, n_arcs = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(weighted_arcs.arc_score)
     n_columns, adjoints = len(scores) // tile.rows[-1], scratch.adjoints
@@ -365,7 +370,7 @@ def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, b
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
-    """Read off the best labels, left to right; ties go to the lowest label.
+    """Write the best labels, from left to right; ties go to the lowest label.
 
     state : (B, W) int32   in and out: automaton state of each lane        codes : (N,) int32   out, by token
     """
@@ -401,7 +406,7 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def label_arcs(automaton, offsets, codes, arcs):
-    """Write the arc that each token uses when the sequences are labelled with ``codes``: ``arcs`` (N,) int32.
+    """Write the arc that each token uses if ``codes`` are its sequence's labels: ``arcs`` (N,) int32.
 
     automaton : ``PatternAutomaton`` or ``WeightedArcs``
     """

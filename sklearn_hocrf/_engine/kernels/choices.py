@@ -1,18 +1,19 @@
-"""The choices of the next label, and their uses: the best labellings, random labellings, entropies.
+"""Choices of the next label, and their uses: best labellings, random labellings, and entropies.
 
-At each border of a labelling, the automaton is in a state, and the next label (for segments, the next label and length)
-is one of a few *choices*. The score of a choice is the score of the label or segment plus ``beta``, the score of the
-best continuation, or of all continuations together. Choices are sorted by label, then by length. With ``index=None``,
-labels are labels of tokens.
+At each boundary of a labelling, the automaton is in a state, and the next label (for segments, the next label and
+length) is one of the *choices* of this state. The score of a choice is the score of the label or segment plus ``beta``,
+the score of the best continuation, or of all continuations together. Choices are sorted by label, then by length. With
+``index=None``, the labels are those of tokens, not of segments.
 
-    best labellings   by regret (35): each labelling leaves another one for a choice that is not its best
-    samples           a walk that takes each choice with its probability (36)
-    entropy           the sum over borders and states of P(state) times the entropy of its choices (37)
+    best labellings   by regret (35): each labelling deviates from a better one by a choice that is not the best
+    samples           random walks that take each choice with its probability (36)
+    entropy           the sum, over boundaries and states, of P(state) times the entropy of its choices (37)
 
-Equations are those of docs/develop/theory.md.
+Equation numbers refer to docs/develop/theory.md.
 
-All scores are logarithms; impossible choices have -inf. Shapes: B blocks, W lanes, R rows (positions of all blocks), C
-score columns, E cells of segment scores, P states, Q varying arcs, L labels, K most choices, N tokens, S sequences.
+All scores are logarithms; the score of an impossible choice is -inf. Shapes: B blocks, W lanes, R rows (positions of
+all blocks), C score columns, E cells of segment scores, P states, Q varying arcs, L labels, K most choices, N tokens, S
+sequences.
 """
 
 from typing import NamedTuple
@@ -29,8 +30,8 @@ class ChoiceTables(NamedTuple):
     width: int  # C, or E for segments
     scores: np.ndarray  # (R * C, W)   of labels; for segments (R * E, W), of the segments that end with each row
     varying: np.ndarray  # (R * Q, W)   of the varying arcs
-    beta: np.ndarray  # ((R + B) * P, W)   of what may follow each border
-    arcs: np.ndarray  # (P, L) int32   arcs that states use: of states that have been met
+    beta: np.ndarray  # ((R + B) * P, W)   of the continuations after each boundary
+    arcs: np.ndarray  # (P, L) int32   the arcs that each state uses; written when the state is first met
     met: np.ndarray  # (P,) bool
 
 
@@ -44,24 +45,24 @@ class Slot(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """The choices at one border."""
+    """The choices at one boundary."""
 
     score: np.ndarray  # (K,)
     label: np.ndarray  # (K,) int32
     length: np.ndarray  # (K,) int32
-    target: np.ndarray  # (K,) int32   state at the next border
+    target: np.ndarray  # (K,) int32   state at the next boundary
 
 
 class BestChoices(NamedTuple):
-    """Known choices at the borders of a sequence.   T tokens."""
+    """The best choices found so far at the boundaries of a sequence.   Shapes: T tokens."""
 
-    label: np.ndarray  # (T, P) int32   of the best choice, -1 if it is not known
+    label: np.ndarray  # (T, P) int32   of the best choice, -1 if it has not been computed
     length: np.ndarray  # (T, P) int32
     gap: np.ndarray  # (T, P)   between the scores of the best choice and the second best
 
 
 class Deviations(NamedTuple):
-    """Labellings to follow: each deviates from another one by a choice that is not its best.   M of them."""
+    """Labellings to be written, each of which deviates from a written one by one choice.   Shapes: M labellings."""
 
     regret: np.ndarray  # (M,)
     parent: np.ndarray  # (M,) int32   index of the labelling from which it deviates
@@ -71,11 +72,11 @@ class Deviations(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A labelling that is being followed.   n wanted, N tokens of the batch."""
+    """The labelling that ``_follow`` writes.   Shapes: n wanted labellings, N tokens of the batch."""
 
     found: int  # its index
-    n_pending: int  # waiting deviations; this one is stored behind them
-    first: int  # token of the sequence
+    n_pending: int  # number of pending deviations; this labelling's deviation is stored after them
+    first: int  # first token of the sequence
     codes: np.ndarray  # (n, N) int32
     lengths: np.ndarray  # (n, N) int32
     choices: Choices
@@ -85,13 +86,13 @@ class Search(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def empty_choices(size):
-    """Return memory for the choices at a border."""
+    """Return memory for the choices at a boundary."""
     return Choices(np.empty(size), np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _most_choices(weighted_arcs, index):
-    """Return the largest number of choices at a border."""
+    """Return the largest number of choices at a boundary."""
     if index is None:
         return weighted_arcs.n_labels
     return weighted_arcs.n_labels * index.longest.max()
@@ -114,7 +115,7 @@ def slot_of(tile, block, lane):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def meet(weighted_arcs, arcs, met, state):
-    """Look up the arcs that a state uses, ``arcs`` (P, L), unless the state was met before, (P,)."""
+    """Write the arcs that a state uses to ``arcs`` (P, L), unless ``met`` (P,) shows that this has been done."""
     if not met[state]:
         outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
         resolve(outgoing, source_arcs, weighted_arcs.arc_label, weighted_arcs.fail, np.int64(state), arcs[state])
@@ -123,7 +124,7 @@ def meet(weighted_arcs, arcs, met, state):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_choices(weighted_arcs, index, tables, slot, position, state, choices):
-    """Write the possible choices at a border, and return their number."""
+    """Write the possible choices at a boundary, and return their number."""
     if index is None:
         return list_labels(weighted_arcs, tables, slot, position, state, choices)
     return _list_segments(weighted_arcs, index, tables, slot, position, state, choices)
@@ -135,7 +136,7 @@ def list_labels(weighted_arcs, tables, slot, position, state, choices):
     arc_target, arc_varying, arc_score = weighted_arcs.arc_target, weighted_arcs.arc_varying, weighted_arcs.arc_score
     width, scores, varying_scores, beta, arcs, met = tables
     score_of, label_of, length_of, target_of = choices
-    # not the literal 0, for which callers would be compiled as well
+    # not the literal 0, for which numba would compile another version of the callers
     row, lane, n_choices = slot.row + position, slot.lane, np.int64(0)
     after = (row + slot.block + 1) * n_states
     meet(weighted_arcs, arcs, met, state)
@@ -173,7 +174,7 @@ def _list_segments(weighted_arcs, index, tables, slot, position, state, choices)
             first = (row + d - 1) * width + d - 1
             score = border + scores[first + first_cell[label], lane]
             span = arc_span[arc]
-            while span >= 0:  # the patterns that end with the arc and have their own scores for the segment
+            while span >= 0:  # the scored patterns that the arc ends with
                 scored = span_scored[span]
                 if scored >= 0:
                     score += scores[first + first_cell[scored], lane]
@@ -188,11 +189,13 @@ def _list_segments(weighted_arcs, index, tables, slot, position, state, choices)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, lengths, regret):
-    """Find the n labellings of highest score of each sequence, best first.
+    """Find the n labellings of each sequence with the highest scores, best first.
 
-    sequences : (B, W) int64   -1 for empty lanes        tables : ``ChoiceTables``   beta of best continuations
+    sequences : (B, W) int64   index of each lane's sequence, -1 for empty lanes
+    tables : ``ChoiceTables``   beta of best continuations
     codes, lengths : (n, N) int32   out: labels of tokens, and lengths of the segments that start with them, or 0
-    regret : (n, S)   out: how far each is from the best; where there are fewer labellings, the rest is not written
+    regret : (n, S)   out: the highest score minus that of each labelling; not written beyond the number of possible
+        labellings
     """
     n_wanted, n_states, longest = len(codes), len(weighted_arcs.fail), _longest(tile)
     known = BestChoices(
@@ -229,10 +232,10 @@ def best_labellings(weighted_arcs, index, tile, sequences, tables, codes, length
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _follow(weighted_arcs, index, tables, slot, search):
-    """Write the labelling of the deviation behind the pending ones, and add the deviations from it.
+    """Write the labelling of the deviation that is stored after the pending ones, and add the deviations from it.
 
-    Only as many deviations are kept as further labellings are wanted, because the regret of each is final. Return their
-    number.
+    The regret of a deviation is final, so the kernel keeps only as many deviations as there are labellings left to
+    find. Return the number of pending deviations.
     """
     codes, lengths, choices, known, pending = search.codes, search.lengths, search.choices, search.known, search.pending
     rank, n_pending, first, scores = search.found, search.n_pending, search.first, choices.score
@@ -240,7 +243,7 @@ def _follow(weighted_arcs, index, tables, slot, search):
     parent, departure, regret = pending.parent[n_pending], pending.position[n_pending], pending.regret[n_pending]
     label, length = pending.label[n_pending], pending.length[n_pending]
     state, position = 0, 0
-    while position < departure:  # as the labelling that is left
+    while position < departure:  # the same as in the parent labelling
         token = first + position
         codes[rank, token], lengths[rank, token] = codes[parent, token], lengths[parent, token]
         if lengths[parent, token] > 0:
@@ -279,7 +282,7 @@ def _follow(weighted_arcs, index, tables, slot, search):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _write_segment(codes, lengths, labelling, first, label, length):
-    """Write a segment, or a token's label, to a labelling; ``first`` is its first token."""
+    """Write a segment, or a token's label, to a labelling; ``first`` is the segment's first token."""
     for token in range(first, first + length):
         codes[labelling, token], lengths[labelling, token] = label, 0
     lengths[labelling, first] = length
@@ -287,7 +290,7 @@ def _write_segment(codes, lengths, labelling, first, label, length):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _limit(pending, n_pending, wanted):
-    """Return the regret at which a deviation is no longer wanted."""
+    """Return the limit below which the regrets of deviations to be kept must be."""
     if n_pending < wanted:
         return np.inf
     return pending.regret[_worst(pending.regret, n_pending)] if wanted > 0 else -np.inf
@@ -312,7 +315,7 @@ def _push(pending, n_pending, wanted, regret, parent, position, label, length):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _move_best_to_end(pending, last):
-    """Swap the deviation with the least regret (ties: deepest, then lowest label) with the last."""
+    """Swap the deviation of least regret with the last one; ties go to the last position, then to the lowest label."""
     best = 0
     for slot in range(1, last + 1):
         less = pending.regret[slot] - pending.regret[best]
@@ -329,10 +332,10 @@ def _move_best_to_end(pending, last):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def weigh(choices, n_choices):
-    """Turn the scores of choices into weights, exp(score - highest); return sums for entropy and probabilities.
+    """Turn the scores of choices into weights, exp(score - highest); return two sums for entropies and probabilities.
 
-    These are the sum of the weights without one of the highest (which is 1), and the sum of weight * (highest - score),
-    before division by the sum of weights.
+    The first is the sum of all weights except one highest weight, which is 1. The second is the sum of each weight
+    times (highest - score), not divided by the sum of weights.
     """
     scores, top = choices.score, 0
     for choice in range(1, n_choices):
@@ -352,10 +355,10 @@ def weigh(choices, n_choices):
 def draw_labellings(weighted_arcs, index, tile, sequences, tables, uniform, codes, lengths):
     """Draw n labellings of each sequence.
 
-    sequences : (B, W) int64   -1 for lanes that are left out
+    sequences : (B, W) int64   index of each lane's sequence, -1 for lanes to skip
     tables : ``ChoiceTables``   beta of all continuations
     uniform : (R * W, n)   random numbers in [0, 1)
-    codes, lengths : (N, n) int32   out; lengths only of segments
+    codes, lengths : (N, n) int32   out; the lengths only for segments
     """
     n_lanes, choices = sequences.shape[1], empty_choices(_most_choices(weighted_arcs, index))
     for block in range(len(tile.length)):
@@ -380,7 +383,7 @@ def draw_labellings(weighted_arcs, index, tile, sequences, tables, uniform, code
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _drawn(choices, n_choices, uniform):
-    """Return the first choice, a most probable one before all others, up to which the sum exceeds a random part."""
+    """Return the first choice whose cumulative probability exceeds ``uniform``; the most probable choice is first."""
     weigh(choices, n_choices)
     total, top = 1.0, 0
     for choice in range(n_choices):
@@ -402,12 +405,12 @@ def _drawn(choices, n_choices, uniform):
 def entropies(weighted_arcs, index, tile, sequences, tables, entropy):
     """Compute the entropy of the labellings of each sequence, in nats.
 
-    sequences : (B, W) int64   -1 for lanes that are left out
+    sequences : (B, W) int64   index of each lane's sequence, -1 for lanes to skip
     tables : ``ChoiceTables``   beta of all continuations
     entropy : (S,)   out
     """
     n_states, choices = len(weighted_arcs.fail), empty_choices(_most_choices(weighted_arcs, index))
-    mass = np.empty((_longest(tile) + 1, n_states))  # P(state at border)
+    mass = np.empty((_longest(tile) + 1, n_states))  # P(state at boundary)
     for block in range(len(tile.length)):
         for lane in range(sequences.shape[1]):
             if sequences[block, lane] < 0:

@@ -1,12 +1,13 @@
-"""Epochs of stochastic gradient descent over chains, compiled as a whole: passes over a few sequences, and their step.
+"""Epochs of stochastic gradient descent for chains, compiled as one kernel: passes over each minibatch, and its step.
 
-A step reads and updates the weights that its sequences use, the minimisers of
+A step reads and updates the weights that its sequences use. Each of these weights w minimises
 
     sums w + stiffness w^2 / 2 + mass (precision w^2 / 2 + strength |w|),        stiffness = (sqrt(squares) + r) / step
 
-where r is SMALLEST_ROOT. A gradient g adds g^2 to the squares, and g minus the increase of the stiffness times w to the
-sums. Sequences run side by side, as in all inference; the caller processes those that scaled passes cannot represent.
-Equations are those of docs/develop/theory.md.
+where r is SMALLEST_ROOT. A gradient g adds g^2 to the squares. To the sums, it adds g minus w times the increase of the
+stiffness. As in all inference, sequences are processed side by side. If scaled passes fail for a minibatch, the kernel
+stops before the step of this minibatch, and the caller takes this step. Equation numbers refer to
+docs/develop/theory.md.
 
 Shapes: N tokens, L labels, A arcs, C score columns, K weights (pairs, then biases), B blocks of LANES sequences, H
 dense features with rows of D cells.
@@ -22,32 +23,32 @@ from .chain import ChainTables, LocalTile, backward, forward
 from .segment_scores import forbid_labels
 from .token_scores import add_expectations, score_rows
 
-SMALLEST_ROOT = 1e-8  # of a sum of squared gradients
-LARGEST_SCORE = 300.0  # of an arc: its exponential needs no shift
+SMALLEST_ROOT = 1e-8  # added to the root of each sum of squared gradients
+LARGEST_SCORE = 300.0  # highest absolute score of an arc whose exponential needs no shift
 FORBIDDEN = -2
 
 
 class Course(NamedTuple):
-    """The weights during an epoch, and the settings of steps."""
+    """The weights during an epoch, and the settings of its steps."""
 
     w: np.ndarray  # (K,)
-    sums: np.ndarray  # (K,)   of gradients, less the pull to old weights
+    sums: np.ndarray  # (K,)   sums of gradients, minus the increases of the stiffness times the weights
     squares: np.ndarray  # (K,)   sums of squared gradients
-    mass: np.ndarray  # (1,)   shares of the penalty so far
+    mass: np.ndarray  # (1,)   the sum of the shares of the penalty that the steps so far have applied
     precision: np.ndarray  # (K,), or (1,) if all are equal
     strength: np.ndarray  # (K,) or (1,)
     step: float
-    n_sequences: float  # that share the penalty
+    n_sequences: float  # number of training sequences, which share the penalty
 
 
 class ArcWeights(NamedTuple):
-    """The scores of arcs, which the weighted arcs contain, and the weights on which they depend."""
+    """The scores and weights of arcs, in memory shared with the weighted arcs, and the ids of the arcs' biases."""
 
-    scores: np.ndarray  # (A,)   -inf for forbidden ones, in and out
+    scores: np.ndarray  # (A,)   -inf for forbidden arcs; in and out
     weights: np.ndarray  # (A,)   exponentials of the scores
-    by_length: np.ndarray  # (A,) int32   shortest first
+    by_length: np.ndarray  # (A,) int32   arcs, shortest first
     suffix: np.ndarray  # (A,) int32
-    weight_id: np.ndarray  # (A,) int64   of the arc's own weight, or -1, or FORBIDDEN
+    weight_id: np.ndarray  # (A,) int64   of the arc's own weight; -1 if it has none; FORBIDDEN for forbidden arcs
 
 
 class Scratch(NamedTuple):
@@ -62,7 +63,7 @@ class Scratch(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _touch(features, starts, tile, scratch):
-    """List the ranges of the pairs of a tile's features, each once, and that of the biases; return their number."""
+    """List each range of pairs of a tile's features once, and the range of the biases; return the number of ranges."""
     touched, is_touched, count = scratch.touched, scratch.is_touched, 0
     row_indptr, rows, indptr, ranges, pair_of, other, _ = features
     for block in range(len(tile.length)):
@@ -92,9 +93,9 @@ def _touch(features, starts, tile, scratch):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _read_weights(course, slots, scratch, n_touched):
-    """Set the weights in use to the minimisers."""
+    """Set the weights of the touched ranges to their minimisers."""
     w, sums, squares, of_penalty, precision, strength, step, _ = (
-        course  # once, not for each range: references are counted
+        course  # unpacked once, because each access to an array counts references
     )
     touched, table, n_slots = scratch.touched, scratch.dense.reshape(-1), len(slots)
     mass, rate, precisions_differ, strengths_differ = of_penalty[0], 1.0 / step, len(precision) > 1, len(strength) > 1
@@ -114,7 +115,7 @@ def _read_weights(course, slots, scratch, n_touched):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _weigh_arcs(arcs, w):
-    """Write scores and weights of the arcs, and return whether exp is safe."""
+    """Write the scores and weights of the arcs, and return whether all scores are in the range in which exp is safe."""
     scores, weights, by_length, suffix, weight_id = arcs
     safe = True
     for arc in by_length:
@@ -129,9 +130,9 @@ def _weigh_arcs(arcs, w):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _subtract_truth(arcs, arc_columns, tile, weight, marginals, counts):
-    """Subtract the counts of the labels from marginals of columns (R * C, LANES), and counts of arcs (A, FOLDED).
+    """Subtract the true labels' counts from ``marginals`` (R * C, LANES) and from ``counts`` of arcs (A, FOLDED).
 
-    arcs : (N,)   that the labels use
+    arcs : (N,)   the arcs that the labels use
     """
     n_columns = len(marginals) // tile.rows[-1]
     for block in range(len(tile.length)):
@@ -146,7 +147,7 @@ def _subtract_truth(arcs, arc_columns, tile, weight, marginals, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _move(course, slots, scratch, n_touched):
-    """Add the gradient of the weights in use to the sums, and clear it."""
+    """Update the sums and squares with the gradient of the touched weights, and reset the gradient to 0."""
     w, sums, squares, rate = course.w, course.sums, course.squares, 1.0 / course.step
     touched, gradient, table = scratch.touched, scratch.gradient, scratch.dense_gradient.reshape(-1)
     for index in range(n_touched):
@@ -164,7 +165,7 @@ def _move(course, slots, scratch, n_touched):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _count_biases(arcs, counts, gradient):
-    """Add the counts of arcs, (A, FOLDED), to the gradient of the biases, whose patterns are suffixes of arcs."""
+    """Add the counts of arcs, (A, FOLDED), to the gradient of the biases of their suffix patterns."""
     _, _, by_length, suffix, weight_id = arcs
     for arc in by_length[::-1]:
         count = counts[arc].sum()
@@ -176,20 +177,21 @@ def _count_biases(arcs, counts, gradient):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def descend(sizes, tiles, weight, structure, arcs, memory, scratch, course):
-    """Take the steps of m minibatches, in their order, and return their number: all, or fewer if passes fail.
+    """Take the steps of m minibatches, in order, and return the number of steps: m, or fewer if a pass fails.
 
-    sizes : (m,) int64   numbers of sequences
-    tiles : ``LocalTile``, and weight : (m, B, LANES)   of the sequences; with an axis of minibatches, and maybe more of
-        them
+    sizes : (m,) int64   numbers of sequences of the minibatches
+    tiles : ``LocalTile``        weight : (m, B, LANES)   of the sequences; the first axis of all these arrays is that
+        of minibatches, and may be longer than m
     structure : arcs of the labels (N,), allowed labels (N, L) or (0, L), features, pairs, columns of arcs, cells of the
-        first pairs in the dense table, and weighted arcs, which look at ``arcs``
-    memory : tables and scratch of the largest tile; weights and dense weights, as kernels that read them expect them
+        first pairs in the dense table, and weighted arcs, which share the memory of ``arcs``
+    memory : tables and scratch of the largest tile; weights and dense weights, in the form that the scoring kernels
+        read
     course : in and out
     """
     truth, allowed, features, pairs, arc_columns, slots, weighted_arcs = structure
     large, passes, w, dense = memory
     n_columns, n_varying, n_states = pairs.n_columns, len(weighted_arcs.varying_arc), len(weighted_arcs.fail)
-    n_blocks, n_lanes = tiles.length.shape[1:]  # not LANES: numba compiles kernels anew for a constant
+    n_blocks, n_lanes = tiles.length.shape[1:]  # not LANES: for a constant, numba would compile more kernels
     counts = np.empty((len(arcs.scores), FOLDED))
     for batch in range(len(sizes)):
         tile = LocalTile(tiles.rows[batch], tiles.first_token[batch], tiles.length[batch], tiles.last[batch])

@@ -1,24 +1,24 @@
 """Lattices: the few candidate labels of tokens, and the paths of the automaton through them.
 
-Each token has *candidates*, labels in ascending order. A *node* is a possible state of the automaton after a token, if
-all labels so far are candidates; nodes are numbered from 1, token by token, and 0 is the node before each sequence. A
-*step* leads from a node of one token to a node of the next by an arc of the automaton; arcs of forbidden runs, whose
-own score is -inf, yield no steps. All passes iterate over the list of steps, so time and memory depend on its length
-and not on the numbers of labels, states and arcs:
+Each token has *candidates*, labels in ascending order. A *node* is a state of the automaton after a token that a
+sequence of candidates can reach. Nodes are numbered from 1, token by token; node 0 precedes each sequence. A *step*
+leads from a node of one token to a node of the next token, by an arc of the automaton. Arcs of forbidden runs, whose
+scores are -inf, yield no steps. All passes iterate over the list of steps, so time and memory depend on the length of
+this list, not on the numbers of labels, states and arcs:
 
     forward     alpha(v) = xi(v) sum over the steps u -> v of omega(step) alpha(u)                          (9), (10)
     backward    beta(u)  = sum over the steps u -> v of omega(step) xi(v) beta(v)                                (11)
     marginals   P(step u -> v) = alpha(u) omega(step) xi(v) beta(v)                                              (12)
 
-Passes are scaled as in ``chain``, by the total of alpha at each token. If a node's share falls below 1e-200 of it, the
-sequence is processed again from the logarithms of beta, which decoding needs in any case. Other results follow from the
-marginals of steps: the probability of a step, given the node that it leaves, is its share of the marginals of this
-node's steps.
+As in ``chain``, passes are scaled by the total of alpha at each token. If the alpha of a node falls below 1e-200 of
+this total, the kernel processes the sequence again in logarithms, with the function that also decodes. Other results
+follow from the marginals of steps. The probability of a step, given the node that it leaves, is its marginal divided by
+the sum of the marginals of all steps from this node.
 
 If labels have parts, the score of a candidate is a sum of columns, each of which is scored once per token.
 
-Equations are those of docs/develop/theory.md. Shapes: n sequences, N tokens, M candidates, D score columns of tokens, X
-entries, V nodes, E steps, K pairs, A arcs.
+Equation numbers refer to docs/develop/theory.md. Shapes: n sequences, N tokens, M candidates, D score columns of
+tokens, X entries, V nodes, E steps, K pairs, A arcs.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from ._network import LOWEST_LOG, SMALLEST_TOTAL, TINY, first_at_least, log_add
 
 
 class Entries(NamedTuple):
-    """The features of tokens, as in batches, and the positions of their pairs."""
+    """The features of tokens, as in batches, and the ranges of their pairs."""
 
     indptr: np.ndarray  # (N + 1,) int64
     indices: np.ndarray  # (nnz,) int32
@@ -41,18 +41,18 @@ class Entries(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """Maximum number of nodes of a token; nodes with the best labels so far are kept."""
+    """The largest number of nodes of each token, and scores that decide which nodes are kept."""
 
     n_states: np.ndarray  # (N,) int64
     score: np.ndarray  # (M,)   of candidates
-    codes: np.ndarray  # (N,) int32   labels whose nodes are kept in any case; or empty
+    codes: np.ndarray  # (N,) int32   labels whose nodes are always kept; or empty
 
 
 class Found(NamedTuple):
     """Nodes and steps found so far, with free space for more."""
 
     state: np.ndarray  # int32   of each node
-    score: np.ndarray  # of the best labels that lead to it
+    score: np.ndarray  # of the best labels that lead to each node
     candidate: np.ndarray  # uint32
     source: np.ndarray  # uint32   these three: of each step
     target: np.ndarray  # uint32
@@ -60,7 +60,7 @@ class Found(NamedTuple):
 
 
 class Lattice(NamedTuple):
-    """All lists."""
+    """The lists of a batch: candidates, columns, nodes and steps."""
 
     offsets: np.ndarray  # (n + 1,) int64   of sequences among tokens
     starts: np.ndarray  # (N + 1,) int64   of tokens among candidates
@@ -69,7 +69,7 @@ class Lattice(NamedTuple):
     links: np.ndarray  # (M + 1,) int64   of candidates among links; empty if candidates and columns are the same
     column: np.ndarray  # uint32   of each link: one of the columns whose sum is the candidate's score (39)
     entries: np.ndarray  # (D + 1,) int64   of columns among entries
-    pairs: np.ndarray  # (X,) uint32   that the column scores
+    pairs: np.ndarray  # (X,) uint32   of each entry
     values: np.ndarray  # (X,) float64, or empty if all are 1
     nodes: np.ndarray  # (N + 1,) int64   first node of each token
     candidate: np.ndarray  # (V + 1,) uint32   of each node
@@ -80,20 +80,20 @@ class Lattice(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The numbers of a model."""
+    """The weights of a model, and settings of its passes."""
 
     pairs: np.ndarray  # (K,)
     arc_score: np.ndarray  # (A,)
     arc_weight: np.ndarray  # (A,)   exp(arc_score - log_shift)
     log_shift: float
-    scales: bool  # whether no arc is so unlikely that only logarithms can represent it
-    shift: np.ndarray  # (N,)   what the scores of all candidates of each token are reduced by; or empty
+    scales: bool  # whether scaled passes can represent the weights of all arcs; if not, passes use logarithms
+    shift: np.ndarray  # (N,)   subtracted from the scores of all candidates of each token; or empty
 
 
 class Tables(NamedTuple):
-    """Memory of a thread, for results of its sequences."""
+    """A thread's memory for the results of its sequences."""
 
-    scores: np.ndarray  # (M,)   of candidates; after a backward pass their marginals
+    scores: np.ndarray  # (M,)   of candidates; after a backward pass, their marginals
     columns: np.ndarray  # (D,)   the same for columns; empty if candidates and columns are the same
     alpha: np.ndarray  # (V + 1,)
     beta: np.ndarray  # (V + 1,)
@@ -101,9 +101,9 @@ class Tables(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Outputs computed from marginals; empty arrays are not computed."""
+    """Results computed from marginals; kernels do not compute results whose arrays are empty."""
 
-    weight: np.ndarray  # (n,)   of sequences; or empty, if nothing is computed
+    weight: np.ndarray  # (n,)   of sequences; empty if no result is computed
     pairs: np.ndarray  # (K,)   expected counts, in and out
     arcs: np.ndarray  # (A,)
     steps: np.ndarray  # (E,)   out: the marginals of steps
@@ -114,10 +114,10 @@ class Sums(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_entries(entries, starts, labels, slots, pairs, values):
-    """Write the pairs that each column scores, and their values, if any; only count them if ``pairs`` is None.
+    """Write the pairs of each column, and their values, if any; if ``pairs`` is None, only count the pairs.
 
-    starts : (N + 1,)        labels : (D,)   columns, which may be parts, ascending for each token
-    slots : (D,) int64   where the list of each column begins; moved to where it ends
+    starts : (N + 1,)        labels : (D,)   labels or parts of the columns, ascending for each token
+    slots : (D,) int64   in: where the list of each column begins; out: where it ends
     """
     for token in range(len(starts) - 1):
         for entry in range(entries.indptr[token], entries.indptr[token + 1]):
@@ -128,7 +128,7 @@ def list_entries(entries, starts, labels, slots, pairs, values):
             for candidate in range(starts[token], starts[token + 1]):
                 pair = first_at_least(entries.columns, pair, stop, labels[candidate])
                 while pair < stop and entries.columns[pair] == labels[candidate]:
-                    if pairs is not None:  # known when it is compiled
+                    if pairs is not None:  # decided at compile time
                         pairs[slots[candidate]] = pair
                         if len(values):
                             values[slots[candidate]] = entries.values[entry]
@@ -145,12 +145,12 @@ def _arc_of(automaton, labels_of_source, state, label):
         if item < stop and labels_of_source[item] == label:
             return np.int64(automaton.source_arcs[item])
         state = np.int64(automaton.fail[state])
-    return np.int64(automaton.source_arcs[label])  # the empty pattern has an arc for each label, and is the first state
+    return np.int64(automaton.source_arcs[label])  # state 0, the empty pattern, has an arc for each label
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _longer(array):
-    """Return an array of twice the size that begins with the given one."""
+    """Return an array of twice the length that begins with the given array."""
     longer = np.empty(2 * len(array), array.dtype)
     longer[: len(array)] = array
     return longer
@@ -158,11 +158,11 @@ def _longer(array):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _keep_best(lists, first, stop, most, kept_node, new_id):
-    """Keep the nodes [first, stop) with the highest scores, ties by order, and one that is always kept.
+    """Keep ``kept_node``, and the nodes [first, stop) with the highest scores; ties go to the first node.
 
     new_id : (at least stop - first,) int64   out: new id of each node, -1 for dropped nodes
 
-    Returns the id of the next node.
+    Return the id of the next node.
     """
     n_nodes = stop - first
     order = np.argsort(-lists.score[first:stop], kind="mergesort")
@@ -182,7 +182,7 @@ def _keep_best(lists, first, stop, most, kept_node, new_id):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _drop_steps(lists, first_node, new_id, first, stop):
-    """Renumber the targets of the steps [first, stop), drop steps whose target was dropped; return the next step."""
+    """Drop the steps [first, stop) whose targets were dropped, renumber the other targets, and return the next step."""
     following = first
     for step in range(first, stop):
         target = new_id[np.int64(lists.target[step]) - first_node]
@@ -195,7 +195,7 @@ def _drop_steps(lists, first_node, new_id, first, stop):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _with_room(lists, n_nodes, n_steps):
-    """Return lists with room for given numbers of nodes and steps."""
+    """Return lists with space for the given numbers of nodes and steps."""
     state, score, candidate = lists.state, lists.score, lists.candidate
     while len(state) < n_nodes:
         state, score, candidate = _longer(state), _longer(score), _longer(candidate)
@@ -207,9 +207,9 @@ def _with_room(lists, n_nodes, n_steps):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_steps(automaton, labels_of_source, forbidden, offsets, starts, labels, limits, nodes, steps):
-    """Walk through the candidates from the left.
+    """List the nodes and steps of all sequences, from left to right.
 
-    Returns the candidate of each node; the source, target and arc of each step; whether a limit has dropped a node.
+    Return the candidate of each node; the source, target and arc of each step; and whether a limit has removed nodes.
 
     automaton : ``PatternAutomaton``        labels_of_source : (A,) int32   labels of its ``source_arcs``
     forbidden : (A,) bool   by arc
@@ -224,7 +224,7 @@ def list_steps(automaton, labels_of_source, forbidden, offsets, starts, labels, 
         np.empty(size, np.uint32),
         np.empty(size, np.uint32),
     )
-    # by state: the last token at which it was met, and its node there
+    # for each state, the last token at which it was reached, and its node there
     met, node_of = np.full(len(automaton.fail), -1), np.empty(len(automaton.fail), np.int64)
     lists.state[0] = 0
     nodes[0], steps[0] = 1, 0
@@ -274,7 +274,7 @@ def list_steps(automaton, labels_of_source, forbidden, offsets, starts, labels, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _score(lattice, weights, first, stop, tables):
-    """Write the scores of the candidates of some tokens (3)."""
+    """Write the scores of the candidates of the tokens [first, stop) (3)."""
     has_values, has_parts, pair_weights = len(lattice.values) > 0, len(lattice.links) > 0, weights.pairs
     scores = tables.columns if has_parts else tables.scores
     for column in range(lattice.columns[first], lattice.columns[stop]):
@@ -300,9 +300,9 @@ def _score(lattice, weights, first, stop, tables):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _forward(lattice, weights, first, stop, tables):
-    """Return log Z of a sequence, the tokens [first, stop), and whether it can be trusted.
+    """Return log Z of a sequence, the tokens [first, stop), and whether all numbers are in the range of scaled passes.
 
-    Scores become exp(score - highest at the token).
+    The pass replaces each score by exp(score - highest score of the token).
     """
     _score(lattice, weights, first, stop, tables)
     scores, alpha, log_z, lowest_share = tables.scores, tables.alpha, 0.0, 1.0
@@ -337,7 +337,7 @@ def _forward(lattice, weights, first, stop, tables):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _backward(lattice, weights, first, stop, tables, weight, sums):
-    """Turn the scores of candidates into marginals, after ``_forward``; add those of arcs, times ``weight``."""
+    """After ``_forward``, turn the scores of candidates into marginals; add the marginals of arcs, times ``weight``."""
     scores, alpha, beta = tables.scores, tables.alpha, tables.beta
     for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
         beta[node] = 1.0
@@ -347,7 +347,7 @@ def _backward(lattice, weights, first, stop, tables, weight, sums):
             for node in range(lattice.nodes[token - 1], lattice.nodes[token]):
                 beta[node] = 0.0
         begin, end = lattice.nodes[token], lattice.nodes[token + 1]
-        for node in range(begin, end):  # both of which are read once more
+        for node in range(begin, end):  # alpha becomes the marginal of the node, and beta the factor of its steps
             share, alpha[node] = alpha[node] * beta[node], beta[node]
             beta[node] = inverse * scores[lattice.candidate[node]] * alpha[node]
             alpha[node] = share
@@ -369,7 +369,7 @@ def _backward(lattice, weights, first, stop, tables, weight, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _count(lattice, first, stop, tables, weight, counts):
-    """Add the expected counts of the features of some tokens (14)."""
+    """Add the expected counts of the features of the tokens [first, stop) (14)."""
     has_values, has_parts = len(lattice.values) > 0, len(lattice.links) > 0
     marginals = tables.columns if has_parts else tables.scores
     if has_parts:
@@ -391,7 +391,7 @@ def _count(lattice, first, stop, tables, weight, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def count_labels(lattice, chosen, weight, counts):
-    """Add the counts of features with given labels: ``chosen`` (N,) candidates, ``weight`` (N,), ``counts`` (K,)."""
+    """Add the counts of features for given labels: ``chosen`` (N,) candidates, ``weight`` (N,), ``counts`` (K,) out."""
     for token in range(len(chosen)):
         first, stop = chosen[token], chosen[token] + 1
         if len(lattice.links):
@@ -408,9 +408,9 @@ def count_labels(lattice, chosen, weight, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _beta(lattice, weights, first, stop, tables, adds):
-    """Write log beta of a sequence that is not empty, whose scores have been written, and return its log Z.
+    """Write log beta of a sequence with at least one token from its scores, and return log Z.
 
-    Unless it ``adds``, beta is the score of best continuations (15), and the kernel returns the best score.
+    If ``adds`` is False, beta is the score of the best continuation (15), and the kernel returns the best score.
     """
     beta = tables.beta
     beta[0] = -np.inf
@@ -427,13 +427,13 @@ def _beta(lattice, weights, first, stop, tables, adds):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _spread(lattice, weights, first, stop, tables, weight, sums):
-    """Compute the same as ``_backward``, after ``_beta``: spread the probability of each node over its steps."""
+    """Compute as ``_backward`` does, but after ``_beta``: distribute the probability of each node among its steps."""
     scores, share, beta = tables.scores, tables.alpha, tables.beta
     for node in range(lattice.nodes[first], lattice.nodes[stop]):
         share[node] = 0.0
     for step in range(lattice.steps[first], lattice.steps[stop]):
         target, source, arc = lattice.target[step], lattice.source[step], lattice.arc[step]
-        if share[source] == 0.0:  # that of the node before the sequence is 1
+        if share[source] == 0.0:  # the share of node 0 is 1
             continue
         score = scores[lattice.candidate[target]] + weights.arc_score[arc] + beta[target]
         marginal = share[source] * np.exp(min(score - beta[source], 0.0))
@@ -453,9 +453,10 @@ def _spread(lattice, weights, first, stop, tables, weight, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def expect(lattice, weights, chunk, tables, log_z, sums):
-    """Write log Z (n,) of the sequences of a chunk and the marginals of candidates in ``tables.scores``, and sum.
+    """Write log Z (n,) of a chunk's sequences, and marginals of candidates to ``tables.scores``; add to ``sums``.
 
-    Sequences whose log Z is not finite have no marginals. Without weights of sequences, the kernel writes only log Z.
+    The kernel computes no marginals for sequences whose log Z is not finite. If ``sums.weight`` is empty, it writes
+    only log Z.
     """
     tables.alpha[0] = 1.0
     for sequence in range(chunk[0], chunk[1]):
@@ -480,7 +481,7 @@ def expect(lattice, weights, chunk, tables, log_z, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def decode(lattice, weights, chunk, tables, best, codes):
-    """Write score (n,) and label codes (N,) of the best labellings; ties go to the lowest label."""
+    """Write the scores (n,) and label codes (N,) of the best labellings; ties go to the lowest label."""
     for sequence in range(chunk[0], chunk[1]):
         first, stop, node = lattice.offsets[sequence], lattice.offsets[sequence + 1], np.int64(0)
         best[sequence] = 0.0
@@ -497,7 +498,7 @@ def decode(lattice, weights, chunk, tables, best, codes):
                     score += tables.beta[target]
                     if score > highest:
                         highest, chosen = score, target
-            if chosen < 0:  # there is no labelling
+            if chosen < 0:  # no labelling is possible
                 break
             node = chosen
             codes[token] = lattice.labels[lattice.candidate[node]]
@@ -526,11 +527,13 @@ def draw(lattice, conditional, uniform, codes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
-    """Find the D labellings of highest score of each sequence, best first.
+    """Find the D labellings of each sequence with the highest scores, best first.
 
-    best : (n,) out, the highest score      codes : (D, N) int32 out      regret : (D, n) out, how far each is from it
+    best : (n,) out, the highest score      codes : (D, N) int32 out
+    regret : (D, n) out, the highest score minus the score of each labelling
 
-    Each node keeps its D best continuations: their scores, and for each the step and the rank behind it.
+    For each node, the kernel stores its D best continuations: the score, the first step, and the rank of the remaining
+    continuation at the target of this step.
     """
     n_wanted, most = len(codes), 1
     for sequence in range(chunk[0], chunk[1]):
@@ -544,7 +547,7 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
         if first == stop:
             continue
         _score(lattice, weights, first, stop, tables)
-        shift = lattice.nodes[first] - 1  # the slot of a node is its id less this; 0 is the beginning
+        shift = lattice.nodes[first] - 1  # the slot of a node is its id minus this; slot 0 is node 0
         count[: lattice.nodes[stop] - shift] = 0
         for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
             score[node - shift, 0], count[node - shift] = 0.0, 1
@@ -555,7 +558,7 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
                 source = max(np.int64(lattice.source[step]) - shift, 0)
                 for rank in range(count[target - shift]):
                     total, slot = step_score + score[target - shift, rank], count[source]
-                    while slot > 0 and score[source, slot - 1] < total:  # equal scores stay in front
+                    while slot > 0 and score[source, slot - 1] < total:  # earlier entries of equal score stay in front
                         slot -= 1
                     if slot == n_wanted or total == -np.inf:
                         break

@@ -1,17 +1,17 @@
-"""Kernels over short lists: features of minibatches, sorted attributes, vectors of 16-bit numbers.
+"""Kernels for lists: features of minibatches, sorted attributes, strings of tokens, and vectors of 16-bit integers.
 
-These kernels compute the gradient of a minibatch, equation (28) of docs/develop/theory.md.
+Features of minibatches: ``find_pairs`` and ``subtract_entries`` compute parts of the gradient of a minibatch, equation
+(28) of docs/develop/theory.md. Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]``, one for each of
+its features. An entry gives the range ``first .. stop`` of the pairs of its feature, so no dense table is needed.
 
-Sequence n of a batch has the entries ``starts[n] .. starts[n + 1]`` of its features. An entry gives the range of the
-pairs of its feature: ``first .. stop``. No dense table is used.
+Sorted attributes: ``sort_ids`` sorts the attribute ids of each token.
 
-Shapes: n sequences of the batch, K pairs.
+Strings of tokens: ``mix_strings`` computes a number for each string.
 
-Ids of the attributes of tokens, sorted. Strings of tokens, as numbers.
+Vectors of 16-bit integers: each number of a vector is an integer times the unit of its block. ``dot`` and ``add``
+compute products and sums in double precision, as BLAS does, but without a copy of the vector in double precision.
 
-Vectors whose numbers have 16 bits: integers, in a unit for each block.
-
-Products and sums are those of BLAS in double precision, without a copy in double precision.
+Shapes: n sequences of the batch, K pairs, or K numbers of a vector.
 """
 
 import numpy as np
@@ -21,9 +21,9 @@ from ._jit import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def find_pairs(first, stop, starts, sequences, seen, pair_ids, count):
-    """List the pairs of the features of some sequences, each once, and return their number.
+    """List each pair of the features of the given sequences once, and return the number of pairs.
 
-    first, stop : (nnz,)        starts : (n + 1,)        sequences : indices of some sequences
+    first, stop : (nnz,)        starts : (n + 1,)        sequences : indices of sequences
     seen : (K,)   True at the first pair of each feature listed, in and out
     pair_ids : (K,)   out, from ``count`` on
     """
@@ -39,10 +39,11 @@ def find_pairs(first, stop, starts, sequences, seen, pair_ids, count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subtract_entries(starts, weight_ids, values, sequences, sequence_weight, weights, gradient):
-    """Subtract the counts of some sequences, and return the sum of the weights.
+    """Subtract the counts of the given sequences from ``gradient``, and return the weighted sum of their scores.
 
     starts : (n + 1,)        weight_ids : (nnz,)   the counted weights        values : (nnz,), or empty if all are 1
-    weights, gradient : by weight, gradient in and out        all weighted by ``sequence_weight`` (n,)
+    weights, gradient : by weight; the gradient in and out
+    sequence_weight : (n,)   factors of the counts and scores
     """
     score = 0.0
     for sequence in sequences:
@@ -53,18 +54,18 @@ def subtract_entries(starts, weight_ids, values, sequences, sequence_weight, wei
     return score
 
 
-MOST = 256  # ids of a row that are sorted by insertion
+MOST = 256  # largest number of ids in a row that is sorted by insertion
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_ids(indptr, ids, values, ends, sorted_ids, amounts):
-    """Sort the ids >= 0 of each row, by insertion; return how many there are.
+    """Sort the ids >= 0 of each row by insertion; return the number of these ids.
 
-    The result is -1 if a row contains an id twice, or more than ``MOST`` ids, or if a value is 0 or not finite.
+    Return -1 if a row contains an id twice or more than ``MOST`` ids, or if a value is 0 or not finite.
 
     indptr : (N + 1,) int64   the rows of ``ids``, (n,) int32
     values : (n,) float64, or empty
-    ends, sorted_ids, amounts : out, rows of the same shapes and types
+    ends, sorted_ids, amounts : out: the sorted rows, in arrays like ``indptr``, ``ids`` and ``values``
     """
     n_found = 0
     ends[0] = 0
@@ -98,17 +99,19 @@ FACTOR = np.uint64(0xD1342543DE82EF95)  # odd, so that no two numbers have the s
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _mixed(left, right):
-    """Return a random number that a pair of numbers determines, uint64."""
+    """Return a pseudo-random uint64 that a pair of numbers determines."""
     left = (left ^ left >> np.uint64(32)) * FACTOR
     return (left ^ left >> np.uint64(29)) + right
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def mix_strings(numbers, start, stop, found):
-    """Mix the numbers of the tokens of each string ``[start, stop)``: two blocks of 1, 2, 4 .. tokens cover a string.
+    """Compute a number for each string of tokens ``[start, stop)`` from the numbers of its tokens.
+
+    Two blocks of 1, 2, 4 ... tokens cover each string; the kernel combines the numbers of both.
 
     numbers : (N,) int64   -1 if missing        start, stop : (M,) int64
-    found : (M,) int64, out   -1 if a number is missing
+    found : (M,) int64, out   -1 if the number of a token is missing
     """
     first, last, longest = len(numbers), 0, 1
     for string in range(len(start)):
@@ -134,14 +137,14 @@ def mix_strings(numbers, start, stop, found):
         found[string] = -1 if n_missing[end] > n_missing[begin] else number
 
 
-BLOCK = 1 << 14  # numbers of one unit: few units, and a block of doubles fits into the cache
-LARGEST = 32767  # integer that stands for the number of a block that is largest in size
-ABREAST = 256  # sums side by side, which a processor adds up by vectors
+BLOCK = 1 << 14  # numbers with the same unit: there are few units, and a block of doubles fits into the cache
+LARGEST = 32767  # integer that represents the largest absolute value of a block
+ABREAST = 256  # partial sums, which the processor adds to as vectors
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def dot(values, units, vector, sums):
-    """Return the product with a vector of doubles.   K numbers, in blocks of ``BLOCK``.
+    """Return the dot product of a vector of 16-bit integers, in blocks of ``BLOCK``, and a vector of doubles.
 
     Parameters
     ----------
@@ -149,7 +152,7 @@ def dot(values, units, vector, sums):
     units : (n_blocks,) float64
     vector : (K,) float64
     sums : (ABREAST,) float64
-        Memory for sums; what it holds before and after has no meaning.
+        Memory for partial sums, which the kernel overwrites.
     """
     total = 0.0
     for block in range(len(units)):
@@ -169,7 +172,7 @@ def dot(values, units, vector, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add(values, units, factor, vector):
-    """Add a multiple to a vector of doubles.   As in :func:`dot`."""
+    """Add a multiple of a vector of 16-bit integers to a vector of doubles. The arguments are those of :func:`dot`."""
     for block in range(len(units)):
         first = block * BLOCK
         stop = min(first + BLOCK, len(values))

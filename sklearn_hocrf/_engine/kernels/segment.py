@@ -1,32 +1,33 @@
 """Forward and backward passes of a high-order semi-Markov chain, and Viterbi segmentation.
 
-The next label and its length are separate steps, (18) and (19). At the border u the automaton moves, as in ``chain``;
-then a segment [u, v) of d = v - u tokens follows. With ``xi(u, v, y)`` the exponentiated score of a segment, S and R as
-in ``_engine.structure.sum_network``, y(s) the last label of state s:
+The recursion takes separate steps for the next label (18) and for its length (19). At the boundary u, the automaton
+moves, as in ``chain``; then a segment [u, v) of d = v - u tokens follows. Let xi(u, v, y) be the exponentiated score of
+a segment, y(s) the last label of state s, and omega, S and R as in ``chain``:
 
-    border     m(u) = S alpha(u)                      begin(u) = R (omega(u) m(u))                       (18)
+    boundary   m(u) = S alpha(u)                      begin(u) = R (omega(u) m(u))                       (18)
     segments   alpha(v, s) = sum over d of begin(v - d, s) xi(v - d, v, y(s))                            (19)
     backward   reach(u, s) = sum over d of xi(u, u + d, y(s)) beta(u + d, s)
                beta(u) = S^T (omega(u) R^T reach(u))                                                     (21)
     marginals  P(arc a at u) = m_a(u) omega_a(u) reach_a(u)                                              (22)
                P(u, v, y) = xi(u, v, y) sum over s of begin(u, s) beta(v, s)                             (23)
 
-Arcs with suffix patterns of two or more labels that have their own scores for the whole segment (*span arcs*) are kept
-out of ``begin`` and summed separately (20), with their own factor for each length. Equations are those of
-docs/develop/theory.md, where F is ``begin`` and G is ``reach``.
+*Span arcs* are arcs with suffix patterns of two or more labels that have scores for the whole segment. They are not
+part of ``begin``: kernels sum them separately (20), with a factor for each length. Equation numbers refer to
+docs/develop/theory.md, where ``begin`` is F and ``reach`` is G.
 
-If the segments of a label have no highest length, the masses of those that have reached ``index.longest`` are its
-*tail* (40), in which each further token multiplies by one number, rho; the cell of the tail contains its score.
+If the lengths of a label's segments have no limit, the mass of the segments that have reached the length
+``index.longest`` is the *tail* of the label (40). Each further token multiplies the tail by one number, rho, whose
+logarithm is in the cell of the tail.
 
-Each alpha(v) is scaled to a total of 1. A segment spans several borders, so its score includes the logarithms of the
-scales between its ends, and the highest score of the row, before exp is taken. Lanes in which a structurally reachable
-number leaves the range of floating point numbers are reported as *suspect* and processed again, by the same kernels, on
-wide numbers (16). Segments with score -inf are impossible: their xi is 0, and they reach no border. A border that no
-segment reaches has the scale 1.
+Each alpha(v) is scaled to a total of 1. A segment spans several boundaries. Before kernels take exp of its score, they
+therefore subtract the logarithms of the totals at the boundaries inside it, and the highest score of the row. Lanes in
+which a structurally reachable number leaves the range of floating-point numbers are *suspect*; the same kernels process
+them again, on wide numbers (16). Segments with a score of -inf are impossible: their xi is 0, and they reach no
+boundary. A boundary that no segment reaches has the scale 1.
 
 Shapes: B blocks, W lanes, R rows (tokens of all blocks), C score columns, E cells of segment scores (see
 ``segment_scores``), P states, A arcs, Q varying arcs (arcs whose score varies with the position), H span arcs,
-D longest segment. Row r + b of alpha is the border before row r, of block b.
+D longest segment. Row r + b of alpha is the boundary before row r, of block b.
 """
 
 from typing import NamedTuple
@@ -66,15 +67,15 @@ from ._vectors import (
 )
 
 LOWEST_SPAN = -180.0  # as LOWEST_LOG, for the varying part of span arcs
-HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together they lift no score cut off at LOWEST_LOG above TINY
-ALIVE, TOTAL, LOW, SHIFT = range(4)  # marks of the lanes of a row
+HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together, they raise no score clipped at LOWEST_LOG above TINY
+ALIVE, TOTAL, LOW, SHIFT = range(4)  # rows of ``marks``, which describe the lanes of a row
 
 
 class SegmentTables(NamedTuple):
     """The tables of a tile."""
 
     scores: np.ndarray  # (R * C, W)   of tokens
-    cells: np.ndarray  # (R * E, W)   log scores, then x, then probabilities of segments
+    cells: np.ndarray  # (R * E, W)   log scores, then xi, then probabilities of segments
     varying: np.ndarray  # (R * Q, W)   weights of the varying arcs
     begin: np.ndarray  # (R * P, W)
     span_begin: np.ndarray  # (R * H, W)
@@ -87,7 +88,7 @@ class SegmentTables(NamedTuple):
 
 
 class SegmentScratch(NamedTuple):
-    """Memory that kernels overwrite.   I and J nodes of the sum network and of its transpose."""
+    """Memory that kernels overwrite.   Shapes: I and J nodes of the sum network and of its transpose."""
 
     values: np.ndarray  # (P + I, W)
     adjoints: np.ndarray  # (A + J + P, W)
@@ -103,9 +104,9 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
 
     scratch : ``SegmentScratch``
     masked : bool   whether scores of segments may be -inf
-    tables : ``SegmentTables``   scores in; cells of labels: log scores in, x out, the others stay log scores;
+    tables : ``SegmentTables``   scores in; cells of labels: log scores in, xi out; other cells keep their log scores;
         varying, begin, span_begin, alpha, log_total and inverse out
-    log_z, suspect : (B, W)   out: log Z, and 1 where a lane is to be done again
+    log_z, suspect : (B, W)   out: log Z, and 1 for lanes that must be processed again
     """
     n_states, n_lanes, n_columns = len(weighted_arcs.fail), tile.length.shape[1], len(tables.scores) // tile.rows[-1]
     scores, varying, varying_log = tables.scores, tables.varying, scratch.varying
@@ -122,13 +123,13 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
             after = before + n_states
             for lane in range(n_lanes):
                 marks[ALIVE, lane] = 1.0 if position < tile.length[block, lane] else 0.0
-            # the border before the token: m = S alpha, w and begin (18)
+            # the boundary before the token: m = S alpha, omega and begin (18)
             _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before)
             margin = weigh_varying_arcs(
                 lane_kind, weighted_arcs, scores, row * n_columns, row, HIGHEST_VARYING, varying_log, varying
             )
             low = _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, position)
-            # the segments that end with the token: x, and alpha from span arcs (20) and from all others (19)
+            # the segments that end with the token: xi, and alpha from span arcs (20) and from all other arcs (19)
             _exponentiate_cells(lane_kind, index, scratch, tables, row, position, weighted_arcs.log_shift, marks)
             for state in range(n_states):
                 store(alpha, after + state, zero)
@@ -141,7 +142,7 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
             store(marks, LOW, where_positive(margin, low, zero))
             if is_wide(lane_kind):
                 logs = add(add(log(total), load(marks, SHIFT, lane_kind)), fill(weighted_arcs.log_shift, lane_kind))
-                ends = tile.last[block, 0] == position  # other borders may be such that nothing reaches them
+                ends = tile.last[block, 0] == position  # other boundaries may be unreachable
                 logs = where_positive(total, logs, fill(-np.inf if ends else 0.0, lane_kind))
                 store(tables.log_total, row, logs)
                 store(log_z, block, add(load(log_z, block, lane_kind), logs))
@@ -154,13 +155,13 @@ def forward(lane_kind, weighted_arcs, index, tile, scratch, tables, masked, log_
             for slot in range(row * n_states, (row + 1) * n_states if len(tail) else 0):
                 store(tail, slot, multiply(load(tail, slot, lane_kind), scale))
         for lane in range(n_lanes):
-            if suspect[block, lane] > 0.0:  # no mass: the lane drops out of the backward pass
+            if suspect[block, lane] > 0.0:  # without mass, the lane has no effect on the backward pass
                 _drop_lane(weighted_arcs, index, tile, tables, block, lane)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before):
-    """Evaluate the sum network, m = S alpha, at the border whose alpha starts at row ``before``."""
+    """Evaluate the sum network, m = S alpha, at the boundary whose alpha starts at row ``before``."""
     values, alpha = scratch.values, tables.alpha
     n_states = len(weighted_arcs.fail)
     for state in range(n_states):
@@ -170,7 +171,7 @@ def _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, position):
-    """Compute begin = R (w m) and span_begin (18); return the smallest product that is > 0."""
+    """Compute begin = R (omega m) and span_begin (18); return the least reachable value."""
     varying, begin, span_begin = tables.varying, tables.begin, tables.span_begin
     values, last_begin, arc_span = scratch.values, scratch.states, index.arc_span
     n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
@@ -206,17 +207,17 @@ def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, posit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, log_shift, marks):
-    """Turn the labels' cells of a row into xi(u, v, y), up to the scales within each segment and a shift of the row.
+    """Turn the labels' cells of a row into xi(u, v, y), up to the scales inside each segment and a shift of the row.
 
-    The cells of tails become rho: no arc begins there, so ``log_shift``, which is subtracted from scores of arcs, is
-    subtracted here.
+    The cells of tails become rho. Elsewhere, ``log_shift`` is subtracted from the scores of arcs; a tail uses no arc,
+    so the kernel subtracts ``log_shift`` from the score in the cell.
     """
     cells, between, log_total = tables.cells, scratch.between, tables.log_total
     n_labels, n_cells = len(index.first_state) - 1, index.first_cell[-1]
     longest = min(len(between), position + 2) - 1
     minus, lowest_safe = fill(-1.0, lane_kind), limit(LOWEST_LOG, lane_kind)
     huge, zero = fill(HUGE, lane_kind), fill(0.0, lane_kind)
-    store(between, 1, fill(0.0, lane_kind))  # minus the logarithms of the scales of the borders inside d tokens
+    store(between, 1, fill(0.0, lane_kind))  # minus the sum of the log totals at the boundaries inside d tokens
     for d in range(2, longest + 1):
         scale = load(log_total, row + 1 - d, lane_kind)
         store(between, d, add(load(between, d - 1, lane_kind), multiply(minus, scale)))
@@ -249,7 +250,7 @@ def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, log_sh
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, position):
-    """Mark in ``scratch.states`` the states reached by a possible segment that ends with the token."""
+    """Mark, in ``scratch.states``, the states that a possible segment reaches at the end of the token."""
     cells, begin, span_begin, marked = tables.cells, tables.begin, tables.span_begin, scratch.states
     n_states, n_cells, n_spans = index.first_state[-1], index.first_cell[-1], len(index.span_arc)
     longest = min(len(scratch.between) - 1, position + 1)
@@ -275,7 +276,7 @@ def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, posit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position, after, margin):
-    """Add the contribution of span arcs to alpha (20); return ``margin``, or their distance from the cut-off."""
+    """Add the terms of span arcs to alpha (20); return ``margin`` or, if less, their distance from the limits."""
     cells, span_begin, alpha, sums = tables.cells, tables.span_begin, tables.alpha, scratch.sums
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
     longest = min(n_longest, position + 1)
@@ -301,7 +302,7 @@ def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, positi
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
-    """Add begin x to alpha (19); return its total, and ``low`` or the smallest reachable alpha."""
+    """Add begin times xi to alpha (19); return its total, and ``low`` or, if less, the least reachable alpha."""
     cells, begin, alpha, last_begin = tables.cells, tables.begin, tables.alpha, scratch.states
     n_states, n_cells = index.first_state[-1], index.first_cell[-1]
     longest, infinite = min(len(scratch.between) - 1, position + 1), fill(np.inf, lane_kind)
@@ -309,7 +310,7 @@ def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
     for label in range(len(index.first_state) - 1):
         first, has_tail = row * n_cells + index.first_cell[label] - 1, index.tail[label] >= 0
         within = fill(HUGE if has_tail else float(index.longest[label] - position) - 0.5, lane_kind)
-        # lengths outside, states inside: the states of a label are neighbours in memory
+        # the inner loop is over states, because those of a label are neighbours in memory
         for d in range(1, min(index.longest[label] - has_tail, longest) + 1):
             weighted, start = load(cells, first + d, lane_kind), (row + 1 - d) * n_states
             for state in range(index.first_state[label], index.first_state[label + 1]):
@@ -328,7 +329,7 @@ def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _go_on(lane_kind, index, tables, row, position, after, label, low):
-    """Compute the tail of a label, and add it to alpha (40); return ``low`` or its smallest reachable value."""
+    """Compute the tail of a label, and add it to alpha (40); return ``low`` or, if less, its least reachable value."""
     cells, begin, alpha, tail = tables.cells, tables.begin, tables.alpha, tables.tail
     n_states, first, d = index.first_state[-1], row * index.first_cell[-1], index.longest[label]
     zero, infinite = fill(0.0, lane_kind), fill(np.inf, lane_kind)
@@ -350,18 +351,18 @@ def _go_on(lane_kind, index, tables, row, position, after, label, low):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _take_scale(tile, tables, marks, row, block, log_shift, log_z, suspect):
-    """Compute 1 / total of alpha and its logarithm, which log Z sums, unless the lane is suspect or has ended."""
+    """Unless a lane is suspect or has ended, compute 1 / total of its alpha, and add the log total to log Z."""
     n_lanes, n_columns = tile.length.shape[1], marks.shape[1]
     inverse, log_total = tables.inverse, tables.log_total
     for lane in range(n_lanes):
-        for column in range(lane, n_columns, n_lanes):  # no slice, which would be a reference-counted object
+        for column in range(lane, n_columns, n_lanes):  # a slice would be a reference-counted object
             inverse[row, column] = 0.0
             log_total[row, column] = 0.0
         if marks[ALIVE, lane] > 0.0:
             row_total = marks[TOTAL, lane]
             ends = tile.last[block, lane] == row - tile.rows[block]
             if row_total == 0.0 and marks[LOW, lane] >= TINY and not ends:
-                continue  # a border that nothing reaches
+                continue  # a boundary that no segment reaches
             safe = SMALLEST_TOTAL <= row_total <= 1.0 / SMALLEST_TOTAL
             if not (safe and marks[LOW, lane] >= TINY * max(1.0, row_total)):
                 suspect[block, lane] = 1.0
@@ -378,7 +379,7 @@ def _take_scale(tile, tables, marks, row, block, log_shift, log_z, suspect):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _drop_lane(weighted_arcs, index, tile, tables, block, lane):
-    """Remove all mass from a lane."""
+    """Set all masses of a lane to 0."""
     n_states, n_spans, n_lanes = len(weighted_arcs.fail), len(index.span_arc), tile.length.shape[1]
     first_row, stop_row = tile.rows[block], tile.rows[block + 1]
     alpha, begin, span_begin, inverse = tables.alpha, tables.begin, tables.span_begin, tables.inverse
@@ -420,7 +421,7 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
     scratch : ``SegmentScratch``
     tables : ``SegmentTables``   from ``forward``; out: P(pattern starts here) in the columns of scores of the varying
         arcs, and P(segment) in the cells of labels, P(segment and pattern) in those of longer patterns
-    weight : (B, W)   by which each lane counts in ``counts``
+    weight : (B, W)   factor of each lane in ``counts``
     counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
     """
     n_states, n_arcs, n_spans = len(weighted_arcs.fail), len(weighted_arcs.arc_varying), len(index.span_arc)
@@ -459,7 +460,7 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
                 _reach_tails(lane_kind, index, scratch, tables, row, position, scale)
             _reach_states(lane_kind, index, scratch, tables, row, position)
             _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position)
-            # the border before the token: m = S alpha (18), marginals of arcs (22), beta = S^T b (21)
+            # the boundary before the token: m = S alpha (18), marginals of arcs (22), beta = S^T b (21)
             _sum_alpha(lane_kind, weighted_arcs, scratch, tables, before)
             _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weight, counts)
             sum_adjoints(lane_kind, weighted_arcs.back_starts, weighted_arcs.back_terms, n_arcs, adjoints)
@@ -468,7 +469,7 @@ def backward(lane_kind, weighted_arcs, index, tile, scratch, tables, weight, cou
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position):
-    """Add to span_reach (21); leave the probabilities of the arcs' segments in ``scratch.sums`` (23)."""
+    """Add to span_reach (21), and write the probabilities of the arcs' segments to ``scratch.sums`` (23)."""
     cells, span_begin, span_reach = tables.cells, tables.span_begin, tables.span_reach
     ends, sums = scratch.states, scratch.sums
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
@@ -491,8 +492,8 @@ def _reach_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
 def _reach_tails(lane_kind, index, scratch, tables, row, position, scale):
     """Compute the adjoints of tails, and turn their cells into probabilities (41).
 
-    ``scratch.states`` : (3 P, W)   the adjoints of what ends at the border in; those of tails there, and of the tails
-        at the border before, out; the latter of the border after in
+    ``scratch.states`` : (3 P, W)   P rows each for the adjoints of segments that end at the boundary, in; the adjoints
+        of tails there, out; and rho times the latter: in, for the next boundary; out, for this one
     """
     cells, tail, ends = tables.cells, tables.tail, scratch.states
     n_states, first = index.first_state[-1], row * index.first_cell[-1]
@@ -517,7 +518,7 @@ def _reach_tails(lane_kind, index, scratch, tables, row, position, scale):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _reach_states(lane_kind, index, scratch, tables, row, position):
-    """Add x beta to reach (21), and turn the labels' cells into probabilities, without span arcs (23)."""
+    """Add xi times beta to reach (21), and turn the labels' cells into probabilities, without span arcs (23)."""
     cells, begin, reach, ends = tables.cells, tables.begin, tables.reach, scratch.states
     n_states, n_cells = index.first_state[-1], index.first_cell[-1]
     longest = min(len(scratch.between) - 1, position + 1)
@@ -546,7 +547,7 @@ def _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
         for d in range(1, min(index.longest[label], longest) + 1):
             used = load(sums, span * n_longest + d - 1, lane_kind)
             store(cells, first + d, add(load(cells, first + d, lane_kind), used))
-    for span in range(n_spans - 1, -1, -1):  # longest arcs first: they end with the patterns of shorter ones
+    for span in range(n_spans - 1, -1, -1):  # longest arcs first, because they end with the patterns of shorter arcs
         label, suffix = weighted_arcs.arc_label[index.span_arc[span]], index.span_suffix[span]
         scored = index.span_scored[span]
         for d in range(1, min(index.longest[label], longest) + 1):
@@ -560,7 +561,7 @@ def _count_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, posi
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weight, counts):
-    """Compute b = w R^T reach, and count the arcs' marginals, m b (22); keep those of the varying arcs in scratch."""
+    """Compute b = omega R^T reach, and add the arcs' marginals, m b, to ``counts`` (22); keep those of varying arcs."""
     varying, reach, span_reach = tables.varying, tables.reach, tables.span_reach
     values, adjoints, used_varying = scratch.values, scratch.adjoints, scratch.varying
     n_states, n_varying, n_spans = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(index.span_arc)
@@ -585,7 +586,7 @@ def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weig
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_log, beta, reach, span_reach):
-    """Fill ``beta`` ((R + B) * P, W): the best score of the segments from each border on, 0 at a lane's end.
+    """Write the best score of the segments from each boundary on to ``beta`` ((R + B) * P, W); it is 0 at a lane's end.
 
     scratch : ``SegmentScratch``        table : (R * E, W)   log scores
     varying_log : (R * Q, W)   from ``token_scores.varying_scores``
@@ -651,7 +652,7 @@ def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def walk(weighted_arcs, index, tile, table, varying_log, beta, codes, lengths):
-    """Read off the best segments, left to right; ties go to the lowest label, then to the shortest segment.
+    """Write the best segments, from left to right; ties go to the lowest label, then to the shortest segment.
 
     codes, lengths : (N,) int32   out: label of each token, and length of the segment that starts with it, or 0
     """

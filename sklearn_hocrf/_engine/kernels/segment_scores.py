@@ -1,32 +1,23 @@
-"""Scores of candidate segments from scores of tokens, parts of labels, masks, aged labels, and the way back.
+"""Scores of candidate segments from scores of tokens, parts of labels, masks, aged labels, and the adjoints.
 
-The row of a token contains the scores of the segments that end with it: cell ``first_cell[k] + d - 1`` is for the
-scored pattern k and length d, as long as the segment begins inside the sequence; other cells are never read or written.
-Scores of tokens are summed from the segment's end towards its start, without any subtraction; the adjoint runs the same
-loop backwards and sums probabilities, which therefore keep their relative precision. Equations are those of
-docs/develop/theory.md.
+Segments: the row of a token contains the scores of the segments that end with it. Cell ``first_cell[k] + d - 1`` is for
+the scored pattern k and the length d; kernels neither read nor write cells of segments that would begin before the
+sequence. ``assemble`` sums the scores of tokens from the segment's end to its start, without subtractions. Its adjoint,
+``collect``, runs the same loop backwards and sums probabilities, which therefore keep their relative precision.
 
-Shapes: B blocks, W lanes, R rows, C score columns, E cells of a row, K scored patterns.
+Parts of labels: kernels add the scores of parts to the labels that contain them, and the marginals of labels to their
+parts. ``links`` are ``PartLinks``: between score columns for chains, and between scored patterns for segments.
 
-Parts of labels: their scores are added to the labels that have them, and the marginals of labels to their parts.
+Masks: labels and segments that a mask excludes get the score -inf.
 
-Both are linear, so dual numbers need no separate kernels: their derivatives are further columns of the tables.
-``links`` are ``PartLinks``: for chains by score columns, for segments by scored patterns. Equations are those of
-docs/develop/theory.md.
+Aged labels: a column of the chain, which is an aged label or adds to the scores of arcs, is a constant plus or minus
+scores of the token and of tokens near it. ``links`` are ``AgeLinks``.
 
-Shapes: L labels, C score columns, R rows, W columns of a table, E cells of a row (see ``segment_scores``).
+Kernels for parts and aged labels are linear, so dual numbers need no separate kernels: their derivatives are further
+columns of the tables. Equation numbers refer to docs/develop/theory.md.
 
-Masks applied to scores: all that they exclude gets the score -inf.
-
-Shapes: N tokens, L labels, B blocks, W lanes, R rows, C score columns, E cells of segment scores.
-
-Scores of a chain of aged labels from scores of tokens, and the way back.
-
-A column of the chain, an aged label or a column that moves arcs, is a constant plus scores of the same token or of
-tokens near it, some of them subtracted. Both directions are linear, so dual numbers need no separate kernels: their
-derivatives are further columns of the tables. ``links`` are ``AgeLinks``.
-
-Shapes: B blocks, W lanes, R rows, C score columns of the layout, M columns of the chain.
+Shapes: N tokens, L labels, B blocks, W lanes (or columns of a table), R rows, C score columns, E cells of a row, K
+scored patterns, M columns of the chain of aged labels.
 """
 
 import numpy as np
@@ -59,7 +50,7 @@ def assemble(lane_kind, index, tile, length_scores, scores, table):
                         if d < channel[2] or d > channel[3]:
                             continue
                         token = row - channel[1] if channel[0] == FROM_STOP else row + 1 - d + channel[1]
-                        if token >= stop_row:  # after the end of the sequence; lanes that end earlier contain zeros
+                        if token >= stop_row:  # after the end of the block; lanes that end earlier contain zeros
                             continue
                         term = load(scores, token * n_columns + index.member_column[member], lane_kind)
                         if channel[0] == RANGE:
@@ -71,9 +62,9 @@ def assemble(lane_kind, index, tile, length_scores, scores, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def collect(lane_kind, index, tile, weight, table, scores, length_counts):
-    """Sum, for each token and column, the probabilities of the segments that count it: the adjoint of ``assemble``.
+    """Sum, for each token and column, the probabilities of the segments that include it: the adjoint of ``assemble``.
 
-    weight : (B, W)   by which lanes count in ``length_counts``        table : (R * E, W)   probabilities
+    weight : (B, W)   factors of lanes in ``length_counts``        table : (R * E, W)   probabilities
     scores : (R * C, W)   the columns of scored patterns are overwritten
     length_counts : (E, W) or (0, W)   increased
     """
@@ -112,10 +103,10 @@ def collect(lane_kind, index, tile, weight, table, scores, length_counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_candidates(candidates, pairs, index, tile, table, weights, direction, weight, gradient):
-    """Add the scores of features of whole segments; or add their expected counts, unless ``gradient`` is None.
+    """Add the scores of features of whole segments to ``table``, or their expected counts to ``gradient``.
 
     table : (R * E, W or 2 W)   scores, in and out; or probabilities
-    weights, direction : (n_pairs,)   and their derivatives, for dual numbers; None for counts
+    weights, direction : (n_pairs,)   weights and, for dual numbers, their derivatives; None for counts
     weight, gradient : (B, W), and (n_pairs,) in and out: for dual numbers, only derivatives; None for scores
     """
     n_cells, n_lanes = index.first_cell[-1], tile.length.shape[1]
@@ -133,19 +124,19 @@ def sum_candidates(candidates, pairs, index, tile, table, weights, direction, we
                             if d > index.longest[scored]:
                                 continue
                             cell = row + index.first_cell[scored] + d - 1
-                            if weights is not None:  # known when it is compiled
+                            if weights is not None:  # decided at compile time
                                 table[cell, lane] += value * weights[pair]
                                 if table.shape[1] > n_lanes:
                                     table[cell, n_lanes + lane] += value * direction[pair]
                             if gradient is not None:
                                 factor = value * weight[block, lane]
-                                if factor != 0.0:  # tables of lanes without weight have no meaning
+                                if factor != 0.0:  # the tables of lanes with weight 0 are meaningless
                                     gradient[pair] += factor * table[cell, table.shape[1] - n_lanes + lane]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_likely(index, tile, table, weight, threshold, segments):
-    """List the segments with at least a given probability, and return their number.
+    """List the segments whose probability reaches the threshold, and return their number.
 
     segments : (M, 4)   out: start, stop, label and probability; if there are more than M, the others are only counted
     """
@@ -171,7 +162,7 @@ def list_likely(index, tile, table, weight, threshold, segments):
 def take_given(index, tile, table, weight, segments, probability):
     """Write the probabilities of given segments.
 
-    segments : (N, 2) int64   by first token: the token after the last one, 0 for no segment, and the segment's label
+    segments : (N, 2) int64   by first token: the token after the segment, or 0 for no segment, and the label
     probability : (N,)   out, by first token
     """
     n_cells = index.first_cell[-1]
@@ -189,7 +180,7 @@ def take_given(index, tile, table, weight, segments, probability):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_to_labels(links, n_columns, scores):
-    """Add the scores of parts to the scores of the labels that have them: ``scores`` (R * C, W) in and out."""
+    """Add the scores of parts to the scores of the labels that contain them: ``scores`` (R * C, W) in and out."""
     n_labels, width = len(links.starts) - 1, scores.shape[1]
     for first in range(0, len(scores), n_columns):  # (39)
         for label in range(n_labels):
@@ -201,7 +192,7 @@ def add_to_labels(links, n_columns, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_over_labels(links, n_columns, marginals):
-    """Write the marginals of parts, sums over their labels: ``marginals`` (R * C, W) in and out."""
+    """Write the marginals of parts, which are sums over their labels: ``marginals`` (R * C, W) in and out."""
     n_labels, width = len(links.starts) - 1, marginals.shape[1]
     for first in range(0, len(marginals), n_columns):  # (39), transposed
         for part in links.members:
@@ -216,7 +207,7 @@ def sum_over_labels(links, n_columns, marginals):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_to_labels_of_token(links, scores):
-    """Add the same as ``add_to_labels``, for one token without lanes: ``scores`` (at least C,) in and out."""
+    """Add as ``add_to_labels`` does, for one token without lanes: ``scores`` (at least C,) in and out."""
     for label in range(len(links.starts) - 1):  # (39)
         total = scores[label]
         for item in range(links.starts[label], links.starts[label + 1]):
@@ -226,7 +217,7 @@ def add_to_labels_of_token(links, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_over_labels_of_token(links, lowest, scores):
-    """Write the same as ``sum_over_labels``, for one token without lanes; skip values closer to 0 than ``lowest``."""
+    """Sum as ``sum_over_labels`` does, for one token without lanes; skip values closer to 0 than ``lowest``."""
     for part in links.members:
         scores[part] = 0.0
     for label in range(len(links.starts) - 1):  # (39), transposed
@@ -237,7 +228,7 @@ def sum_over_labels_of_token(links, lowest, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_labels(tile, n_columns, allowed, scores):
-    """Exclude labels of tokens.
+    """Exclude the labels that are not allowed for tokens.
 
     allowed : (N, L) bool        scores : (R * C, W or 2 W)   in and out; derivatives of excluded labels become 0
     """
@@ -255,7 +246,7 @@ def forbid_labels(tile, n_columns, allowed, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_segments(index, tile, allowed, begins, cells):
-    """Exclude segments with a token that may not have the label, or that begin or end at a wrong position.
+    """Exclude segments that contain a token for which the label is not allowed, or that begin or end where none may.
 
     allowed : (N, L) bool        begins : (N,) int8   1 where a segment begins, -1 where none may begin
     cells : (R * E, W or 2 W)   in and out
@@ -282,23 +273,23 @@ def forbid_segments(index, tile, allowed, begins, cells):
 def forbid_short(index, tile, shortest, cells):
     """Exclude segments that are too short, except at the beginning or end of a sequence.
 
-    shortest : (L,) int64   lowest lengths, or (0,)        cells : (R * E, W or 2 W)   in and out
+    shortest : (L,) int64   least length for each label, or (0,)        cells : (R * E, W or 2 W)   in and out
     """
     n_lanes, n_cells = tile.length.shape[1], index.first_cell[-1]
     for block in range(len(tile.length)):
         for lane in range(n_lanes):
-            for position in range(tile.length[block, lane] - 1):  # of the last token, before that of the sequence
+            for position in range(tile.length[block, lane] - 1):  # of the segment's last token, inside the sequence
                 row = (tile.rows[block] + position) * n_cells - 1
                 for label in range(len(shortest)):
                     first, most = row + index.first_cell[label], min(shortest[label] - 1, index.longest[label])
-                    for d in range(1, min(most, position) + 1):  # they begin after the sequence does
+                    for d in range(1, min(most, position) + 1):  # segments that begin after the sequence's first token
                         for column in range(lane, cells.shape[1], n_lanes):
                             cells[first + d, column] = -np.inf if column == lane else 0.0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def assemble_aged(lane_kind, links, tile, constants, scores, table):
-    """Write the scores of the chain.
+    """Write the scores of the chain of aged labels.
 
     constants : (M, 2)   of lengths and tokens, and their derivatives        scores : (R * C, W or 2 W)
     table : (R * M, W or 2 W)   out
@@ -318,9 +309,9 @@ def assemble_aged(lane_kind, links, tile, constants, scores, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def collect_aged(lane_kind, links, tile, weight, table, scores, counts):
-    """Sum, for each token and column, the marginals of the chain that it adds to: the adjoint of ``assemble_aged``.
+    """Sum, for each token and column, the marginals of the chain that include it: the adjoint of ``assemble_aged``.
 
-    weight : (B, W or 2 W)   by which lanes count in ``counts``        table : (R * M, W or 2 W)   marginals
+    weight : (B, W or 2 W)   factors of lanes in ``counts``        table : (R * M, W or 2 W)   marginals
     scores : (R * C, W or 2 W)   out        counts : (M, W or 2 W) or (0, ...)   increased by the marginals
     """
     n_targets, n_columns = len(links.starts) - 1, len(scores) // tile.rows[-1]

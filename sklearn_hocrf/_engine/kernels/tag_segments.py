@@ -1,11 +1,12 @@
 """Probabilities of the segments that token labels encode as tags.
 
-A tag either continues the segment of the tag before it or begins a new one. P(segment [u, v) of a label) is a sum over
-paths of states, equation (38) of docs/develop/theory.md: P(state at u) times the probabilities of tags that begin it,
-continue it, and do not continue it at v. All terms are positive, so small probabilities are as precise as large ones.
-Probabilities of tags given a state come from ``choices``, probabilities of states from a pass over all states.
+A tag either continues the segment of the tag before it or begins a new one. The probability of a segment [u, v) with a
+label is a sum over paths of states, equation (38) of docs/develop/theory.md. Each term is P(state at u) times the
+probabilities of tags that begin the segment, continue it, and do not continue it at v. All terms are positive, so small
+probabilities are as precise as large ones. The kernels compute the probabilities of tags in each state with
+``choices``, and those of states in one pass over all states.
 
-Shapes: B blocks, W lanes, P states, L labels, T tokens of a sequence, M states that are met in it.
+Shapes: B blocks, W lanes, P states, L labels, T tokens of a sequence, M states with mass > 0 at all its positions.
 """
 
 from typing import NamedTuple
@@ -20,24 +21,24 @@ class Tags(NamedTuple):
     """Labels as tags of segments."""
 
     goes_on: np.ndarray  # (L, L) bool   whether the column's label continues the segment of the row's label
-    segment_label: np.ndarray  # (L,) int32   label of the segment, or -1 outside of all segments
+    segment_label: np.ndarray  # (L,) int32   label of the segment, or -1 outside all segments
 
 
 class States(NamedTuple):
-    """The states of a sequence."""
+    """The states of a sequence, and the probabilities of the labels that follow them."""
 
-    mass: np.ndarray  # (T + 1, P)   P(state at border)
+    mass: np.ndarray  # (T + 1, P)   P(state at boundary)
     label: np.ndarray  # (P,) int32   last label, -1 for none
-    row: np.ndarray  # (T, P) int64   row of the state in the other tables; only where its mass is > 0
+    row: np.ndarray  # (T, P) int64   row of the state in ``probability``; only where its mass is > 0
     probability: np.ndarray  # (M, L)   of the next label
-    target: np.ndarray  # (P, L) int32   the state that it leads to; 0 if it was not possible
+    target: np.ndarray  # (P, L) int32   the state that the label leads to; 0 if the label was not possible
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _longer(table):
-    """Return a table of twice as many rows that begins with the given ones."""
+    """Return a table with twice as many rows, of which the first are the given rows."""
     longer = np.empty((2 * len(table), table.shape[1]))
-    for row in range(len(table)):  # a slice would bring the compilation of numpy's messages on shapes
+    for row in range(len(table)):  # for a slice, numba would also compile numpy's error messages about shapes
         for column in range(table.shape[1]):
             longer[row, column] = table[row, column]
     return longer
@@ -45,7 +46,7 @@ def _longer(table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _states_of(weighted_arcs, lattice, slot, choices):
-    """Return the choices in all states of a sequence, and the probabilities of the states."""
+    """Return the states of a sequence, their probabilities, and those of the next labels."""
     n_states, n_labels = len(weighted_arcs.fail), weighted_arcs.n_labels
     mass, row = np.zeros((slot.length + 1, n_states)), np.empty((slot.length, n_states), np.int64)
     probability, target, n_rows = np.empty((4 * slot.length, n_labels)), np.zeros((n_states, n_labels), np.int32), 0
@@ -73,7 +74,7 @@ def _states_of(weighted_arcs, lattice, slot, choices):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _begin(tags, states, position, code, flow):
-    """Write the probabilities that a segment of a label begins, by the state after its first token; return the sum."""
+    """Write the probability that a segment of a label begins, by the state after its first token; return the sum."""
     mass_of, label_of, row_of, probability, target = states
     goes_on, segment_label = tags
     total = 0.0
@@ -94,7 +95,7 @@ def _begin(tags, states, position, code, flow):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _go_on(tags, states, position, flow, onward):
-    """Move the flow of a segment by a token; return the part that ends before it, and the part that continues."""
+    """Move the flow of a segment by one token; return the parts that end before the token and that continue."""
     _, label_of, row_of, probability, target = states
     goes_on, ended, left = tags.goes_on, 0.0, 0.0
     for state in range(len(onward)):
@@ -119,7 +120,7 @@ def _go_on(tags, states, position, flow, onward):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
-    """Return all segments of probability > 0 that reach a threshold: (M, 4), start, stop, label and probability."""
+    """Return rows (start, stop, label, probability): all segments of a probability > 0 that reaches the threshold."""
     n_states, n_found = len(weighted_arcs.fail), 0
     choices, flow, onward = empty_choices(weighted_arcs.n_labels), np.empty(n_states), np.empty(n_states)
     segments = np.empty((64, 4))
@@ -149,7 +150,7 @@ def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
 def weigh_segments(weighted_arcs, tile, sequences, lattice, tags, segments, probability):
     """Compute the probabilities of given segments.
 
-    segments : (N, 2) int64   by first token: the token after the last one, 0 for no segment, and the segment's label
+    segments : (N, 2) int64   by first token: the token after the segment, or 0 for no segment, and the label
     probability : (N,)   out, by first token
     """
     n_states = len(weighted_arcs.fail)

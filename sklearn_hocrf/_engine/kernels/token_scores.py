@@ -1,37 +1,36 @@
-"""Products of token features with (feature, column) weights (3), and their adjoints (14).
+"""Products of token features and the weights of (feature, column) pairs (3), and their adjoints (14).
 
-Pairs are stored by feature: the pairs of feature f are ``starts[f] .. starts[f + 1]``, each with the score column it
-adds to and a weight. The entries of a token come in three kinds, which are added in this order, and each kind has a
-plain loop:
+Pairs are stored by feature: the pairs of feature f are ``starts[f] .. starts[f + 1]``, each with a weight and the score
+column to which it adds. Tokens have entries of three kinds. Kernels add the entries of each kind in a simple loop, in
+this order:
 
-    dense rows     Frequent features are paired with most labels. The first H features are kept in a dense table of one
-                   padded row of label weights each, which is added as a whole, with sums that stay in registers.
-    single pairs   Rare features are paired with few labels. They have an entry for each pair, which holds the numbers
-                   of the pair and of its column: a short loop within the loop would cost a wrong guess of the processor
-                   per entry, and looking up the column another cache miss.
-    ranges         All others: first pair and end of many pairs. Where their columns are a run, c, c + 1, c + 2 ..., as
-                   those of features that are always on, they are added as vectors.
+    dense rows     Frequent features are paired with most labels. Each of the first H features has a padded row of
+                   label weights in a dense table. Kernels add whole rows, with sums that stay in registers.
+    single pairs   Rare features are paired with few labels. Each of their pairs has an entry, which contains the
+                   indices of the pair and of its column: a short inner loop would cost a branch misprediction per
+                   entry, and a lookup of the column would cost another cache miss.
+    ranges         Each entry of the other features contains the first pair and the end of many pairs. If their columns
+                   are consecutive, as for features that every token has, kernels add the pairs as vectors.
 
-Scores are stored by column and then by lane, so that each score of one token is in another cache line. Tokens are
-therefore summed in a small *buffer*, some positions by all lanes, from which rows of lanes are copied.
+Scores are stored by column and then by lane, so each score of a token is in a different cache line. Kernels therefore
+sum the scores of tokens in a small *buffer*, for a few positions of all lanes, and copy rows of lanes from this buffer.
 
-For dual numbers (see ``_vectors``) there are two weights for each pair, the other one a derivative; rows of the dense
-table are twice as long, and the buffer contains twice as many rows.
+For dual numbers (see ``_vectors``), each pair has a weight and its derivative, rows of the dense table are twice as
+long, and the buffer contains twice as many rows.
 
-Equations are those of docs/develop/theory.md.
+Equation numbers refer to docs/develop/theory.md.
 
 Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = padded number of labels (a multiple of
 8), R rows and W lanes of a tile of B blocks.
 
-Products of dense token features with weights (3), and their adjoints (14).
+Dense token features: ``add_scores`` and ``add_counts`` compute the same products and adjoints for a dense table of
+features. They convert a group of 8 consecutive tokens to float64 and multiply it by the weights of 8 score columns at a
+time. The sums of the group, or the marginals of its tokens, stay in vector registers during the loop over the features,
+and the blocks of this matrix product fit into the first caches. The product takes as long as a BLAS product in float32,
+and 0.6 times as long as one in float64; with BLAS, tokens would also have to be gathered and scores scattered. The bits
+of the result depend neither on the number of BLAS threads nor on the BLAS implementation.
 
-A group of 8 consecutive tokens is widened to float64 and multiplied by the weights of 8 score columns at a time: the
-sums of the group, or of its tokens' marginals, stay in vector registers while the loop runs over the features. This is
-a matrix product in blocks that fit into the first caches. It takes as long as a BLAS product in float32, or 0.6 times
-as long as one in float64, for which tokens would also have to be gathered and scores scattered. Its bits depend neither
-on the number of BLAS threads nor on the BLAS implementation. Equations are those of docs/develop/theory.md.
-
-Positions of a block of lanes are given as in a tile: ``rows`` (B + 1,), ``first_token`` (B, W), ``length`` (B, W). Row
+As in a tile, ``rows`` (B + 1,), ``first_token`` (B, W) and ``length`` (B, W) give the positions of blocks of lanes. Row
 ``rows[b] + j`` contains position j of all lanes of block b.
 
 Shapes: N tokens, d features, C score columns, of which D have weights, padded to S * STEP; R rows and W lanes.
@@ -43,18 +42,18 @@ from ._jit import njit
 from ._network import first_at_least
 from ._vectors import STEP, add_scaled, load_step, store_step
 
-FEW = 4  # pairs: entries of features with more are not cut, because rows take memory for each part
-BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # most positions, and about how many numbers, of the buffer
+FEW = 4  # pairs: a feature with more pairs has one entry, because each entry takes memory
+BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # limits of the buffer
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def cut_kinds(indptr, indices, rank_of, pair_starts, n_dense, row_cuts, cuts, ranges):
     """Find where the dense rows, the single pairs and the ranges of each token begin.
 
-    Return the number of dense rows, and that of all others.
+    Return the number of dense rows and the number of all other entries.
 
     indices : (nnz,) int32   the entries' attributes
-    rank_of : (n_attributes,) int32   of attributes; -1 for those without pairs, the dense ones first
+    rank_of : (n_attributes,) int32   rank of each attribute, dense features first; -1 for attributes without pairs
     pair_starts : (F + 1,) int64
     row_cuts, cuts, ranges : (N + 1,), (N + 1,), (N,) int64   out, as in ``TokenFeatures``
     """
@@ -81,7 +80,7 @@ def cut_kinds(indptr, indices, rank_of, pair_starts, n_dense, row_cuts, cuts, ra
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_dense, features):
-    """Fill the entries of features with known cuts; arguments as in ``cut_kinds``."""
+    """Write the entries to ``features``, at the cuts that ``cut_kinds`` has found; other arguments as there."""
     for token in range(len(indptr) - 1):
         row, single, range_ = features.row_indptr[token], features.indptr[token], features.ranges[token]
         for entry in range(indptr[token], indptr[token + 1]):
@@ -109,7 +108,7 @@ def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_de
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _item(array, index):
-    """Return an item by an unsigned index; signed ones would be compared with 0, to count from the end."""
+    """Return an item by an unsigned index; numba would compare a signed index with 0, as it may count from the end."""
     return array[np.uint64(index)]
 
 
@@ -180,10 +179,10 @@ def score_rows(features, pairs, weights, direction, dense, tile, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_tokens(features, pairs, weights, dense, first, scores):
-    """Write the scores of consecutive tokens, one row each, without lanes, as ``score_rows`` does in a buffer.
+    """Write the scores of consecutive tokens, one row per token, without lanes, as ``score_rows`` does in its buffer.
 
     weights : (K,)        dense : (H, D)        first : the first token
-    scores : (n, S)   out, S a multiple of STEP, at least C and at least D; values beyond the columns are meaningless
+    scores : (n, S)   out; S is a multiple of STEP and at least C and D; values beyond the columns are meaningless
     """
     row_length, row_size = dense.shape[1], scores.shape[1]
     table, flat, nothing = dense.reshape(-1), scores.reshape(-1), np.zeros(STEP)
@@ -263,9 +262,9 @@ def add_expectations(features, pairs, tile, marginals, weight, gradient, dense):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def varying_scores(weighted_arcs, n_columns, scores, varying_log):
-    """Sum, for the arcs whose score varies with the position, the scores of their suffix patterns.
+    """Sum, for each varying arc, the scores of its suffix patterns.
 
-    scores : (R * C, W)        varying_log : (R * Q, W) out; the varying arcs come shortest arc first
+    scores : (R * C, W)        varying_log : (R * Q, W) out; the shortest varying arcs come first
     """
     n_varying = len(weighted_arcs.varying_arc)
     for row in range(len(varying_log) // max(n_varying, 1)):
@@ -295,12 +294,12 @@ def gather(tile, n_columns, scores, weight, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def label_sums(features, pairs, arcs, arc_columns, factors, of_pairs, sums):
-    """Add up the values of features with given labels, each times a factor, and add them to ``sums``.
+    """Add the values of features for given labels, each times a factor, to ``sums``.
 
-    arcs : (N,)   that the labels use
-    of_pairs : bool   whether factors are by token and sums by pair, as for counts, or the reverse, as for scores
+    arcs : (N,)   the arcs that the labels use
+    of_pairs : bool   True: factors are by token and sums by pair, as for counts; False: the reverse, as for scores
     """
-    row_indptr, rows, indptr, ranges, pair_of, other, values = features  # once: for each entry it takes 9 times as long
+    row_indptr, rows, indptr, ranges, pair_of, other, values = features  # unpacking per entry takes 9 times as long
     starts, columns, first_item, arc_column = pairs.starts, pairs.columns, arc_columns.starts, arc_columns.columns
     for token in range(len(arcs)):
         n_rows = row_indptr[token + 1] - row_indptr[token]
@@ -322,7 +321,7 @@ def label_sums(features, pairs, arcs, arc_columns, factors, of_pairs, sums):
 def _entry_of(row_indptr, rows, indptr, ranges, pair_of, other, values, starts, token, index):
     """Return the value of a token's entry of any kind, and the range of its pairs.
 
-    index : of the entry, negative for rows of the dense table, the last of which has -1
+    index : of the entry; rows of the dense table have negative indices, the last of them -1
     """
     value = _value(values, row_indptr[token + 1] + indptr[token] + index)
     if index < 0:
@@ -333,12 +332,12 @@ def _entry_of(row_indptr, rows, indptr, ranges, pair_of, other, values, starts, 
     return value, first, first + 1 if entry < ranges[token] else np.int64(other[entry])
 
 
-GROUP = 8  # tokens multiplied at a time: as many sums as fit the registers together with their factors
+GROUP = 8  # tokens multiplied at a time: their sums and factors fit into the registers
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _widen(values, token, n_tokens, wide):
-    """Write some tokens' values as float64, and zeros up to a whole group: ``wide`` (GROUP * d,) out."""
+    """Write the values of up to GROUP tokens as float64, then zeros for missing tokens: ``wide`` (GROUP * d,) out."""
     n_features = values.shape[1]
     flat = values.reshape(-1)[token * n_features : (token + n_tokens) * n_features]
     for i in range(len(flat)):
@@ -367,7 +366,7 @@ def _rows(wide):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _multiply(wide, table, step, sums):
-    """Write the products of a group's rows with the weights of a step: ``sums`` (GROUP * STEP,) out."""
+    """Write the products of a group's rows and the weights of a step: ``sums`` (GROUP * STEP,) out."""
     n_features = len(wide) // GROUP
     x0, x1, x2, x3, x4, x5, x6, x7 = _rows(wide)
     sums[:] = 0.0
@@ -394,7 +393,7 @@ def _multiply(wide, table, step, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _multiply_transposed(wide, marginals, step, table):
-    """Add the products of a group's rows with their marginals to a table: ``marginals`` (GROUP * STEP,)."""
+    """Add the products of a group's rows and their marginals, ``marginals`` (GROUP * STEP,), to a table."""
     n_features = len(wide) // GROUP
     x0, x1, x2, x3, x4, x5, x6, x7 = _rows(wide)
     m0, m1, m2 = load_step(marginals, 0), load_step(marginals, STEP), load_step(marginals, 2 * STEP)
@@ -417,8 +416,8 @@ def _multiply_transposed(wide, marginals, step, table):
 def add_scores(values, weights, columns, rows, first_token, length, scores):
     """Add the scores of dense features.
 
-    values : (N, d) float32 or float64        weights : (S or 2 S, d, STEP)   and their derivatives, for dual numbers
-    columns : (D,) int32   their indices        scores : (R * C, W or 2 W)   in and out
+    values : (N, d) float32 or float64        weights : (S or 2 S, d, STEP)   with their derivatives for dual numbers
+    columns : (D,) int32   indices of the columns with weights        scores : (R * C, W or 2 W)   in and out
     """
     n_lanes, n_slots, n_columns = length.shape[1], scores.shape[1], len(scores) // rows[-1]
     n_steps = -(-len(columns) // STEP)

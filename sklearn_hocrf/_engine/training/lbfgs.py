@@ -97,7 +97,7 @@ class LBFGS(Solver):
     (True, 3.435)
     """
 
-    __module__ = "sklearn_hocrf.training"  # users import the class from this module, and model files contain its name
+    __module__ = "sklearn_hocrf.training"  # the public module: model files contain this name
 
     def __init__(self, *, callback: Callable[[Progress], Any] | None = None, **elsewhere: Never) -> None:
         super().__init__(callback, elsewhere)

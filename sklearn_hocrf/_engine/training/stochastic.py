@@ -132,7 +132,7 @@ class SGD(Solver):
     [['DET', 'ADJ', 'NOUN'], ['DET', 'NOUN']]
     """
 
-    __module__ = "sklearn_hocrf.training"  # users import the class from this module, and model files contain its name
+    __module__ = "sklearn_hocrf.training"  # the public module: model files contain this name
 
     def __init__(
         self,

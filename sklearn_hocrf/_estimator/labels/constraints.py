@@ -79,7 +79,7 @@ class Constraints(BaseEstimator):
     array([-inf])
     """
 
-    __module__ = "sklearn_hocrf"  # where users import it from; model files contain this name
+    __module__ = "sklearn_hocrf"  # the public module: model files contain this name
 
     def __init__(
         self,

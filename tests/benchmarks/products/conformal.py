@@ -2,20 +2,21 @@
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/conformal.py [--sets NAME ...] [--strata] [--quick]
 
-Sentences of conll2002 (Spanish names, words alone, features by default) and addresses of usaddress (the product's
-features). Twenty random splits: a part to fit ``HighOrderCRF()``, one for the threshold of
-``ConformalSequenceLabeler``, one to test (conll2002: 1,000, 1,000 and 2,000 sentences; usaddress: 744, 372 and 372
-addresses). Each model is asked at ``alpha`` .1 and .05, for both levels.
+The data are sentences of conll2002 (Spanish names, words alone, default features) and addresses of usaddress (the
+features of that program). Each of twenty random splits has a part to fit ``HighOrderCRF()``, a part for the threshold
+of ``ConformalSequenceLabeler``, and a part to test (conll2002: 1,000, 1,000 and 2,000 sentences; usaddress: 744, 372
+and 372 addresses). Each model predicts sets with ``alpha`` .1 and .05, at both levels.
 
-- Tokens: the share of sequences whose sets contain the true labels of all tokens, and the mean number of labels of a
-  token. Strata are by a function of X alone, the length: quarters of the sequences, cut at quartiles of the whole set.
-- Segments: the mean share of the true segments of a sequence that are in its set, and the mean number of segments of a
-  set. Strata are by the label of the segment: a sequence counts where it has such a segment, with the share of these.
-  Labels of which fewer than 2 / alpha sequences are expected for the threshold are pooled.
+- Tokens: the share of sequences whose sets contain the true labels of all tokens, and the mean number of labels per
+  token. Strata depend on X alone: quarters of the sequences by length, cut at the quartiles of the whole data set.
+- Segments: the mean share of the true segments of a sequence that are in its set, and the mean number of segments in a
+  set. Strata are by the label of the segment: a stratum includes the sequences with segments of this label, and counts
+  the share of these segments. Labels for which fewer than 2 / alpha sequences are expected in the part for the
+  threshold are pooled.
 
-Printed are means over the splits, and of strata also their share of the test sequences. A stratum is off if its mean
-coverage is more than 3 points below 1 - alpha. If any is off, ``ConformalSequenceLabeler`` needs thresholds by stratum.
-They are its parameter ``strata``, which ``--strata`` sets.
+The command prints means over the splits and, for each stratum, its share of the test sequences. A stratum is off if its
+mean coverage is more than 3 points below 1 - alpha. If any stratum is off, ``ConformalSequenceLabeler`` needs
+thresholds by stratum, which its parameter ``strata`` provides; ``--strata`` sets this parameter.
 """
 
 from collections import Counter

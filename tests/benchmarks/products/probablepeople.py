@@ -1,20 +1,21 @@
-"""probablepeople on its own data: python-crfsuite as the product trains it, and penalties chosen by inner folds.
+"""probablepeople on its data: python-crfsuite as that program trains it, and penalties chosen by inner folds.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/probablepeople.py [--quick] [--shuffles N ...] [--keep FOLDER]
 
-2880 names of people and companies with 23 labels, and the features of the product. These strings were explored before:
-penalties and orders were compared on test folds of shuffle 0, and L1 was built because of what was seen there. So the
-gain is an upper estimate, whatever is chosen inside training parts.
+The data are 2880 names of people and companies with 23 labels; the features are those of probablepeople. These strings
+were explored before: penalties and orders were compared on the test folds of shuffle 0, and L1 was built because of the
+results. The gain is therefore an upper estimate, although all choices are made inside training parts.
 
-The protocol: five folds of each of five shuffles, or of those asked for. Strings that are equal without case and marks
-are one group, which is in one fold. The product's program is trained with c1 = 0.1, c2 = 0.01, as the product does.
-Ours is ``PenaltySearchCV(HighOrderCRF(), orders=[1, 2, 3], learn_l1=True, tol=5e-3)`` with one group for features and
-one for the rest, three inner folds of the same groups, and all other settings by default. The tolerance is 5 times the
-default because 25 searches would take hours otherwise; on a sixth of the strings, steps that it omits gain .002 nats.
-Measured is the share of strings that are entirely right. The interval of the difference is a bootstrap of groups, each
-with all its strings of all shuffles. Printed, too, is what protocol.print_results says, where seconds are those of a
-fit with the chosen penalties, and the processor seconds of each search. Needs python-crfsuite. --quick: two folds of a
-sixth of the strings. --keep: a folder for results, read where they exist.
+The protocol uses five folds of each of five shuffles, or of the given shuffles. Strings that differ only in case and
+punctuation form a group, and each group is in one fold. python-crfsuite is trained with c1 = 0.1 and c2 = 0.01, as in
+probablepeople. Our model is ``PenaltySearchCV(HighOrderCRF(), orders=[1, 2, 3], learn_l1=True, tol=5e-3)`` with one
+group for features and one for all other weights, three inner folds of the same groups, and defaults for all other
+settings. The tolerance is 5 times the default, because 25 searches would otherwise take hours; on a sixth of the
+strings, the omitted steps gain .002 nats. The score is the share of strings that are entirely correct. The interval of
+the difference comes from a bootstrap over groups, each with all its strings of all shuffles. The command also prints
+the results of protocol.print_results, in which the times are those of a fit with the chosen penalties, and the
+processor seconds of each search. Needs python-crfsuite. ``--quick``: two folds of a sixth of the strings. ``--keep``: a
+folder for results; the program reads results that the folder already contains.
 """
 
 import pickle

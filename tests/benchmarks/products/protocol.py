@@ -1,11 +1,12 @@
-"""What the programs of products share: folds, the choice of a model inside a training part, figures, and the table.
+"""The protocol of the programs for products: folds, the choice of models in a training part, figures, and the table.
 
-A model is chosen inside each training part alone, among those that its program lists, by the mean probability of the
-true labellings of held-out sequences: how often a labelling drawn from the model would be entirely right. This decides
-more finely than the share of predictions that are right. Where a label is not in training, the probability is 0.
+A program lists models, and the protocol chooses one of them inside each training part alone, by the mean probability of
+the true labellings of held-out sequences. This is the probability that a labelling drawn from the model is entirely
+correct, a finer criterion than the share of correct predictions. If a label does not occur in training, the probability
+is 0.
 
-A model is a list of members, (features, estimator). With several, the answer is the labelling with the highest mean of
-their log-probabilities (a logarithmic opinion pool), among the N_BEST best ones of each member.
+A model is a list of members, (features, estimator). The prediction of several members is the labelling with the highest
+mean of their log-probabilities (a logarithmic opinion pool), among the N_BEST best labellings of each member.
 """
 
 import gzip

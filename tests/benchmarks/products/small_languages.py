@@ -1,16 +1,17 @@
-"""Taggers of two small languages, Khmer parts of speech and Burmese names, beside the figures that others published.
+"""Taggers of two small languages, Khmer parts of speech and Burmese names, next to published figures.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/small_languages.py [--sets khpos myner joint]
 
-khPOS (12,000 sentences, 23 tags) and myNER 1.0 (22 tags like those of BIOES), in their own training and test files.
-Features are those that ``SequenceFeatureExtractor()`` makes of the words alone, for myNER also those of its authors'
-notebook. The order, 1 or 2 (myNER: up to 3), and ``sigma_reg`` are chosen inside the training file, on a fifth of its
-sentences, half of them held out, as protocol.py says; then one fit on the whole file, and one test. For myNER,
-python-crfsuite with the features and the settings of its authors' notebook is trained, too, for its time on this
-machine. "joint" has the same sentences, with one label for the part of speech and the name of each word; labels with
-the same part share weights, and each word keeps four labels (``label_parts``, ``pruning``); tokens right and F1 of
-names are those of the names' tags there. Prints tokens right, weighted and macro F1 (a label that is predicted alone
-counts 0), F1 of exact names, and processor seconds of a fit from ready features. Needs python-crfsuite.
+The data are khPOS (12,000 sentences, 23 tags) and myNER 1.0 (22 tags like those of BIOES), with their training and test
+files. The features are those that ``SequenceFeatureExtractor()`` computes from the words alone; for myNER, also those
+of the notebook of its authors. The order, 1 or 2 (myNER: up to 3), and ``sigma_reg`` are chosen on a fifth of the
+sentences of the training file, half of them held out, as protocol.py describes; one fit on the whole file and one test
+follow. For myNER, python-crfsuite is also trained, with the features and settings of the authors' notebook, to measure
+its time on this machine. "joint" uses the same sentences, with one label for the part of speech and the name tag of
+each word; labels with a common part share weights, and each word keeps four labels (``label_parts``, ``pruning``).
+Correct tokens and the F1 of names are then those of the name tags. The command prints the share of correct tokens,
+weighted and macro F1 (a label that occurs only in predictions counts 0), F1 of exact names, and processor seconds of a
+fit from extracted features. Needs python-crfsuite.
 """
 
 from functools import partial

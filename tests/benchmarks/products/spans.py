@@ -1,28 +1,29 @@
-"""Is this span a name? Five ways to a probability from the scores of a token classifier, judged by what they decide.
+"""Is this span a name? Five probabilities from the scores of a token classifier, compared by their decisions.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/spans.py [--quick]  # quick: fewer sentences, and test a
 
-Spanish names of conll2002 in BIO tags. A token classifier is trained with scikit-learn on four of five sentences of
-train: logistic regression (``C=1``) on hashed words, affixes and shapes in a window of three. Every fifth sentence is
-held out for thresholds; test b is used once, for the tables. The ways to the probability that the tokens from start to
-stop are a name of a type are, with p the classifier's probabilities of B-type at the first token and I-type at others:
+The data are Spanish names of conll2002 in BIO tags. A token classifier is trained with scikit-learn on four of five
+sentences of train: logistic regression (``C=1``) on hashed words, affixes and shapes in a window of three. Every fifth
+sentence is held out for thresholds; test b is used once, for the tables. Let p be the classifier's probabilities of
+B-type at the first token of a span and of I-type at the others. There are five ways to compute the probability that the
+tokens from start to stop are a name of a type:
 
 - mean, minimum: of p;
-- running fold: p of the first token, then half of it plus half of the next p, and so on, as one program does it;
-- exact: the probability of the span under the BIO rules, of a model whose scores are the classifier's logarithms of
-  probabilities and which has no other weights;
+- running fold: p of the first token, then half of the result plus half of the next p, and so on, as one program does;
+- exact: the probability of the span under the BIO rules, from a model whose scores are the logarithms of the
+  classifier's probabilities and which has no other weights;
 - exact, pairs fitted: ``HighOrderCRF(1, constraints="bio")`` on the same logarithms, trained on scores of the training
-  sentences that two folds give for each other.
+  sentences, each of which comes from a classifier trained on the other fold.
 
-Masking: a threshold on the probability is the highest that masks, in held-out sentences, all tokens of at least 99 % of
-the names. Candidates of all ways are the same: spans whose exact probability is at least .00001. Printed are the share
-of tokens of test b that are masked (few are good), the share of its names whose tokens are all masked, and the
-difference of masked tokens from "exact" with a bootstrap of sentences. Further rows mask tokens by 1 - P(O) instead of
-spans: of the classifier, under the BIO rules, and with pairs fitted.
+Masking: the threshold of a probability is the highest that masks, in held-out sentences, all tokens of at least 99 % of
+the names. All ways have the same candidates: spans whose exact probability is at least .00001. The command prints the
+share of tokens of test b that are masked (fewer is better), the share of its names whose tokens are all masked, and the
+difference in masked tokens from "exact", with a bootstrap over sentences. Further rows mask tokens by 1 - P(O) instead
+of spans: from the classifier, under the BIO rules, and with pairs fitted.
 
-Log loss: the spans of the best labelling under the BIO rules, the same for all ways; whether each is a name with its
-type, and minus the mean logarithm of what its probability gives to that (probabilities are cut at .001 and .999), with
-the difference from "exact" in the same way.
+Log loss: the spans are those of the best labelling under the BIO rules, the same for all ways. The outcome is whether a
+span is a name of its type; the loss is minus the mean logarithm of the probability of the outcome (probabilities are
+clipped to .001 and .999), with the difference from "exact" as above.
 """
 
 import numpy as np

@@ -1,17 +1,18 @@
-"""usaddress on its own data: python-crfsuite as the product trains it, and tuned; chains tuned by the same folds.
+"""usaddress on its data: python-crfsuite as that program trains it, and tuned; chains tuned by the same folds.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/usaddress.py [--quick] [--rows ROW ...] [--folds N]
         [--shuffles N ...] [--keep DIR]
 
-1488 American addresses with 29 labels, in folds of each shuffle; no earlier run has used shuffle 11. The rows are
-those of ``protocol.table_rows``, with orders 1, 2 and 3 and the product's features, and the same chains with a dozen
-lines of further features. What is tuned is chosen inside each training part as protocol.py says. Two further rows are
-not single chains, each with the product's features, or more: a semi-CRF of order 3 whose features are those of the
-first and the last token of a segment and its length; and "together", the best of a chain of order 3, that semi-CRF, and
-both. These lists were set by cross-validation inside the training part of fold 0 of shuffle 0. Prints what
-protocol.print_results says, by address, and calibration; repeated labels (the product's RepeatedLabelError) before and
-after ``predict_nbest(accept=)``. --quick: two folds of a third of the data. --keep: a folder for results. Needs
-python-crfsuite. ``compare.py --tasks addresses`` measures the speed.
+The data are 1488 American addresses with 29 labels, in the folds of each shuffle; no earlier run has used shuffle 11.
+The rows are those of ``protocol.table_rows``, with orders 1, 2 and 3 and the features of usaddress, and the same chains
+with a dozen lines of further features. Tuned settings are chosen inside each training part, as protocol.py describes.
+Two further rows are not single chains; each has the features of usaddress, with or without the further ones. The first
+is a semi-CRF of order 3 whose features are those of the first and the last token of a segment, and its length. The
+second, "together", is the best of a chain of order 3, that semi-CRF, and both combined. The lists of models were set by
+cross-validation inside the training part of fold 0 of shuffle 0. The command prints the results of
+protocol.print_results, by address; calibration; and the number of repeated labels (usaddress's RepeatedLabelError)
+before and after ``predict_nbest(accept=)``. ``--quick``: two folds of a third of the data. ``--keep``: a folder for
+results. Needs python-crfsuite. ``compare.py --tasks addresses`` measures the speed.
 """
 
 from functools import partial

@@ -1,16 +1,16 @@
-"""Latin verse: python-crfsuite and high orders with the same features, both tuned, and with the features by default.
+"""Latin verse: python-crfsuite and high orders, tuned, with the same features and with default features.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/verse.py [--folds N] [--rows ROW ...] [--keep DIR]
 
-The length of each syllable (long, short, elision) in the 9,840 hexameters of the Aeneid, in the five folds of L. Nolden
-(thesis, Leiden 2022): ``KFold(5, shuffle=True, random_state=42)``. The number of syllables of a word is given.
-Features are those of that program (the syllable, its ends, its neighbours and their ends), or those that
-``SequenceFeatureExtractor()`` makes of the syllable and of whether it begins a word. The rows are those of
-``protocol.table_rows``, with orders 2, 3 and 5; the program trains python-crfsuite with c1 = c2 = .1, 100
+The task is the length of each syllable (long, short, elision) in the 9,840 hexameters of the Aeneid, in the five folds
+of L. Nolden (thesis, Leiden 2022): ``KFold(5, shuffle=True, random_state=42)``. The number of syllables of each word is
+given. The features are those of Nolden's program (the syllable, its ends, its neighbours and their ends), or those that
+``SequenceFeatureExtractor()`` computes from the syllable and from whether it begins a word. The rows are those of
+``protocol.table_rows``, with orders 2, 3 and 5; that program trains python-crfsuite with c1 = c2 = .1 for 100
 iterations. Choices are made inside each training part, on an eighth of its lines, half of them held out, as protocol.py
-says; one fit at the chosen settings follows on all training lines. Prints F1 of each label; the share of lines without
-an error if the syllables of each word are counted by a rule of spelling, where lines with a wrong count are wrong; and
-what protocol.print_results says, by line. Needs python-crfsuite.
+describes; one fit with the chosen settings on all training lines follows. The command prints the F1 of each label. It
+also prints the share of lines without an error if a spelling rule counts the syllables of each word, where lines with a
+wrong count are wrong; and the results of protocol.print_results, by line. Needs python-crfsuite.
 """
 
 import re

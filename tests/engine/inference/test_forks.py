@@ -1,6 +1,7 @@
-"""Processes that fork beside threads: the child has the memory of all threads, their locks as they are, and no threads.
+"""Processes that fork while threads run: the child gets the memory and the locks of all threads, but no threads.
 
-Servers fork workers from processes with threads. Kernels are compiled before any fork: the lock of numba is not ours.
+Servers fork workers from processes with threads. The tests compile kernels before they fork, because numba's lock is
+not ours.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Ctrl-C while kernels work."""
+"""Ctrl-C while kernels run."""
 
 import _thread
 import signal

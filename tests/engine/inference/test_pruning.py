@@ -1,4 +1,4 @@
-"""Pruning: lattices of candidates and limits, and a parameter; ``test_answers`` of the laws has all answers."""
+"""Pruning: lattices of candidates, limits, and the parameter; ``test_answers`` in ``laws`` tests the results."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Semi-CRFs without a limit of length: the chain of aged labels beside other models, and when it is used."""
+"""Semi-CRFs without a limit of length: the chain of aged labels against other models, and when it is used."""
 
 import copy
 import math

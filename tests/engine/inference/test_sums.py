@@ -1,4 +1,4 @@
-"""Sums over chunks: in order, in any number of threads."""
+"""Sums over chunks are in order, with any number of threads."""
 
 import threading
 from itertools import combinations, pairwise

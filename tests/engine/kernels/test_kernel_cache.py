@@ -1,7 +1,7 @@
-"""Kernels without a disk cache, with a damaged one, and with one that cannot be written.
+"""Kernels without a disk cache, with a damaged cache, and with a cache that cannot be written.
 
-Most tests compile a kernel of one line in a file of their own: what they are about is the decorator that all kernels
-share (``test_architecture`` sees to it that they do).
+Most tests compile a one-line kernel in a separate file, because they test only the decorator, which all kernels share
+(``test_architecture`` checks this).
 """
 
 import importlib.util

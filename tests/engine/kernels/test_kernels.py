@@ -1,4 +1,4 @@
-"""Scaled and wide passes against each other, at the limits of floating point, and on sequences cut by position."""
+"""Scaled and wide passes against each other, at the limits of floating point, and on sequences split by position."""
 
 import functools
 import itertools

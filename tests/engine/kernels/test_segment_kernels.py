@@ -1,4 +1,4 @@
-"""Kernels of chains and segments by their tables: scaled and wide; memory, compilation, memory under threads."""
+"""Kernels of chains and segments, called on tables: scaled and wide passes, compilation, memory, threads."""
 
 from functools import partial
 

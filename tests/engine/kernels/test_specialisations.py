@@ -1,4 +1,4 @@
-"""How many versions of each kernel are compiled: each costs seconds at its first use, and none may come unseen."""
+"""The number of versions of each kernel, each of which takes seconds to compile: no change may add one unnoticed."""
 
 import json
 import os

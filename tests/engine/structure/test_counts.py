@@ -1,4 +1,4 @@
-"""Counts of parts of the training data, merged, are those of the whole; so are the layouts that are built of them."""
+"""Merged counts of parts of the training data equal those of the whole, and give the same layouts."""
 
 from functools import reduce
 

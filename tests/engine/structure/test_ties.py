@@ -1,4 +1,4 @@
-"""Weights that the training data cannot tell apart: found, tied, and trained to the same optimum."""
+"""Weights that training data cannot distinguish: found, tied, and trained to the same optimum."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Settings of solvers: how they are printed, and those of estimators that are theirs, too."""
+"""Settings of solvers: their representation, and the parameters that estimators share with them."""
 
 import warnings
 

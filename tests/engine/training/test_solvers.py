@@ -1,4 +1,4 @@
-"""Solvers and penalties on functions whose minima are known; neither has heard of sequences."""
+"""Solvers and penalties on functions with known minima, without sequences."""
 
 import tracemalloc
 import warnings

@@ -1,4 +1,4 @@
-"""L1 penalties: optimality, the same optimum as CRFsuite, and that weights of 0 are gone from the fitted model."""
+"""L1 penalties: optimality, the same optimum as CRFsuite, and the removal of zero weights from fitted models."""
 
 import itertools
 import pickle

@@ -1,4 +1,4 @@
-"""Stochastic training: minibatches and what they touch, proximal steps, SGD, and the estimators."""
+"""Stochastic training: minibatches and the weights that they change, proximal steps, SGD, and the estimators."""
 
 import time
 import warnings

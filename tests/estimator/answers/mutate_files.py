@@ -1,9 +1,9 @@
-"""Write models with skops, change the integers and bytes in the files, and load them: ``python mutate_files.py``.
+"""Write models with skops, change integers and bytes in the files, and load them: ``python mutate_files.py``.
 
-Run with NUMBA_BOUNDSCHECK=1, so that a kernel that reads outside of an array raises an IndexError here, where it would
-otherwise read on. Each changed file must be refused by a ValueError, when it is loaded or when the model is
-asked, or give answers. Prints one line for each kind of model: its name, changed files, and how many of them were
-refused on loading; and what else happened.
+Run the program with NUMBA_BOUNDSCHECK=1, so that a kernel that reads outside an array raises an IndexError instead of
+reading on. For each changed file, loading or prediction must raise a ValueError, or prediction must give results. The
+program prints one line for each kind of model: its name, the number of changed files, the number of files that could
+not be loaded, and any other outcomes.
 """
 
 import io

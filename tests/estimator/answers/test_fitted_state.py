@@ -1,4 +1,4 @@
-"""The fitted state: set at once, answers from one model, checked reports, files that cannot mislead a kernel."""
+"""The fitted state: set at once, results from one model, checked reports, and files that cannot mislead a kernel."""
 
 import copy
 import os

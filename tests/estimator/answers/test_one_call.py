@@ -1,4 +1,4 @@
-"""A call with one sequence, which is decoded by a search: the labels of a batch, always."""
+"""A call with one sequence, which a search decodes, always returns the labels of a batch."""
 
 import copy
 import pickle

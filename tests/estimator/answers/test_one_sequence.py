@@ -1,4 +1,4 @@
-"""One sequence at a time: the bits of a batch, and no work that depends on the model alone."""
+"""Queries for one sequence at a time: the bits of a batch, without repeated preparation of the model."""
 
 import copy
 import sys

@@ -1,4 +1,4 @@
-"""Training that cannot end well says so: features of all scales, weights without a penalty, stages that stop early."""
+"""Warnings of training that cannot end well: scales of features, weights without a penalty, stages that stop early."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""What goes with what: each row of the table refuses, and what no row names works."""
+"""Combinations of features: each row of the table raises its error, and all other combinations work."""
 
 import re
 from contextlib import nullcontext

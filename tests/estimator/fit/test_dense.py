@@ -1,4 +1,4 @@
-"""Dense columns: the same model as with the numbers in sparse rows, in every answer and every training."""
+"""Dense columns: the same model as with the numbers in sparse rows, in all results and all kinds of training."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,6 @@
-"""Empty training sequences have no effect, in any form of X and through any meta-estimator: the same bits.
+"""Empty training sequences change no bit of a model, in any form of X and with any meta-estimator.
 
-``test_model_laws`` has the law for models of every kind, ``test_dask`` for partitions.
+``test_model_laws`` tests this law for models of every kind, ``test_dask`` for partitions.
 """
 
 import numpy as np

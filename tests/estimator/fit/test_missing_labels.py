@@ -1,4 +1,4 @@
-"""Training where some labels are not known: the marginal likelihood, its gradient, and what its maximum is worth."""
+"""Training with missing labels: the marginal likelihood, its gradient, and the quality of the model at its maximum."""
 
 import warnings
 

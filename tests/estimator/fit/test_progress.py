@@ -1,4 +1,4 @@
-"""What ``verbose`` writes: not too often, and honest about what is left."""
+"""The output of ``verbose``: not too frequent, and with a realistic estimate of the remaining time."""
 
 import io
 import math

@@ -1,4 +1,4 @@
-"""The weight that each token of a segment counts: that of a column of ones, and what it is good for."""
+"""The intercept for each token of a segment: it equals the weight of a column of ones, and can improve a model."""
 
 import pickle
 import warnings

@@ -1,4 +1,4 @@
-"""Warnings name the line of the user's, whoever calls the package for the user."""
+"""Warnings name the line of the user's code, even if another library calls the package."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""``sigma_reg`` and ``l1_reg`` by groups of weights: which value a weight gets, and that all of training honours it."""
+"""``sigma_reg`` and ``l1_reg`` by groups of weights: the value of each weight, and its effect in all of training."""
 
 import warnings
 

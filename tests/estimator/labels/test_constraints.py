@@ -1,4 +1,4 @@
-"""Constraints and lowest lengths of segments: in models against enumeration, and as parameters of the estimators."""
+"""Constraints and lowest lengths of segments: models against enumeration, and the parameters of the estimators."""
 
 import itertools
 from functools import cache, partial

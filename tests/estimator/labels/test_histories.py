@@ -1,4 +1,4 @@
-"""Histories of segments, which are runs of equal labels: patterns of drawn data against lists of labels."""
+"""Histories of segments, which are runs of equal labels: patterns of random data against lists of labels."""
 
 import itertools
 from collections import Counter

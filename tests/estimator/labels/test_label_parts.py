@@ -1,6 +1,6 @@
-"""Labels with parts: candidates by sums over parts, and all that can be done with parts in the estimators.
+"""Labels with parts: candidates by sums over parts, and all uses of parts in the estimators.
 
-``test_model_laws`` compares the answers of models with parts with all labellings.
+``test_model_laws`` compares the results of models with parts with the enumeration of all labellings.
 """
 
 import pickle

@@ -1,4 +1,4 @@
-"""Sets of labels in y: what they count, against enumeration in plain Python, and what models learn from them."""
+"""Sets of labels in y: their likelihood against enumeration in plain Python, and models trained on them."""
 
 from collections import Counter
 from itertools import pairwise, product
