@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
 ]
-N_FORKS, SECONDS = 6, 20  # of a case, and until a child that hangs is ended
+N_FORKS, SECONDS = 3, 20  # of a case, and until a child that hangs is ended
 
 
 def is_true_in_child(question, after_fork=lambda: None):
@@ -100,7 +100,7 @@ def test_children_answer_beside_a_thread_that_asks_the_same_model(name, is_cold,
         forked = threading.Event()
         thread = threading.Thread(target=ask_until, args=[forked], daemon=True)
         thread.start()
-        forked.wait(0.0008 * n_forks)  # moments of a question
+        forked.wait(0.002 * n_forks)  # moments of a question
         assert is_true_in_child(lambda: ask(shared[0]) == expected, forked.set), f"after {n_forks} other children"
         thread.join()
     assert not failed

@@ -167,10 +167,10 @@ LEFT_BEHIND = {  # patterns, and the scores of the labels at the tokens of two r
 def test_histories_of_segments_left_behind_need_no_wide_pass(name, cut_size, wide_passes):
     """States whose shares are below 1e-200 for hundreds of tokens, and that no later token needs."""
     patterns, score = LEFT_BEHIND[name]
-    scores = [tuple(score * (y == z) for z in range(3)) for y in (0, 1, 2) for _ in range(300)]
+    scores = [tuple(score * (y == z) for z in range(3)) for y in (0, 1, 2) for _ in range(150)]
     case = emission_case(3, patterns, scores)
     rows, model = case.rows[0], case.model._replace(history="segments")
-    sequences = [rows, rows[200:700], [], rows[:4]]
+    sequences = [rows, rows[100:350], [], rows[:4]]
     case = chain_case(model, case.feature_orders, sequences, [(0,) * len(s) for s in sequences])
     chain, batch = to_chain_model(case)
     chain = reschedule(chain, cut_size=cut_size)

@@ -330,7 +330,7 @@ def test_16_bits_keep_pairs_to_four_digits(n_weights):
         assert not np.array_equal(ask(low), expected)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20))])
 def test_16_bits_find_the_minima_of_drawn_functions(seed):
     """Quadratic functions with columns that are equal, 0 or of very different size, and few pairs or many."""
     rng = np.random.default_rng(seed)

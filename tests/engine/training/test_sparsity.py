@@ -87,7 +87,7 @@ def test_training_ends_near_the_optimum_without_a_gaussian_penalty(sigma):
         x, y = small_problem(seed)
         crf = HighOrderCRF(sigma_reg=sigma, l1_reg=0.05, all_pairs=True, patterns="all")
         found = crf.fit(x, y).objective_history_[-1]
-        best = crf.set_params(warm_start=True, tol=1e-6, max_iter=20_000).fit(x, y).objective_history_[-1]
+        best = crf.set_params(warm_start=True, tol=1e-5, max_iter=20_000).fit(x, y).objective_history_[-1]
         assert found <= best * (1 + 1e-4), seed
 
 
