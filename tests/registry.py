@@ -136,11 +136,12 @@ def extractor(kind):
     return make_pipeline(*steps).fit(WORDS, [written(s, "bio") for s in SEGMENTS])
 
 
-def mapped(X):
+@cache
+def mapped(words):
     """Return a batch that lies in files."""
     folder = f"{tempfile.mkdtemp()}/batch"
     atexit.register(shutil.rmtree, Path(folder).parent, ignore_errors=True)
-    batch = extractor("tokens").transform(X)
+    batch = extractor("tokens").transform(words)
     batch.save(folder)
     return SequenceBatch.load(folder)
 
@@ -151,7 +152,7 @@ READERS = {
     "table": lambda X: [table(words) for words in X],
     "hashed": lambda X: extractor("hashed").transform(X),
     "segments": lambda X: extractor("segments").transform(X),
-    "mapped": mapped,
+    "mapped": lambda X: mapped(tuple(map(tuple, X))),
 }
 
 
@@ -209,7 +210,7 @@ class Kind(NamedTuple):
     partial: bool = False
     legal: Any = None  # of the labels of all segments
     scale: float = 1.5  # of random weights
-    without: tuple = ()  # what it is not made for: "stream", "minibatches", "search", "hessp", "likelihood"
+    without: tuple = ()  # what it is not made for: "stream", "minibatches", "search", "hessp", "likelihood", ...
     words: list = WORDS
     segments: list = SEGMENTS
 
@@ -248,12 +249,13 @@ GROUPS = {("features", 0): 2.0, "w=": 0.5, ("w=c", 1): 0.3, ("patterns", 1): 4.0
 BY_L1 = {"t=": 0.15, ("patterns", 2): 0.4, None: 0.05}
 PAIRS = {"on": (0, 1), "w=": 1}
 UNLIMITED_PAIRS = {"begin:": 1, "inside:": (0, 1), "length": (0, 1)}
+ALIKE = ("training",)  # another kind is trained alike, and only its answers differ
 # candidates depend on weights of sequences, and on what is known
 PARTIAL = ("stream", "minibatches", "search", "hessp")
 PRUNED = ("stream", "minibatches", "hessp", "search", "weights", "known")
 KINDS = {
     "chain": Kind(crf(), "numbers"),
-    "order 0": Kind(crf(0)),
+    "order 0": Kind(crf(0), without=ALIKE),
     "order 3": Kind(crf(3, feature_order=PAIRS, all_pairs=True)),
     "scheme": Kind(crf(2, constraints="bio"), legal=follow_tags),
     "parts": Kind(crf(2, label_parts=parts_of)),
@@ -265,7 +267,7 @@ KINDS = {
     "dense": Kind(crf(2, feature_order=1), "table"),
     "dense parts": Kind(crf(1, label_parts=parts_of, l1_reg=0.05), "table"),
     "missing labels": Kind(crf(2, constraints="bio"), partial=True, legal=follow_tags, without=PARTIAL),
-    "log space": Kind(crf(2, feature_order=1), scale=200.0),
+    "log space": Kind(crf(2, feature_order=1), scale=200.0, without=ALIKE),
     "history": Kind(crf(3, history="segments", feature_order=PAIRS, all_pairs=True)),
     "history of parts": Kind(
         crf(2, history="segments", constraints=NO_STAY, label_parts=parts_of),
@@ -275,7 +277,9 @@ KINDS = {
     ),
     "history of groups": Kind(crf(2, history="segments", sigma_reg=GROUPS)),
     "history of l1": Kind(crf(2, history="segments", l1_reg=0.3, feature_order=1, patterns="all"), "table"),
-    "history in log space": Kind(crf(2, history="segments", constraints=NO_STAY), legal=follow_segments, scale=200.0),
+    "history in log space": Kind(
+        crf(2, history="segments", constraints=NO_STAY), legal=follow_segments, scale=200.0, without=ALIKE
+    ),
     "hashed": Kind(crf(), "hashed"),
     "mapped": Kind(crf(2), "mapped"),
     "no intercept": Kind(crf(2, fit_intercept=False, patterns="all")),
@@ -285,7 +289,7 @@ KINDS = {
     "segments": Kind(semi(2)),
     "runs": Kind(semi(1, scheme="runs"), "numbers"),
     "lists": Kind(semi(2, scheme="segments", segment_length={"P": 3, "Q": 4})),
-    "bioes": Kind(semi(1, scheme="bioes", segment_length={"Q": (2, 3)})),
+    "bioes": Kind(semi(1, scheme="bioes", segment_length={"Q": (2, 3)}), without=ALIKE),
     "bilou": Kind(semi(1, scheme="bilou", segment_length={"P": 4})),
     "unlimited": Kind(semi(1, scheme="runs", segment_length=np.inf)),
     "unlimited features": Kind(semi(2, segment_length=np.inf, feature_order=UNLIMITED_PAIRS), "segments"),
@@ -295,9 +299,12 @@ KINDS = {
         without=PARTIAL,
     ),
     "unlimited in log space": Kind(
-        semi(2, scheme="runs", segment_length=np.inf, constraints=RULES), legal=follow_rules, scale=200.0
+        semi(2, scheme="runs", segment_length=np.inf, constraints=RULES),
+        legal=follow_rules,
+        scale=200.0,
+        without=ALIKE,
     ),
-    "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True)),
+    "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True), without=ALIKE),
     "features": Kind(semi(2, feature_order={"begin:": 1, "length": (0, 1)}), "segments"),
     "segment rules": Kind(semi(2, scheme="runs", constraints=RULES), legal=follow_rules),
     "segment l1": Kind(semi(2, l1_reg=0.3, feature_order=1)),
@@ -305,7 +312,7 @@ KINDS = {
     "segment dense": Kind(semi(1), "table"),
     "segment missing labels": Kind(semi(1), partial=True, without=PARTIAL),
     "missing labels in lists": Kind(semi(1, scheme="segments", segment_length=4), partial=True, without=PARTIAL),
-    "segment log space": Kind(semi(2, feature_order=1), scale=200.0),
+    "segment log space": Kind(semi(2, feature_order=1), scale=200.0, without=ALIKE),
     "segment matching": Kind(
         semi(1, objective="local_feature_matching"), without=("search", "stream", "hessp", "likelihood", "parts")
     ),

@@ -188,12 +188,12 @@ def test_histories_of_segments_left_behind_need_no_wide_pass(name, cut_size, wid
 
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_long_recordings_stay_in_the_scaled_pass(is_closed, wide_passes):
-    """Segments of 200 to 600 tokens, drawn from the patterns; one sequence of 10,000 tokens, and 17 sequences."""
+    """Segments of 200 to 600 tokens, drawn from the patterns; one sequence of 5,000 tokens, and 17 sequences."""
     rng, labels = np.random.default_rng(8), [0]
-    while len(labels) < 10_000:
+    while len(labels) < 5_000:
         others = [y for y in range(4) if y != labels[-1] and not (is_closed and y == (labels[-1] + 2) % 4)]
         labels += [int(rng.choice(others))] * int(rng.integers(200, 601))
-    codes = np.array(labels[:10_000], np.int32)
+    codes = np.array(labels[:5_000], np.int32)
     patterns = observed_patterns(codes, np.array([0, len(codes)]), 4, 3, history="segments")
     scores = rng.normal(3.0 * np.eye(4)[codes], 2.0)
     batch = SequenceBatch.from_csr(sparse.csr_array(scores), [0, len(codes)])
