@@ -160,7 +160,7 @@ def test_code_of_imported_files_counts_and_times_do_not(tmp_path):
 
 def test_damaged_entries_are_compiled_again(toy):
     assert [call_anew(toy), call_anew(toy)] == [(4, 0, []), (4, 1, [])]
-    damages = [lambda b: b[: len(b) // 2], lambda b: b[:-1], lambda b: b"", lambda b: bytes(len(b))]
+    damages = [lambda b: b[:-1], lambda b: b"", lambda b: bytes(len(b))]
     for damage, kind in product(damages, ["nbi", "nbc"]):
         files = [*toy.parent.rglob(f"*.{kind}")]
         assert len(files) >= 2
