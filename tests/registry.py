@@ -210,7 +210,7 @@ class Kind(NamedTuple):
     partial: bool = False
     legal: Any = None  # of the labels of all segments
     scale: float = 1.5  # of random weights
-    without: tuple = ()  # what it is not made for: "stream", "minibatches", "search", "hessp", "likelihood", ...
+    without: tuple = ()  # what it is not made for: "stream", "minibatches", "search", "hessp", "likelihood"
     words: list = WORDS
     segments: list = SEGMENTS
 
@@ -249,13 +249,12 @@ GROUPS = {("features", 0): 2.0, "w=": 0.5, ("w=c", 1): 0.3, ("patterns", 1): 4.0
 BY_L1 = {"t=": 0.15, ("patterns", 2): 0.4, None: 0.05}
 PAIRS = {"on": (0, 1), "w=": 1}
 UNLIMITED_PAIRS = {"begin:": 1, "inside:": (0, 1), "length": (0, 1)}
-ALIKE = ("training",)  # another kind is trained alike, and only its answers differ
 # candidates depend on weights of sequences, and on what is known
 PARTIAL = ("stream", "minibatches", "search", "hessp")
 PRUNED = ("stream", "minibatches", "hessp", "search", "weights", "known")
 KINDS = {
     "chain": Kind(crf(), "numbers"),
-    "order 0": Kind(crf(0), without=ALIKE),
+    "order 0": Kind(crf(0)),
     "order 3": Kind(crf(3, feature_order=PAIRS, all_pairs=True)),
     "scheme": Kind(crf(2, constraints="bio"), legal=follow_tags),
     "parts": Kind(crf(2, label_parts=parts_of)),
@@ -267,7 +266,7 @@ KINDS = {
     "dense": Kind(crf(2, feature_order=1), "table"),
     "dense parts": Kind(crf(1, label_parts=parts_of, l1_reg=0.05), "table"),
     "missing labels": Kind(crf(2, constraints="bio"), partial=True, legal=follow_tags, without=PARTIAL),
-    "log space": Kind(crf(2, feature_order=1), scale=200.0, without=ALIKE),
+    "log space": Kind(crf(2, feature_order=1), scale=200.0),
     "history": Kind(crf(3, history="segments", feature_order=PAIRS, all_pairs=True)),
     "history of parts": Kind(
         crf(2, history="segments", constraints=NO_STAY, label_parts=parts_of),
@@ -277,9 +276,7 @@ KINDS = {
     ),
     "history of groups": Kind(crf(2, history="segments", sigma_reg=GROUPS)),
     "history of l1": Kind(crf(2, history="segments", l1_reg=0.3, feature_order=1, patterns="all"), "table"),
-    "history in log space": Kind(
-        crf(2, history="segments", constraints=NO_STAY), legal=follow_segments, scale=200.0, without=ALIKE
-    ),
+    "history in log space": Kind(crf(2, history="segments", constraints=NO_STAY), legal=follow_segments, scale=200.0),
     "hashed": Kind(crf(), "hashed"),
     "mapped": Kind(crf(2), "mapped"),
     "no intercept": Kind(crf(2, fit_intercept=False, patterns="all")),
@@ -289,7 +286,7 @@ KINDS = {
     "segments": Kind(semi(2)),
     "runs": Kind(semi(1, scheme="runs"), "numbers"),
     "lists": Kind(semi(2, scheme="segments", segment_length={"P": 3, "Q": 4})),
-    "bioes": Kind(semi(1, scheme="bioes", segment_length={"Q": (2, 3)}), without=ALIKE),
+    "bioes": Kind(semi(1, scheme="bioes", segment_length={"Q": (2, 3)})),
     "bilou": Kind(semi(1, scheme="bilou", segment_length={"P": 4})),
     "unlimited": Kind(semi(1, scheme="runs", segment_length=np.inf)),
     "unlimited features": Kind(semi(2, segment_length=np.inf, feature_order=UNLIMITED_PAIRS), "segments"),
@@ -299,12 +296,9 @@ KINDS = {
         without=PARTIAL,
     ),
     "unlimited in log space": Kind(
-        semi(2, scheme="runs", segment_length=np.inf, constraints=RULES),
-        legal=follow_rules,
-        scale=200.0,
-        without=ALIKE,
+        semi(2, scheme="runs", segment_length=np.inf, constraints=RULES), legal=follow_rules, scale=200.0
     ),
-    "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True), without=ALIKE),
+    "high order": Kind(semi(3, feature_order=PAIRS, all_pairs=True)),
     "features": Kind(semi(2, feature_order={"begin:": 1, "length": (0, 1)}), "segments"),
     "segment rules": Kind(semi(2, scheme="runs", constraints=RULES), legal=follow_rules),
     "segment l1": Kind(semi(2, l1_reg=0.3, feature_order=1)),
@@ -312,7 +306,7 @@ KINDS = {
     "segment dense": Kind(semi(1), "table"),
     "segment missing labels": Kind(semi(1), partial=True, without=PARTIAL),
     "missing labels in lists": Kind(semi(1, scheme="segments", segment_length=4), partial=True, without=PARTIAL),
-    "segment log space": Kind(semi(2, feature_order=1), scale=200.0, without=ALIKE),
+    "segment log space": Kind(semi(2, feature_order=1), scale=200.0),
     "segment matching": Kind(
         semi(1, objective="local_feature_matching"), without=("search", "stream", "hessp", "likelihood", "parts")
     ),

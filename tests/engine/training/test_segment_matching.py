@@ -1,7 +1,6 @@
 """Local feature matching of segments: value against enumeration, gradient against differences."""
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
@@ -81,10 +80,7 @@ def assert_gradient(matching, w, directions=2, step=1e-4):
         assert gradient @ direction == pytest.approx((4 * slopes[0] - slopes[1]) / 3, rel=0, abs=1e-9 * scale)
 
 
-@pytest.mark.parametrize(
-    ("features", "orders"),
-    [*product(FEATURES, ["conjoined"]), *product(["plain", "all", "whole", "length_gamma_0", "begin"], ["order_0"])],
-)
+@pytest.mark.parametrize(("features", "orders"), [*((name, "conjoined") for name in FEATURES), ("all", "order_0")])
 def test_gradient_equals_differences(features, orders):
     case = make_case(0, [9, 0, 5, 12, 1, 3], features, orders)
     layout, matching = prepare(case, np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0]))
