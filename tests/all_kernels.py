@@ -16,6 +16,7 @@ import warnings
 from functools import partial
 from itertools import product
 
+from internals import FittedModel
 from scipy import sparse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
@@ -41,7 +42,8 @@ def main():
     """Write the numbers of compiled versions after small models, after other uses, and after extreme cases."""
     warnings.simplefilter("ignore")  # not converged
     if len(sys.argv) > 1:
-        use_all([*everything(*toy(*SIZE)), *extremes(*toy(*EXTREME))][:: 1 if "--forwards" in sys.argv else -1])
+        uses = [*everything(*toy(*SIZE)), *extremes(*toy(*EXTREME)), *slopes_of_extremes(*toy(*EXTREME))]
+        use_all(uses[:: 1 if "--forwards" in sys.argv else -1])
         return
     stages = []
     for uses in [*everything(*toy(*SIZE))], [*everything(*toy(*OTHER)), *others(*toy(*SIZE)), *others(*toy(*OTHER))]:
@@ -76,6 +78,19 @@ def others(X, y):
             yield partial(search_penalties, kind(2, feature_order=feature_order, n_jobs=2), form, y)
     yield partial(use, HighOrderCRF(3, pruning=2, max_iter=2), doubled, y)
     yield partial(use_answers, HighOrderCRF(3, pruning=2, constraints="bio", max_iter=2), doubled, tags_of(X))
+
+
+def slopes_of_extremes(X, y):
+    """Yield uses of dual numbers of wide ones, which tests need: each process of theirs would compile these kernels."""
+    large = [1e5 * rows for rows in X[1:]]
+    yield lambda: HighOrderSemiCRF(2, max_iter=2).fit(X, y).entropy(large)
+    yield lambda: use_product(HighOrderCRF(2, max_iter=2).fit(X, y), large)
+
+
+def use_product(model, X):
+    """Multiply the Hessian of a fitted model by its weights."""
+    posterior, *_ = FittedModel(model).query(X)
+    posterior.hessian_vector_product(posterior.model.weights)
 
 
 def use_all(uses):

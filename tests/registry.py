@@ -136,11 +136,12 @@ def extractor(kind):
     return make_pipeline(*steps).fit(WORDS, [written(s, "bio") for s in SEGMENTS])
 
 
-def mapped(X):
+@cache
+def mapped(words):
     """Return a batch whose arrays are in files."""
     folder = f"{tempfile.mkdtemp()}/batch"
     atexit.register(shutil.rmtree, Path(folder).parent, ignore_errors=True)
-    batch = extractor("tokens").transform(X)
+    batch = extractor("tokens").transform(words)
     batch.save(folder)
     return SequenceBatch.load(folder)
 
@@ -151,7 +152,7 @@ READERS = {
     "table": lambda X: [table(words) for words in X],
     "hashed": lambda X: extractor("hashed").transform(X),
     "segments": lambda X: extractor("segments").transform(X),
-    "mapped": mapped,
+    "mapped": lambda X: mapped(tuple(map(tuple, X))),
 }
 
 
@@ -476,18 +477,15 @@ class Labellings:
         return known, np.array([all(map(fits, known, labels)) for labels in self.y])
 
     def token_table(self, probability):
-        """Return the probability of each class at each token, from the probabilities of labellings."""
-        classes = self.estimator.classes_.tolist()
-        answer = np.zeros((len(self.words), len(classes)))
-        for y, segments, p in zip(self.y, self.segments, probability, strict=True):
-            for t, label in enumerate(written(segments, "runs") if self.kind.scheme == "segments" else y):
-                answer[t, classes.index(label)] += p
-        return answer
+        """Return the probability of each class at each token, from one or many rows of probabilities of labellings."""
+        classes = self.estimator.classes_
+        labels = [written(s, "runs") for s in self.segments] if self.kind.scheme == "segments" else self.y
+        return np.tensordot(probability, np.array(labels, classes.dtype)[:, :, None] == classes, 1)
 
     def segment_table(self, probability):
-        """Return {segment: probability}; with tags, tokens outside segments are not segments."""
+        """Return {segment: probability in each row}; with tags, tokens outside segments are not segments."""
         answer = {}
-        for segments, p in zip(self.segments, probability, strict=True):
+        for segments, p in zip(self.segments, probability.T, strict=True):
             for segment in segments:
                 if segment[2] != "O" or self.kind.scheme not in LETTERS:
                     answer[segment] = answer.get(segment, 0.0) + p
@@ -495,14 +493,13 @@ class Labellings:
 
     def pattern_table(self, patterns, probability):
         """Return the probability that a segment ends at each token that ends each pattern."""
-        answer = np.zeros((len(self.words), len(patterns)))
+        ends = np.zeros((len(self.segments), len(self.words), len(patterns)))
         history = history_of(self.estimator)
-        for segments, p in zip(self.segments, probability, strict=True):
+        for of_labelling, segments in zip(ends, self.segments, strict=True):
             for i, (_, stop, _) in enumerate(segments):
                 ending = so.patterns_ending(segments, i, history)
-                for column, z in enumerate(patterns):
-                    answer[stop - 1, column] += p * (z in ending)
-        return answer
+                of_labelling[stop - 1] = [z in ending for z in patterns]
+        return np.tensordot(probability, ends, 1)
 
 
 @cache

@@ -1,6 +1,7 @@
 """Queries given known labels, and probabilities of events, against the sum over all labellings."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -126,9 +127,18 @@ def test_through_pipelines():
     np.testing.assert_array_equal(plain.predict_proba(SENTENCES, known=KNOWN)[0], marginals[0])
 
 
+@cache
+def model_of(scheme):
+    """Return a model that is asked what it must refuse: without a scheme, a CRF."""
+    return random_segments(np.random.default_rng(10), scheme) if scheme else random_chain(np.random.default_rng(9))
+
+
+def ask_segments(known, method, scheme):
+    return getattr(model_of(scheme), method)([[["a"]] * 2, [["b"]] * 4], known=[None, known])
+
+
 test_refusals = refusals(
-    *((lambda known, method=method: getattr(random_chain(np.random.default_rng(9)), method)(
-           [[["a"], ["b"], ["c"]]], known=known),
+    *((lambda known, method=method: getattr(model_of(None), method)([[["a"], ["b"], ["c"]]], known=known),
        (r"known has an empty set \(sequence 0, position 1\)", [["x", set(), None]], [["x", frozenset(), None]]),
        (r"unknown label 'other' of known \(sequence 0, position 1\)", [["x", "other", None]],
         [["x", {"x", "other"}, None]]),
@@ -154,9 +164,7 @@ test_refusals = refusals(
          [[[word] for word in words] for words in SENTENCES], TAGS), np.random.default_rng(12)).predict_proba(
          [[[word] for word in words] for words in SENTENCES][:2], known=[None, [{"N", "V"}, "D", "D"]]),
      "sequence 1: no labelling agrees with 'known' and the constraints; .* is 0$"),
-    *((lambda known, method=method: getattr(random_segments(np.random.default_rng(10), "bio"), method)(
-           [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
-           known=[None, known]),
+    *((lambda known, method=method: ask_segments(known, method, "bio"),
        (r"unknown label 'z' of known \(sequence 1, position 1\)", [None, "I-z", None, None]),
        (r"'X-x' of known \(sequence 1, position 1\) is not a tag of scheme='bio'", [None, "X-x", None, None]),
        (r'known contains \(start, stop, label\): scheme="segments"\?', [(0, 1, "x")]),
@@ -166,16 +174,12 @@ test_refusals = refusals(
        ("sequence 1: no labelling agrees with 'known'.*none left is 2$", ["B-y", "I-y", "I-y", None]),
        ("sequence 1: no labelling agrees with 'known'.*none left is 3$", [None, None, "I-y", "I-y"]))
       for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
-    *((lambda known, method=method: getattr(random_segments(np.random.default_rng(10), "runs"), method)(
-           [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
-           known=[None, known]),
+    *((lambda known, method=method: ask_segments(known, method, "runs"),
        (TypeError, r"known has the set .* \(sequence 1, position 2\): only HighOrderCRF takes",
         ["O", None, {"x", "y"}, None]),
        ("sequence 1: no labelling agrees with 'known'.* left is 1$", ["O", "O", None, None]))
       for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
-    *((lambda known, method=method: getattr(random_segments(np.random.default_rng(10), "segments"), method)(
-           [random_words(np.random.default_rng(10), 2), random_words(np.random.default_rng(10), 4)],
-           known=[None, known]),
+    *((lambda known, method=method: ask_segments(known, method, "segments"),
        ("sequence 1: no labelling agrees with 'known'.* none left is 2$", [(0, 3, "y")]),
        (TypeError, r"known has the set .* \(sequence 1, position 0\): only HighOrderCRF", [(0, 2, {"x", "y"})]),
        (r"\(0, 2, 'x'\) and \(1, 3, 'y'\) of sequence 1 of known overlap", [(0, 2, "x"), (1, 3, "y")]),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import registry
 import skops.io
-from internals import LocalFeatureMatching, NegativeLogLikelihood
+from internals import FittedModel, LocalFeatureMatching, NegativeLogLikelihood
 from registry import GROUPS, KINDS, NEW, STREAM, asked, fitted, labellings, problem_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -21,10 +21,16 @@ from sklearn_hocrf.model_selection import PenaltySearchCV
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:no feature name")
 
 
+SLOW = {"groups of l1", "dense parts", "history of groups", "bilou", "segment groups"}  # each like two other kinds
+TRAINED_ALIKE = {name for name in KINDS if "log space" in name} | {"order 0", "high order", "bioes"}  # as another kind
+
+
 def kinds(*without):
     """Parametrise a law by the kinds that are made for all of it; one process asks all laws of a kind."""
-    names = [name for name, kind in KINDS.items() if not {*without} & {*kind.without}]
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names])
+    marks = {name: [pytest.mark.xdist_group(name)] + [pytest.mark.slow] * (name in SLOW) for name in KINDS}
+    left_out = TRAINED_ALIKE if "training" in without else ()
+    names = [name for name, kind in KINDS.items() if name not in left_out and not {*without} & {*kind.without}]
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks[name]) for name in names])
 
 
 def close(found, expected, atol):
@@ -37,45 +43,49 @@ def close(found, expected, atol):
 @kinds()
 def test_answers_are_those_of_all_labellings(name):
     """Scores by the fitted weights and the definitions of features, in plain Python, make every answer."""
-    for number in range(len(NEW)):
-        assert_answers(asked(name), labellings(name, number), number)
+    assert_answers(asked(name), [labellings(name, number) for number in range(len(NEW))])
 
 
-def assert_answers(crf, every, number):
-    p, X, slack = np.exp(every.log_p), every.X(1), every.tolerance
-    close(crf.log_likelihood(every.X(len(p)), every.y), every.log_p, 100 * slack)
-    best = every.y.index(crf.predict(X)[0])
-    assert every.scores[best] >= every.scores.max() - slack
-    marginals = crf.predict_marginals(X)[0]
-    close(marginals, every.token_table(p), 10 * slack)
-    close(marginals.sum(axis=1), 1.0, 1e-12)
-    np.testing.assert_array_equal(crf.predict_proba(X)[0], marginals)
-    patterns = registry.some_patterns(crf)
-    close(crf.pattern_marginals(X, patterns)[0], every.pattern_table(patterns, p), 10 * slack)
-    assert crf.pattern_marginals(X, [])[0].shape == (len(every.words), 0)
-    close(crf.entropy(X)[0], -sum(p[p > 0] * every.log_p[p > 0]), 100 * slack)
-    table = np.asarray(crf.predict_marginals(X)[0])
-    close(crf.entropy(X, level="token")[0], -(table * np.log(np.maximum(table, 1e-300))).sum(axis=1), 100 * slack)
-    candidates = crf.predict_nbest(X, 7)[0]
-    close([one.log_probability for one in candidates], np.sort(every.log_p)[::-1][:7], 100 * slack)
-    found = [every.y.index(one.labels) for one in candidates]
-    assert len(set(found)) == len(found)
-    close(every.log_p[found], [one.log_probability for one in candidates], 100 * slack)
-    drawn = crf.sample(X, 30, random_state=number)[0]
-    assert all(every.log_p[every.y.index(labels)] > -700 for labels in drawn)
+def assert_answers(crf, sequences):
+    """Compare all answers about some sequences with those that their labellings give."""
+    X, patterns = sequences[0].kind.X([every.words for every in sequences]), registry.some_patterns(crf)
+    found = [crf.predict(X), crf.predict_marginals(X), crf.predict_proba(X), crf.pattern_marginals(X, patterns)]
+    found += [crf.entropy(X), crf.entropy(X, level="token"), crf.predict_nbest(X, 7), crf.sample(X, 30, random_state=0)]
+    for every, labels, marginals, same, ends, entropy, of_tokens, candidates, drawn in zip(
+        sequences, *found, strict=True
+    ):
+        p, slack, some = np.exp(every.log_p), every.tolerance, range(0, len(every.y), 1 + len(every.y) // 100)
+        close(crf.log_likelihood(every.X(len(some)), [every.y[i] for i in some]), every.log_p[some], 100 * slack)
+        assert every.scores[every.y.index(labels)] >= every.scores.max() - slack
+        close(marginals, every.token_table(p), 10 * slack)
+        close(marginals.sum(axis=1), 1.0, 1e-12)
+        np.testing.assert_array_equal(same, marginals)
+        close(ends, every.pattern_table(patterns, p), 10 * slack)
+        close(entropy, -sum(p[p > 0] * every.log_p[p > 0]), 100 * slack)
+        close(of_tokens, -(marginals * np.log(np.maximum(marginals, 1e-300))).sum(axis=1), 100 * slack)
+        close([one.log_probability for one in candidates], np.sort(every.log_p)[::-1][:7], 100 * slack)
+        ranked = [every.y.index(one.labels) for one in candidates]
+        assert len(set(ranked)) == len(ranked)
+        close(every.log_p[ranked], [one.log_probability for one in candidates], 100 * slack)
+        assert all(every.log_p[every.y.index(labels)] > -700 for labels in drawn)
+    assert [table.shape for table in crf.pattern_marginals(X, [])] == [(len(every.words), 0) for every in sequences]
     if not isinstance(crf, HighOrderCRF):
-        of_segments = every.segment_table(p)
-        table = crf.predict_segments(X, threshold=0)[0]
+        assert_segments(crf, X, sequences)
+
+
+def assert_segments(crf, X, sequences):
+    outside = () if crf.scheme in ("runs", "segments") else ("O",)
+    found = [crf.predict(X), crf.predict_segments(X), crf.predict_segments(X, with_probability=True)]
+    found += [crf.predict_segments(X, threshold=threshold) for threshold in (0, 0.1)]
+    for every, labels, predicted, with_probability, table, probable in zip(sequences, *found, strict=True):
+        of_segments, slack = every.segment_table(np.exp(every.log_p)), 10 * every.tolerance
         listed = {row[:3]: row[3] for row in table.tolist()}
         assert {one for one, q in of_segments.items() if q > 1e-9} <= listed.keys() <= of_segments.keys()
-        close([listed[one] for one in listed], [of_segments[one] for one in listed], 10 * slack)
-        np.testing.assert_array_equal(crf.predict_segments(X, threshold=0.1)[0], table[table["probability"] >= 0.1])
-        outside = () if crf.scheme in ("runs", "segments") else ("O",)
-        predicted = [s for s in every.segments[best] if s[2] not in outside]
-        assert crf.predict_segments(X) == [predicted]
-        (table,) = crf.predict_segments(X, with_probability=True)
-        assert table[["start", "stop", "label"]].tolist() == predicted
-        close(table["probability"], [of_segments[one] for one in predicted], 10 * slack)
+        close([*listed.values()], [of_segments[one] for one in listed], slack)
+        np.testing.assert_array_equal(probable, table[table["probability"] >= 0.1])
+        assert predicted == [s for s in every.segments[every.y.index(labels)] if s[2] not in outside]
+        assert with_probability[["start", "stop", "label"]].tolist() == predicted
+        close(with_probability["probability"], [of_segments[one] for one in predicted], slack)
 
 
 @kinds("known")
@@ -100,36 +110,37 @@ def assert_known_labels(crf, sequences, n=12):
         best, marginals = crf.predict(X, known=known), crf.predict_marginals(X, known=known)
         patterns, entropies = crf.patterns_[-2:], crf.entropy(X, known=known)
         ends = crf.pattern_marginals(X, patterns, known=known)
-        for i, (_, agrees) in enumerate(drawn):
-            p = every.given(agrees)
-            chosen = every.y.index(best[i])
+        probability = np.array([every.given(agrees) for _, agrees in drawn])
+        for labels, (_, agrees) in zip(best, drawn, strict=True):
+            chosen = every.y.index(labels)
             assert agrees[chosen]
             assert every.scores[chosen] >= every.scores[agrees].max() - slack
-            close(marginals[i], every.token_table(p), slack)
-            close(ends[i], every.pattern_table(patterns, p), slack)
-            close(entropies[i], -sum(p[p > 0] * np.log(p[p > 0])), 10 * slack)
+        close(marginals, every.token_table(probability), slack)
+        close(ends, every.pattern_table(patterns, probability), slack)
+        close(entropies, [-sum(p[p > 0] * np.log(p[p > 0])) for p in probability], 10 * slack)
         if not isinstance(crf, HighOrderCRF):
-            for table, (_, agrees) in zip(crf.predict_segments(X, threshold=0, known=known), drawn, strict=True):
-                of_segments = every.segment_table(every.given(agrees))
+            of_segments = every.segment_table(probability)
+            for i, table in enumerate(crf.predict_segments(X, threshold=0, known=known)):
                 listed = {row[:3]: row[3] for row in table.tolist()}
-                assert {one for one, q in of_segments.items() if q > 1e-9} <= listed.keys()
-                close([listed[one] for one in listed], [of_segments.get(one, 0.0) for one in listed], slack)
+                assert {one for one, q in of_segments.items() if q[i] > 1e-9} <= listed.keys()
+                close([*listed.values()], [of_segments[one][i] if one in of_segments else 0.0 for one in listed], slack)
     return n_inside
 
 
 @kinds()
 def test_a_batch_equals_its_sequences_one_by_one(name):
     """In any order; ``test_one_sequence`` compares the bits."""
-    crf, words = asked(name), [*NEW, *registry.WORDS[:2]]
+    crf, words = asked(name), [*NEW[:2], NEW[3], registry.WORDS[0]]
     alone = [answers(crf, KINDS[name].X([own])) for own in words]
-    for order in [*range(6), *range(5, -1, -1)] * 2, range(5, -1, -1):  # a full block of lanes and a part; a part
+    for order in [*range(4), *range(3, -1, -1)] * 3, range(3, -1, -1):  # a full block of lanes and a part; a part
         together = answers(crf, KINDS[name].X([words[n] for n in order]))
-        for place, n in enumerate(order):
-            for found, expected in zip(together, alone[n], strict=True):
-                if isinstance(expected[0], (list, str)):
-                    assert found[place] == expected[0]
-                else:
-                    np.testing.assert_allclose(found[place], expected[0], rtol=1e-12, atol=1e-14)
+        for found, *expected in zip(together, *(alone[n] for n in order), strict=True):
+            wanted = [answer[0] for answer in expected]
+            if isinstance(wanted[0], list):
+                assert found == wanted
+            else:
+                found, wanted = (np.concatenate([np.atleast_1d(part) for part in parts]) for parts in (found, wanted))
+                np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-14)
 
 
 def answers(crf, X):
@@ -177,11 +188,10 @@ def test_empty_sequences_get_empty_answers(name):
 
 
 def objective_of(name, **changes):
-    """Return the objective of a kind's training data; ``changes`` are words, y, sample_weight and n_jobs."""
+    """Return the objective of a kind's training data; ``changes`` are words, y and sample_weight."""
     kind = KINDS[name] if isinstance(name, str) else name
-    estimator = copy.deepcopy(kind.estimator).set_params(n_jobs=changes.get("n_jobs"))
     words, y = changes.get("words", kind.chosen(kind.words)), changes.get("y", kind.y())
-    problem = problem_of(estimator, kind.X(words), y, changes.get("sample_weight"))
+    problem = problem_of(copy.deepcopy(kind.estimator), kind.X(words), y, changes.get("sample_weight"))
     criterion = NegativeLogLikelihood if "likelihood" not in kind.without else LocalFeatureMatching
     return criterion().bind(problem)
 
@@ -192,6 +202,11 @@ def some_weights(objective, scale=1.0):
 
 def weights_of_sequences(name):
     return np.random.default_rng(2).uniform(0.5, 2.0, len(KINDS[name].y()))
+
+
+@cache
+def weighted_objective(name):
+    return objective_of(name, sample_weight=weights_of_sequences(name))
 
 
 @kinds("likelihood")
@@ -213,7 +228,7 @@ def test_the_objective_is_the_log_likelihood(name):
 
 @kinds()
 def test_gradients_are_those_of_central_differences(name):
-    objective = objective_of(name, sample_weight=weights_of_sequences(name))
+    objective = weighted_objective(name)
     w, rng = some_weights(objective, 0.5), np.random.default_rng(3)
     before = w.copy()
     gradient = objective.value_gradient(w)[1]
@@ -226,7 +241,7 @@ def test_gradients_are_those_of_central_differences(name):
 
 @kinds("hessp")
 def test_products_of_the_hessian_are_differences_of_gradients(name):
-    objective = objective_of(name, sample_weight=weights_of_sequences(name))
+    objective = weighted_objective(name)
     w, direction = some_weights(objective, 0.5), np.random.default_rng(4).normal(size=objective.problem.n_weights)
     ends = [objective.value_gradient(w + step * direction)[1] for step in (1e-5, -1e-5)]
     close(objective.hessp(w, direction), (ends[0] - ends[1]) / 2e-5, 1e-5 * max(1.0, np.abs(ends).max()))
@@ -235,7 +250,7 @@ def test_products_of_the_hessian_are_differences_of_gradients(name):
 @kinds("parts")
 def test_minibatches_and_parts_add_up(name):
     """Each sequence is in one minibatch, which reads no weight but those it names."""
-    objective = objective_of(name, sample_weight=weights_of_sequences(name))
+    objective = weighted_objective(name)
     w = some_weights(objective, KINDS[name].scale)
     value, gradient = objective.value_gradient(w)
     for batch_size in () if "minibatches" in KINDS[name].without else (1, 3, 100):
@@ -353,20 +368,14 @@ def assert_same_attributes(one, other):
         assert getattr(one, name, None) == getattr(other, name, None)
 
 
-@kinds()
+@kinds("training")
 def test_any_number_of_threads_gives_the_same_bits(name, many_chunks):
     kind, found = KINDS[name], []
-    words, y, X = kind.chosen(registry.WORDS) * 3, kind.y() * 3, kind.X(NEW * 6)
-    one, other = (clone(kind.estimator).set_params(n_jobs=n, max_iter=2).fit(kind.X(words), y) for n in (1, 2))
+    words, y, X = kind.chosen(registry.WORDS) * 5, kind.y() * 5, kind.X(NEW[1:3] * 9)  # some blocks of sequences
+    one, other = (clone(kind.estimator).set_params(n_jobs=n, max_iter=2).fit(kind.X(words), y) for n in (1, 3))
     assert_same_attributes(one, other)
-    for n_jobs in (1, 2, 3):
-        objective = objective_of(name, words=words, y=y, n_jobs=n_jobs)
-        w = some_weights(objective)
-        assert len(objective.problem.posterior(w).plan.chunks) > 1
-        value, gradient = objective.value_gradient(w)
-        found.append((value, gradient.tobytes()))
-    assert found[0] == found[1] == found[2]
-    crf, found = copy.deepcopy(asked(name)), []
+    crf = copy.deepcopy(asked(name))
+    assert len(FittedModel(crf).query(X)[0].plan.chunks) > 1
     for n_jobs in (1, 2):
         crf.set_params(n_jobs=n_jobs)
         found.append((crf.sample(X, 3, random_state=0), crf.entropy(X).tolist(), str(answers(crf, X))))
@@ -383,27 +392,30 @@ COPIES = {
     "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
     "copy": lambda model, _: copy.copy(model),
     "deepcopy": lambda model, _: copy.deepcopy(model),
-    "joblib": through_joblib,
     "skops": lambda model, _: skops.io.loads(skops.io.dumps(model), trusted=[*TRUSTED_TYPES, "registry.parts_of"]),
+    "joblib": through_joblib,
 }
 
 
-@kinds()
+@kinds("training")
 def test_copies_are_the_model(name, tmp_path):
+    """Also copies of copies: each would lack what one before it has lost."""
+    twin = fitted(name)
     for copied in COPIES.values():
-        twin = copied(fitted(name), tmp_path)
+        twin = copied(twin, tmp_path)
         assert vars(twin).keys() == vars(fitted(name)).keys()
         assert repr(twin) == repr(fitted(name))
-        assert_as_fitted(twin, name)
+        assert_same_attributes(twin, fitted(name))
+    assert_as_fitted(twin, name)
 
 
-@kinds()
+@kinds("training")
 def test_fits_leave_parameters_and_data_alone_and_forget_earlier_ones(name):
     kind = KINDS[name]
     crf, X, y = copy.deepcopy(kind.estimator), kind.X(), kind.y()
     before = pickle.dumps((X, y, crf.get_params()))
-    assert crf.fit(X[:3] if isinstance(X, list) else X[[0, 1, 2]], y[:3]) is crf
-    assert_as_fitted(crf.fit(X, y), name)
+    assert crf.set_params(max_iter=1).fit(X[:3] if isinstance(X, list) else X[[0, 1, 2]], y[:3]) is crf
+    assert_same_attributes(crf.set_params(max_iter=kind.estimator.max_iter).fit(X, y), fitted(name))
     assert pickle.dumps((X, y, crf.get_params())) == before
     crf.set_params(max_order=7, sigma_reg=9.0, feature_order=0, patterns="all", n_jobs=2, constraints=None)
     assert_as_fitted(crf, name)  # parameters set after fit
@@ -414,7 +426,7 @@ def test_fits_leave_parameters_and_data_alone_and_forget_earlier_ones(name):
             getattr(unfitted, ask)(X)
 
 
-@kinds()
+@kinds("training")
 def test_refused_data_change_nothing(name):
     """An X of other features, lengths or numbers is refused in fit, and in answers, by a model that stays as it was."""
     kind = KINDS[name]
@@ -439,9 +451,9 @@ def test_refused_data_change_nothing(name):
     assert all(vars(crf)[key] is value for key, value in before.items())
 
 
-@kinds()
+@kinds("training")
 def test_a_warm_start_stays_where_training_ended(name):
-    crf = KINDS[name].fit(warm_start=True)
+    crf = copy.deepcopy(fitted(name)).set_params(warm_start=True)
     end = crf.objective_history_[-1]
     crf.fit(KINDS[name].X(), KINDS[name].y())
     assert crf.n_iter_ == 0
@@ -454,28 +466,22 @@ def with_empty(sequences, empty=()):
     return [[*empty], first, second, [*empty], [*empty], *others, [*empty]]
 
 
-@kinds()
+@kinds("training")
 def test_empty_training_sequences_change_nothing(name):
     kind = KINDS[name]
     words, y = with_empty(kind.chosen(registry.WORDS)), with_empty(kind.y())
     y[-1] = None  # nothing is known of it, as of the other empty ones
     weight = np.arange(len(y)) % 3 + 0.5
     full = np.array([len(part) > 0 for part in words])
-    few = clone(kind.estimator).set_params(max_iter=3)
-    for weights, of_full in (None, None), (weight, weight[full]):
-        one, other = clone(few).fit(kind.X(words), y, weights), clone(few).fit(kind.X(), kind.y(), of_full)
-        assert_same_model(one, other, kind.X(NEW))
-    if "stream" not in kind.without:
-        one, other = (clone(kind.estimator).set_params(**STREAM) for _ in range(2))
-        for _ in range(2):
-            one.partial_fit(kind.X(words), y, sample_weight=weight)
-            other.partial_fit(kind.X(), kind.y(), sample_weight=weight[full])
-        assert_same_model(one, other, kind.X(NEW))
+    one, other = (clone(kind.estimator).set_params(max_iter=3) for _ in range(2))
+    one.fit(kind.X(words), y, weight)
+    other.fit(kind.X(), kind.y(), weight[full])
+    assert_same_model(one, other, kind.X(NEW))
 
 
-@kinds("stream")
+@kinds("training", "stream")
 def test_streams(name):
-    """One batch is one epoch of a fit; a stored stream goes on; sequences of weight 0 and threads change nothing."""
+    """One batch is one epoch of a fit; a stored stream goes on; threads, weights 0 and empty sequences do nothing."""
     kind = KINDS[name]
     X, y = kind.X(), kind.y()
     crf = clone(kind.estimator).set_params(**STREAM)
@@ -487,20 +493,18 @@ def test_streams(name):
     assert once.objective_history_[-1] < once.objective_history_[0]
     stored = pickle.loads(pickle.dumps(once)).set_params(n_jobs=2).partial_fit(X, y)
     assert stored._state.weights.tobytes() == once.partial_fit(X, y)._state.weights.tobytes()
-    half = np.arange(len(y)) % 2
-    chosen = np.flatnonzero(half)
+    words, half = kind.chosen(kind.words), np.arange(len(y)) % 2
+    full, part = (with_empty([data[n] for n in np.flatnonzero(half)]) for data in (words, y))
     pair = clone(crf), clone(crf)
     for _ in range(2):
         pair[0].partial_fit(X, y, sample_weight=half)
-        pair[1].partial_fit(X[chosen] if not isinstance(X, list) else [X[n] for n in chosen], [y[n] for n in chosen])
-    np.testing.assert_array_equal(pair[0].coef_.toarray(), pair[1].coef_.toarray())
-    for _ in range(4):
-        stored.partial_fit(X, y)
+        pair[1].partial_fit(kind.X(full), part)
+    assert_same_attributes(*pair)
     best = fitted(name).log_likelihood(X, y).sum()
     assert stored.log_likelihood(X, y).sum() > 3 * best - 5.0
 
 
-@kinds()
+@kinds("training")
 def test_searches_take_it(name):
     """Also with empty sequences."""
     kind = KINDS[name]
@@ -508,13 +512,13 @@ def test_searches_take_it(name):
     y[-1] = None  # nothing is known of it, as of the other empty ones
     crf = clone(kind.estimator).set_params(max_iter=3)
     halves = [(np.arange(len(y)), np.arange(3))]
-    search = GridSearchCV(crf, {"max_order": [0, 1]}, cv=halves, error_score="raise").fit(X, y)
+    search = GridSearchCV(crf, {"max_order": [0]}, cv=halves, refit=False, error_score="raise").fit(X, y)
     assert np.isfinite(search.best_score_)
     if "search" in kind.without:
         with pytest.raises(ValueError, match="."):
             PenaltySearchCV(crf, cv=2, max_steps=1).fit(X, y)
     else:
-        found = PenaltySearchCV(crf.set_params(max_iter=50), cv=halves, max_steps=2).fit(X, y)
+        found = PenaltySearchCV(crf.set_params(max_iter=25), cv=halves, max_steps=1).fit(X, y)
         scores = found.cv_results_["mean_test_score"]
         assert scores[-1] >= scores[0] - 1e-9 or crf.sigma_reg == GROUPS
         assert np.isfinite(found.predict_marginals(X)[1]).all()

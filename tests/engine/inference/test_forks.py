@@ -9,6 +9,7 @@ import pickle
 import signal
 import threading
 import traceback
+from itertools import product
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no forks"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning"),
 ]
-N_FORKS, SECONDS = 6, 20  # of a case, and until a child that hangs is ended
+N_FORKS, SECONDS = 3, 20  # of a case, and until a child that hangs is ended
 
 
 def is_true_in_child(question, after_fork=lambda: None):
@@ -78,9 +79,8 @@ MODELS = {  # and what they are asked
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
 @pytest.mark.parametrize("name", MODELS)
-def test_children_answer_beside_a_thread_that_asks_the_same_model(name, is_cold, tmp_path, many_chunks):
+def test_children_answer_beside_a_thread_that_asks_the_same_model(name, tmp_path, many_chunks):
     """A cold model has no cached values yet, so the thread makes them during the fork."""
     model, X, y, ask = MODELS[name]
     model.fit(X, y)
@@ -90,19 +90,19 @@ def test_children_answer_beside_a_thread_that_asks_the_same_model(name, is_cold,
     fresh, shared, expected = pickle.dumps(model), [model], ask(model)
     failed = []
 
-    def ask_until(forked):
+    def ask_until(forked, is_cold):
         while not forked.is_set():
             if is_cold:
                 shared[0] = pickle.loads(fresh)
             if ask(shared[0]) != expected:
                 failed.append(name)
 
-    for n_forks in range(N_FORKS):
+    for n_forks, is_cold in product(range(N_FORKS), [False, True]):
         forked = threading.Event()
-        thread = threading.Thread(target=ask_until, args=[forked], daemon=True)
+        thread = threading.Thread(target=ask_until, args=[forked, is_cold], daemon=True)
         thread.start()
-        forked.wait(0.0008 * n_forks)  # moments of a question
-        assert is_true_in_child(lambda: ask(shared[0]) == expected, forked.set), f"after {n_forks} other children"
+        forked.wait(0.002 * n_forks)  # moments of a question
+        assert is_true_in_child(lambda: ask(shared[0]) == expected, forked.set), (n_forks, is_cold)
         thread.join()
     assert not failed
 

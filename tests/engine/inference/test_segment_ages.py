@@ -86,7 +86,7 @@ def test_it_is_the_chain_of_segment_histories(order):
 def test_long_sequences_equal_a_dynamic_program(tails):
     rng = np.random.default_rng(0)
     patterns = [(0, 1), (1, 0), (2, 0), (0, 1, 0), (1, 2, 0), (2, 2, 1)]
-    case = random_segment_case(rng, [70, 55], longest=(INF, INF, 4), patterns=patterns, forbidden=0.2)
+    case = random_segment_case(rng, [40, 30], longest=(INF, INF, 4), patterns=patterns, forbidden=0.2)
     model, batch = to_aged_model(case)
     posterior, answers = model.posterior(batch), [so.dynamic_program(case.model, s) for s in case.sequences]
     np.testing.assert_allclose(posterior.log_z(), [a.log_partition for a in answers], rtol=1e-12)
@@ -94,8 +94,8 @@ def test_long_sequences_equal_a_dynamic_program(tails):
     np.testing.assert_allclose(posterior.marginals(), np.concatenate([a.marginals for a in answers]), atol=1e-10)
     segments, probability = posterior.segment_marginals(0.0)
     expected = {(n, *key): p for n, answer in enumerate(answers) for key, p in answer.segments.items() if p > 1e-12}
-    start = np.repeat([0, 70], np.diff(segments.offsets))
-    keys = zip(start // 70, segments.start - start, segments.stop - start, segments.codes, strict=True)
+    start = np.repeat([0, 40], np.diff(segments.offsets))
+    keys = zip(start // 40, segments.start - start, segments.stop - start, segments.codes, strict=True)
     actual = dict(zip([tuple(map(int, key)) for key in keys], probability, strict=True))
     assert expected.keys() <= actual.keys()
     np.testing.assert_allclose([actual[key] for key in expected], [*expected.values()], atol=1e-10)

@@ -137,7 +137,7 @@ def test_slopes_do_not_depend_on_the_size_of_tiles(model_of):
 # -------------------------------------------------------------------------------------------------------- wide numbers
 
 
-@pytest.mark.parametrize("make_model", [chain_model, segment_model])
+@pytest.mark.parametrize("make_model", [chain_model, pytest.param(segment_model, marks=pytest.mark.slow)])
 def test_sequences_that_need_wide_numbers(make_model, monkeypatch):
     counter = count_wide_passes(monkeypatch)
     lengths = np.random.default_rng(7).integers(2, 30, 12)

@@ -167,10 +167,10 @@ LEFT_BEHIND = {  # patterns, and the scores of the labels at the tokens of two r
 def test_histories_of_segments_left_behind_need_no_wide_pass(name, cut_size, wide_passes):
     """States whose shares are below 1e-200 for hundreds of tokens, and that no later token needs."""
     patterns, score = LEFT_BEHIND[name]
-    scores = [tuple(score * (y == z) for z in range(3)) for y in (0, 1, 2) for _ in range(300)]
+    scores = [tuple(score * (y == z) for z in range(3)) for y in (0, 1, 2) for _ in range(150)]
     case = emission_case(3, patterns, scores)
     rows, model = case.rows[0], case.model._replace(history="segments")
-    sequences = [rows, rows[200:700], [], rows[:4]]
+    sequences = [rows, rows[100:350], [], rows[:4]]
     case = chain_case(model, case.feature_orders, sequences, [(0,) * len(s) for s in sequences])
     chain, batch = to_chain_model(case)
     chain = reschedule(chain, cut_size=cut_size)
@@ -188,12 +188,12 @@ def test_histories_of_segments_left_behind_need_no_wide_pass(name, cut_size, wid
 
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_long_recordings_stay_in_the_scaled_pass(is_closed, wide_passes):
-    """Segments of 200 to 600 tokens, drawn from the patterns; one sequence of 10,000 tokens, and 17 sequences."""
+    """Segments of 200 to 600 tokens, drawn from the patterns; one sequence of 5,000 tokens, and 17 sequences."""
     rng, labels = np.random.default_rng(8), [0]
-    while len(labels) < 10_000:
+    while len(labels) < 5_000:
         others = [y for y in range(4) if y != labels[-1] and not (is_closed and y == (labels[-1] + 2) % 4)]
         labels += [int(rng.choice(others))] * int(rng.integers(200, 601))
-    codes = np.array(labels[:10_000], np.int32)
+    codes = np.array(labels[:5_000], np.int32)
     patterns = observed_patterns(codes, np.array([0, len(codes)]), 4, 3, history="segments")
     scores = rng.normal(3.0 * np.eye(4)[codes], 2.0)
     batch = SequenceBatch.from_csr(sparse.csr_array(scores), [0, len(codes)])

@@ -80,12 +80,11 @@ def assert_gradient(matching, w, directions=2, step=1e-4):
         assert gradient @ direction == pytest.approx((4 * slopes[0] - slopes[1]) / 3, rel=0, abs=1e-9 * scale)
 
 
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("orders", ORDERS)
+@pytest.mark.parametrize(("features", "orders"), [*((name, "conjoined") for name in FEATURES), ("all", "order_0")])
 def test_gradient_equals_differences(features, orders):
     case = make_case(0, [9, 0, 5, 12, 1, 3], features, orders)
     layout, matching = prepare(case, np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0]))
-    assert_gradient(matching, some_weights(layout, scale=0.5))
+    assert_gradient(matching, some_weights(layout, scale=0.5), directions=1)
 
 
 @pytest.mark.parametrize("features", FEATURES)
