@@ -103,9 +103,9 @@ def test_intercepts_are_added_to_an_attribute_of_that_name(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:none of the", "ignore:no token of X")
-@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 20))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 50))])
 def test_drawn_models(tmp_path, part):
-    for seed in range(50 * part, 50 * part + 50):
+    for seed in range(20 * part, 20 * part + 20):
         check_drawn(seed, tmp_path / "model")
 
 

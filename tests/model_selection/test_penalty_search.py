@@ -105,12 +105,13 @@ def cross_validated(estimator, groups, log_sigma, splits, weight=None, X=X, y=Y)
 
 @pytest.mark.parametrize("name", MODELS)
 def test_score_is_that_of_cross_validation(name):
-    estimator, splits = MODELS[name], list(KFold(3).split(X))
+    estimator, splits = MODELS[name], list(KFold(2).split(X))
     groups, folds = folds_of(estimator, splits)
     rng = np.random.default_rng(1)
-    for log_sigma in rng.normal(0.3, 0.7, (2, len(groups.keys))):  # the second from the weights of the first
-        scores = [fold.step(log_sigma, EXACT).score for fold in folds]
-        np.testing.assert_allclose(scores, cross_validated(estimator, groups, log_sigma, splits), rtol=0, atol=1e-6)
+    before, log_sigma = rng.normal(0.3, 0.7, (2, len(groups.keys)))
+    folds[0].step(before, 0.1)  # the next step starts from its weights, and that of the other fold from 0
+    scores = [fold.step(log_sigma, EXACT).score for fold in folds]
+    np.testing.assert_allclose(scores, cross_validated(estimator, groups, log_sigma, splits), rtol=0, atol=1e-6)
 
 
 def test_folds_end_near_the_optimum():
@@ -137,7 +138,7 @@ def test_score_of_a_pipeline_whose_extractors_see_training_parts_alone():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_gradient_is_that_of_the_score(name):
-    groups, folds = folds_of(MODELS[name], list(KFold(3).split(X)))
+    groups, folds = folds_of(MODELS[name], list(KFold(3).split(X))[:1])
     rng = np.random.default_rng(3)
     log_sigma = rng.normal(0.2, 0.5, len(groups.keys))
     directions = rng.normal(size=(2, len(log_sigma)))
@@ -148,18 +149,17 @@ def test_gradient_is_that_of_the_score(name):
 @pytest.mark.parametrize("name", ["chain", "features of order 1", "segments"])
 def test_gradient_with_l1_is_that_of_the_score(name):
     """At points where no weight becomes 0, or moves away from it."""
-    groups, folds = folds_of(MODELS[name], list(KFold(3).split(X)))
+    groups, (fold,) = folds_of(MODELS[name], list(KFold(3).split(X))[:1])
     n_groups, rng = len(groups.keys), np.random.default_rng(3)
     logs = np.concatenate([rng.normal(1.0, 0.5, n_groups), rng.normal(-1.5, 0.3, n_groups)])
     directions = np.zeros((2, 2 * n_groups))  # one of each kind of penalty
     directions[0, :n_groups], directions[1, n_groups:] = rng.normal(size=(2, n_groups))
-    for fold in folds[:1]:
-        gradient, support = exact_gradient(fold, logs), fold.weights != 0
-        assert 0.1 < support.mean() < 0.9
-        differences = slopes(fold, logs, directions, 1e-5)
-        np.testing.assert_array_equal(fold.weights != 0, support)
-        assert np.linalg.norm(directions @ gradient - differences) <= 1e-5 * np.linalg.norm(differences)
-        assert abs(differences[1]) > 1e-3
+    gradient, support = exact_gradient(fold, logs), fold.weights != 0
+    assert 0.1 < support.mean() < 0.9
+    differences = slopes(fold, logs, directions, 1e-5)
+    np.testing.assert_array_equal(fold.weights != 0, support)
+    assert np.linalg.norm(directions @ gradient - differences) <= 1e-5 * np.linalg.norm(differences)
+    assert abs(differences[1]) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["chain", "repeated segments"])
@@ -356,18 +356,30 @@ def test_results(search):
     assert search.n_splits_ == 3
 
 
-def noisy(n_noise=40, seed=0):
-    """Return sequences with attributes that say nothing, of which there are more than tokens."""
-    rng, (X, y) = np.random.default_rng(seed), sequences(1, 24)
+@pytest.fixture(scope="module")
+def noisy():
+    """Return sequences with attributes that say nothing, a search for their l1, and the steps of each fold."""
+    rng, (X, y), n_noise = np.random.default_rng(0), sequences(1, 16), 25
     noise = [[{f"n{n}": 1.0 for n in rng.integers(0, 10 * n_noise, n_noise)} for _ in sequence] for sequence in X]
-    return [[token | more for token, more in zip(*pair, strict=True)] for pair in zip(X, noise, strict=True)], y
+    X = [[token | more for token, more in zip(*pair, strict=True)] for pair in zip(X, noise, strict=True)]
+    begun, step = {}, Fold.step
+
+    def noting(fold, *args, **options):
+        before = fold.state[0]
+        answer = step(fold, *args, **options)
+        begun.setdefault(id(fold), []).append((before, answer.score, fold.state[0]))
+        return answer
+
+    search = PenaltySearchCV(HighOrderCRF(1), cv=2, penalty_groups=[("features", 0), None], learn_l1=True, refit=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Fold, "step", noting)
+        search.fit(X, y)
+    return X, y, search, list(begun.values())
 
 
-def test_l1_is_learned_where_most_attributes_say_nothing():
-    X, y = noisy()
-    options = {"cv": 3, "penalty_groups": [("features", 0), None], "refit": False}
-    plain = PenaltySearchCV(HighOrderCRF(1), **options).fit(X, y)
-    search = PenaltySearchCV(HighOrderCRF(1), learn_l1=True, **options).fit(X, y)
+def test_l1_is_learned_where_most_attributes_say_nothing(noisy):
+    X, y, search, _ = noisy
+    plain = clone(search).set_params(learn_l1=False).fit(X, y)
     assert search.best_score_ > plain.best_score_ + 0.03
     l1 = search.best_params_["l1_reg"]
     assert list(l1) == [("features", 0), None]
@@ -382,33 +394,20 @@ def test_l1_is_learned_where_most_attributes_say_nothing():
     groups = WeightGroups(list(l1), np.ones(2, bool))
     exact = clone(CHAIN).set_params(max_order=1, l1_reg=l1)
     log_sigma = np.log(list(search.best_params_["sigma_reg"].values()))
-    truth = cross_validated(exact, groups, log_sigma, list(KFold(3).split(X)), X=X, y=y).mean()
+    truth = cross_validated(exact, groups, log_sigma, list(KFold(2).split(X)), X=X, y=y).mean()
     assert search.best_score_ == pytest.approx(truth, rel=search.tol)
     restored = pickle.loads(pickle.dumps(search))
     assert restored.best_params_ == search.best_params_
     np.testing.assert_array_equal(restored.cv_results_["l1_rest"], results["l1_rest"])
 
 
-def test_steps_start_from_the_weights_of_the_best_one(monkeypatch):
-    begun, step = {}, Fold.step
-
-    def noting(fold, *args, **options):
-        before = fold.state[0]
-        answer = step(fold, *args, **options)
-        begun.setdefault(id(fold), []).append((before, answer.score, fold.state[0]))
-        return answer
-
-    monkeypatch.setattr(Fold, "step", noting)
-    X, y = noisy()
-    search = PenaltySearchCV(HighOrderCRF(1), cv=3, learn_l1=True, refit=False).fit(X, y)
-    means, n_steps = (
-        np.mean([[score for _, score, _ in of] for of in begun.values()], axis=0),
-        len(search.cv_results_["params"]),
-    )
+def test_steps_start_from_the_weights_of_the_best_one(noisy):
+    _, _, search, begun = noisy
+    means, n_steps = np.mean([[score for _, score, _ in of] for of in begun], axis=0), len(search.cv_results_["params"])
     assert means[: n_steps - 1].argmax() < n_steps - 2  # some steps were in vain
     path_ends = 2 + int(np.argmax(np.diff(means[1:]) < 0))  # of l1, which starts from weights of 0
     assert 2 < path_ends < n_steps
-    for of in begun.values():
+    for of in begun:
         for n in range(n_steps):
             best = n - 1 if n <= path_ends else means[:n].argmax()
             np.testing.assert_array_equal(of[n][0], of[best][2] if n > 1 else 0.0)
@@ -444,10 +443,10 @@ def test_an_order_looks_for_a_useful_l1_if_the_order_before_found_none(monkeypat
 def test_automatic_orders_may_begin_at_another_order(monkeypatch):
     monkeypatch.setattr(_penalty_search, "AUTO_ORDERS", range(2, 4))
     words = make_digit_words(30, random_state=0)
-    search = PenaltySearchCV(HighOrderCRF(1), orders="auto", cv=2, max_steps=6, refit=False).fit(*words)
+    search = PenaltySearchCV(HighOrderCRF(1), orders="auto", cv=2, max_steps=4, refit=False).fit(*words)
     assert search.best_params_["max_order"] == 3
     tried = search.cv_results_["max_order"].tolist()
-    assert tried == [2] * 3 + [3] * 6  # the first step and two more, and the search of the best order goes on
+    assert tried == [2] * 3 + [3] * 4  # the first step and two more, and the search of the best order goes on
 
 
 def test_time_that_is_over_ends_it_with_the_best_so_far():
@@ -460,7 +459,7 @@ def test_time_that_is_over_ends_it_with_the_best_so_far():
 
 def test_best_step_need_not_be_the_last(search):
     """From strong penalties, the third step is too long. A search may end with it."""
-    long = clone(search).set_params(estimator__sigma_reg=0.2, max_steps=6).fit(X, Y)
+    long = clone(search).set_params(estimator__sigma_reg=0.2, max_steps=4).fit(X, Y)
     short = clone(long).set_params(max_steps=3).fit(X, Y)
     scores = short.cv_results_["mean_test_score"]
     assert scores[2] < 1.005 * scores[1]
@@ -585,7 +584,7 @@ def test_results_are_those_of_the_parameters_of_fit():
 
 
 def test_orders():
-    search = PenaltySearchCV(HighOrderCRF(sigma_reg=4.0), cv=3, orders=[0, 1, 2], max_steps=4).fit(X, Y)
+    search = PenaltySearchCV(HighOrderCRF(sigma_reg=4.0), cv=2, orders=[0, 1, 2], max_steps=3).fit(X, Y)
     results = search.cv_results_
     assert sorted(set(results["max_order"].tolist())) == [0, 1, 2]
     assert search.best_params_["max_order"] == results["max_order"][search.best_index_]
@@ -605,8 +604,8 @@ def test_orders():
 
 def test_new_groups_start_from_the_smaller_penalty():
     """The start of order 2 is the estimator's, 1, and not that of order 1, whose patterns have weak penalties."""
-    options = {"orders": [1, 2], "cv": 3, "max_steps": 2, "refit": False}
-    results = PenaltySearchCV(HighOrderCRF(), **options).fit(*make_digit_words(60, random_state=0)).cv_results_
+    options = {"orders": [1, 2], "cv": 2, "max_steps": 2, "refit": False}
+    results = PenaltySearchCV(HighOrderCRF(), **options).fit(*make_digit_words(40, random_state=0)).cv_results_
     assert results["max_order"].tolist() == [1, 1, 2, 2]
     assert results["mean_test_score"][1] > results["mean_test_score"][0]
     assert results["sigma_patterns_1"][1] > 1.5
@@ -616,11 +615,11 @@ def test_new_groups_start_from_the_smaller_penalty():
 
 @pytest.mark.parametrize("orders", [None, [1, 2], "auto"])
 @pytest.mark.parametrize("learn_l1", [False, True])
-@pytest.mark.parametrize("max_steps", [1, 2, 3])
+@pytest.mark.parametrize("max_steps", [1, 3])
 def test_no_order_takes_more_steps_than_allowed(orders, learn_l1, max_steps):
     options = {"cv": 2, "max_steps": max_steps, "learn_l1": learn_l1, "refit": False}
     with warnings.catch_warnings(action="ignore"):
-        search = PenaltySearchCV(HighOrderCRF(1), orders=orders, **options).fit(X, Y)
+        search = PenaltySearchCV(HighOrderCRF(1, max_iter=5), orders=orders, **options).fit(X[:6], Y[:6])
     tried = search.cv_results_["max_order"] if orders is not None else np.ones(len(search.cv_results_["params"]), int)
     assert np.bincount(tried).max() <= max_steps
 
@@ -682,7 +681,7 @@ def test_rising_orders_of_one_label_and_of_short_sequences():
 
 
 def test_the_best_order_is_warned_about_if_it_is_the_highest_tried():
-    words, options = make_digit_words(60, random_state=0), {"cv": 3, "max_steps": 2, "refit": False}
+    words, options = make_digit_words(40, random_state=0), {"cv": 2, "max_steps": 1, "refit": False}
     message = 'the best order is 2, the highest .* Pass orders=\\[2, 3, 4\\], or orders="auto"$'
     with pytest.warns(UserWarning, match=message) as said:
         PenaltySearchCV(HighOrderCRF(), orders=[1, 2], **options).fit(*words)
@@ -720,14 +719,14 @@ def test_trainings_that_do_not_converge_are_warned_about():
 
 def test_pipelines_around_and_inside():
     words = [[token["w"] for token in sequence] for sequence in X]
-    inside = PenaltySearchCV(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()), cv=3, max_steps=2)
+    inside = PenaltySearchCV(make_pipeline(SequenceFeatureExtractor(), HighOrderCRF()), cv=2, max_steps=1)
     inside.fit(words, Y)
     assert set(inside.best_params_) == {"highordercrf__sigma_reg"}
     assert inside.best_estimator_.predict(words) == inside.predict(words)
     batch = inside.best_estimator_[:-1].transform(words)
     expected = inside.best_estimator_[-1].log_likelihood(batch, Y)
     np.testing.assert_array_equal(inside.log_likelihood(words, Y), expected)
-    around = make_pipeline(SequenceFeatureExtractor(), PenaltySearchCV(HighOrderCRF(), cv=3, max_steps=2)).fit(words, Y)
+    around = make_pipeline(SequenceFeatureExtractor(), PenaltySearchCV(HighOrderCRF(), cv=2, max_steps=1)).fit(words, Y)
     assert around.predict(words) == around[-1].predict(batch)
     scores = cross_val_score(clone(around), words, Y, cv=2)
     assert ((scores > 0) & (scores <= 1)).all()

@@ -72,6 +72,10 @@ def calibrated(model):
     return CalibratedSequenceLabeler(model, cv=3)
 
 
+def learned(model):
+    return PenaltySearchCV(model, cv=2, max_steps=1)
+
+
 def piped(model):
     return make_pipeline(Passing(), model)
 
@@ -117,10 +121,10 @@ WRAPPERS = {
     "pipeline, search": lambda model: searched(piped(model)),
     "pipeline, stacked": lambda model: stacked(piped(model)),
     "pipeline, cross_val_predict": lambda model: CrossValPredict(piped(model)),
-    "learned penalties": PenaltySearchCV,
-    "pipeline, learned penalties": lambda model: PenaltySearchCV(piped(model), cv=2),
-    "learned penalties, stacked": lambda model: stacked(PenaltySearchCV(model, cv=2)),
-    "learned penalties, pipeline": lambda model: piped(PenaltySearchCV(model, cv=2)),
+    "learned penalties": learned,
+    "pipeline, learned penalties": lambda model: learned(piped(model)),
+    "learned penalties, stacked": lambda model: stacked(learned(model)),
+    "learned penalties, pipeline": lambda model: piped(learned(model)),
 }
 SETTINGS = {
     "sigma_reg": HighOrderCRF(sigma_reg=-1),
@@ -150,6 +154,10 @@ SETTINGS = {
     "constraints": HighOrderSemiCRF(constraints="bio"),
     "segments": HighOrderSemiCRF(scheme="words"),
 }
+# they pass on what each wrapper inside is tried with; a search for penalties itself checks what is in a pipeline
+NESTED = {name for name in WRAPPERS if "," in name and "penalties" not in name}
+FOR_NESTED = "sigma_reg", "pruning with history", "unknown label", "patterns that end", "least length", "scheme"
+PAIRS = [(name, setting) for name in WRAPPERS for setting in (FOR_NESTED if name in NESTED else SETTINGS)]
 UNCOVERED = {
     "no key": HighOrderCRF(sigma_reg={("features", 0): 1.0}),
     "no key of l1": HighOrderCRF(l1_reg={("patterns", 0): 1.0}),
@@ -180,8 +188,7 @@ def assert_refused_at_once(wrapper, model, *data, **params):
     return kind, words, found
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize(("wrapper", "setting"), PAIRS)
 def test_settings(wrapper, setting):
     kind, words, found = assert_refused_at_once(WRAPPERS[wrapper], SETTINGS[setting], X, Y)
     if "penalties" in wrapper and setting.startswith("pruning with"):  # the search has a reason of its own
@@ -338,16 +345,15 @@ def test_a_search_with_a_candidate_that_can_be_fitted_is_not_refused():
 # --- attributes that come with fit ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_methods_that_come_with_fit(n_jobs):
+def test_methods_that_come_with_fit():
     """A StackingClassifier gets its probabilities with fit, and this search loses those of its unfitted estimator."""
-    found = StackedSequenceLabeler(StackingClassifier([("a", LogisticRegression())], cv=2), cv=2, n_jobs=n_jobs)
+    found = StackedSequenceLabeler(StackingClassifier([("a", LogisticRegression())], cv=2), cv=2, n_jobs=2)
     assert found.fit(X, Y).stack_method_ == "predict_proba"
     search = GridSearchCV(Pipeline([("model", LogisticRegression())]), {"model": [LinearSVC()]}, cv=2)
     assert StackedSequenceLabeler(search, cv=2).fit(X, Y).stack_method_ == "decision_function"
     frozen = FrozenEstimator(clone(found.estimator).fit(np.concatenate(X), np.concatenate(Y)))
     assert StackedSequenceLabeler(frozen).fit(X, Y).stack_method_ == "predict_proba"
-    calibrated(found).fit(X, Y)
+    calibrated(found.set_params(n_jobs=None)).set_params(cv=2).fit(X, Y)
 
 
 class NoScores(Classifier):

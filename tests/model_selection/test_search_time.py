@@ -8,7 +8,7 @@ from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import make_markov_sequences
 from sklearn_hocrf.model_selection import PenaltySearchCV
 
-X, Y = make_markov_sequences(24, length=8, n_labels=4, noise=0.3, random_state=0)
+X, Y = make_markov_sequences(12, length=8, n_labels=3, noise=0.3, random_state=0)
 N_FOLDS, PASSES = 2, 20
 STEP, FIT = 10.0, 60.0  # seconds of a step, over all folds, and of the last fit: 240 passes of a quarter of a second
 

@@ -42,10 +42,10 @@ TABLES = {
     "lists of codes": (NUMBERS.astype(int).tolist(), LABELS.tolist()),
     "missing labels": (NUMBERS, [[None, *labels[1:]] for labels in LABELS.tolist()]),
 }
+PAIRS = sorted({*(("crf", name) for name in TABLES), *((m, name) for m in MODELS for name in ("arrays", "codes"))})
 
 
-@pytest.mark.parametrize("name", TABLES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("model", "name"), PAIRS)
 def test_sequences_of_one_length(model, name):
     X, y = TABLES[name]
     model = MODELS[model]

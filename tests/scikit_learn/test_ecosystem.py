@@ -64,13 +64,13 @@ def test_accuracy_of_scikit_learn_is_not_that_of_tokens(data):
     y = [[names[i] for i in (*range(len(names)), *rng.integers(0, len(names), n))][:n] for n in lengths]
     given_y = [np.array(labels) for labels in y] if as_arrays else y
     X = [[{"x": rng.normal() + names.index(label)} for label in labels] for labels in y]
-    crf = HighOrderCRF(max_iter=9).fit(X, given_y)
+    crf = HighOrderCRF(max_iter=4).fit(X, given_y)
     assert crf.score(X, given_y) == metrics.token_accuracy_score(y, crf.predict(X))
-    scores = cross_val_score(HighOrderCRF(max_iter=9), X, given_y, cv=2, scoring="accuracy")
+    scores = cross_val_score(HighOrderCRF(max_iter=4), X, given_y, cv=2, scoring="accuracy")
     if alike and len(names) == 2 and names != ["a", "b"]:
         whole = make_scorer(metrics.sequence_accuracy_score)
         np.testing.assert_array_equal(
-            scores, cross_val_score(HighOrderCRF(max_iter=9), X, given_y, cv=2, scoring=whole)
+            scores, cross_val_score(HighOrderCRF(max_iter=4), X, given_y, cv=2, scoring=whole)
         )
     else:
         assert np.isnan(scores).all()

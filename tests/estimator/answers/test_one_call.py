@@ -40,6 +40,7 @@ SETTINGS = {
     "parts": {"label_parts": methodcaller("split", "-")},
     "pruning": {"pruning": 2},
 }
+of_each_case = settings(max_examples=max(2, settings().max_examples // 5))  # each of some ten sequences
 HOLDS = set(SETTINGS) - {"attributes of pairs", "pruning"}
 
 
@@ -72,7 +73,7 @@ READERS = {
     "integers": lambda rng, tags: np.rint([row_of(rng, tag) for tag in tags]).astype(int).reshape(-1, 4),
 }
 CASES = [(name, "texts") for name in SETTINGS]
-CASES += [(name, reader) for name in ("order 3", "tags", "parts") for reader in READERS if reader != "texts"]
+CASES += [("order 3", reader) for reader in READERS if reader != "texts"] + [("tags", "numbers"), ("parts", "rows")]
 
 
 def draw_data(rng, n, reader="texts"):
@@ -106,14 +107,14 @@ def fitted_to(name, seed, reader):
 
 def drawn(name, seed, reader="texts"):
     """Return a model with drawn weights, many of which are equal, and sequences for it."""
-    rng, model = np.random.default_rng(seed), copy.deepcopy(fitted_to(name, seed % 10, reader))
+    rng, model = np.random.default_rng(seed), copy.deepcopy(fitted_to(name, seed // 3 % 3, reader))
     state = FittedModel(model).state
     kind = seed % 3
     weights = rng.integers(-1, 2, len(state.weights)) if kind == 0 else rng.normal(size=len(state.weights))
     weights = weights * (1e-12, 1.0, 30.0)[rng.integers(3)] if kind == 2 else weights
     state._replace(weights=weights.astype(float)).checked(model._kind).set_on(model)
     more = [[{"w": "new"}], [{"w": "a", "t": "B", "on": 1.0}] * 3] if reader in ("texts", "numbers") else []
-    return model, draw_data(rng, 9, reader)[0] + more
+    return model, draw_data(rng, 5, reader)[0] + more
 
 
 def outcome(ask, *asked):
@@ -126,7 +127,7 @@ def outcome(ask, *asked):
 
 @pytest.mark.parametrize(("name", "reader"), CASES)
 @pytest.mark.filterwarnings("ignore")  # unknown attributes
-@settings(max_examples=3)  # of each case, and of each some twelve sequences
+@of_each_case
 @given(seed=st.integers(0, 10**6))
 def test_a_call_with_one_sequence_has_the_answers_of_a_batch(name, reader, seed):
     model, X = drawn(name, seed, reader)
@@ -346,7 +347,7 @@ EXTRACTORS = {
 def test_words_behind_an_extractor(name):
     rng = np.random.default_rng(0)
     known = WORDS[: 6 if name == "functions" else 7]
-    X = [[str(rng.choice(known)) for _ in range(length)] for length in rng.integers(1, 9, 30)]
+    X = [[str(rng.choice(known)) for _ in range(length)] for length in rng.integers(1, 9, 15)]
     y = [["AB"[word in ("a", "Ab")] for word in x] for x in X]
     pipe = make_pipeline(SequenceFeatureExtractor(**EXTRACTORS[name]), HighOrderCRF(max_iter=3)).fit(X, y)
     new = [*X, [], ["new"], ["new", "a"] * 5, [np.str_("a"), "b"]]
@@ -354,7 +355,7 @@ def test_words_behind_an_extractor(name):
     assert [pipe.predict([x])[0] for x in new] == together
     assert [Pipeline(pipe.steps).predict([x])[0] for x in new] == together
     assert_same_batches(pipe[0], new)
-    assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 25
+    assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 12
     if name == "functions":
         with pytest.raises(ValueError, match="no dash"):
             pipe.predict([["-", "a"]])
@@ -426,14 +427,14 @@ WITH_NUMBERS = {
 @pytest.mark.filterwarnings("ignore")  # few iterations
 def test_numbers_behind_an_extractor(name, n_features):
     rng, token_of = np.random.default_rng(3), WITH_NUMBERS[name]
-    X = [[token_of(rng) for _ in range(length)] for length in rng.integers(1, 9, 40)]
+    X = [[token_of(rng) for _ in range(length)] for length in rng.integers(1, 9, 15)]
     X = [np.array(x) for x in X] if name == "rows" else X
     y = [rng.choice(["B-P", "O"], len(x)).tolist() for x in X]
     fields = next(iter(X[0])) if name == "dicts" else range(3 if name in ("rows", "tuples") else 2)
     templates = [[(fields[0], 0)], [(fields[1], 1), (fields[0], 0)]] if name in ("rows", "tuples", "lists") else None
     extractor = SequenceFeatureExtractor(templates, n_features=n_features, bias=name == "rows")
     pipe = make_pipeline(extractor, HighOrderCRF(max_iter=3)).fit(X, y)
-    assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 35
+    assert sum(predict_one(pipe[-1], [x], [pipe[0]]) is not None for x in X) > 12
     assert_same_batches(pipe[0], X)
     assert [pipe.predict([x])[0] for x in X] == pipe.predict(X)
     assert [pipe.predict_segments([x])[0] for x in X] == pipe.predict_segments(X)
@@ -495,7 +496,7 @@ def test_cells_that_no_template_reads_are_checked(more, cell):
 def segment_model():
     """Return a fitted semi-CRF with features of whole segments, and sequences of one to nine words."""
     rng = np.random.default_rng(0)
-    y = [rng.choice(["B-P", "I-P", "O"], n).tolist() for n in [*range(1, 10)] * 6]
+    y = [rng.choice(["B-P", "I-P", "O"], n).tolist() for n in [*range(1, 10)] * 3]
     y = [
         ["B-P" if tag == "I-P" and tags[t - 1 : t] in ([], ["O"]) else tag for t, tag in enumerate(tags)] for tags in y
     ]
@@ -542,21 +543,21 @@ TOKEN_SETTINGS = {
     "numbers": ({}, lambda rng, tag: (str(rng.choice(list("abc"))), float(rng.normal()))),
     "arrays": ({}, lambda rng, tag: {"w": str(rng.choice(list("abc"))), "v": rng.normal(size=3)}),
 }
-SEGMENT_CASES = [(name, "words") for name in SEGMENT_SETTINGS] + [("identity", form) for form in TOKEN_SETTINGS]
+SEGMENT_CASES = [(name, "words") for name in SEGMENT_SETTINGS] + [("identity", form) for form in [*TOKEN_SETTINGS][1:]]
 
 
 @pytest.mark.parametrize(("name", "form"), SEGMENT_CASES)
 @pytest.mark.filterwarnings("ignore")  # few iterations, tags that violate the scheme
-@settings(max_examples=3)
+@of_each_case
 @given(seed=st.integers(0, 10**6))
 def test_a_call_with_one_sequence_has_the_segments_of_a_batch(name, form, seed):
-    """Sequences of more lengths than plans are kept for, in any order, each twice."""
+    """Sequences of several lengths in any order, each twice: the plan of a length is new or known."""
     rng, (transformers, params), (token_params, token_of) = (
         np.random.default_rng(seed),
         SEGMENT_SETTINGS[name],
         TOKEN_SETTINGS[form],
     )
-    lengths = [*range(1, 20), *rng.integers(1, 30, 10)]
+    lengths = [*range(1, 8), *rng.integers(1, 16, 3)]
     y = [draw_tags(rng, length) for length in lengths]
     X = [[token_of(rng, tag) for tag in tags] for tags in y]
     steps = [SequenceFeatureExtractor(**token_params), *map(copy.deepcopy, transformers)]
