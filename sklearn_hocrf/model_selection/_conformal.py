@@ -198,7 +198,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return self
 
     def _threshold(self, misses: _Misses, kinds: set) -> float:
-        """Return the threshold for all sequences or for ``kinds``; warn or raise an error if sets contain everything."""
+        """Return the threshold for all sequences or for ``kinds``; warn or raise an error if it excludes nothing."""
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES
         if threshold <= 1 - lowest:
