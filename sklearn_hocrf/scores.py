@@ -222,7 +222,7 @@ class ScoredPosterior:
         return self._query if known is None else self._query.with_evidence(self._known(known, "known").mask)
 
     def _known(self, labels: Any, what: str) -> Known:
-        """Return the information in ``labels``; ``what`` is their name in error messages."""
+        """Return the known labels in ``labels``; ``what`` is the name of this argument in error messages."""
         lengths = self._query.posterior.batch.lengths
         if is_ordered_collection(labels):
             if len(labels) != len(lengths):

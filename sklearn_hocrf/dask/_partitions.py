@@ -89,8 +89,8 @@ class Partitions:
         ----------
         function : callable
         merge : callable
-            A function of two results, that of the earlier partition first, which returns their sum without changing
-            them.
+            A function that receives two results, that of the earlier partition first, and returns their sum without
+            changing them.
         *shared : object
             Values that are sent to all workers for this sum only; :class:`Kept` values remain on the workers. Of a long
             vector of doubles, each worker receives one slice, and gets the other slices from its peers, so that no

@@ -97,8 +97,8 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
     maximum near 1.
 
     Unlike CalibratedClassifierCV, this class has no ``ensemble`` option that averages the models of the splits.
-    Averaged marginals do not determine a distribution over labellings, and the best labelling of an average of
-    distributions cannot be computed.
+    Averaged marginals do not determine a distribution over labellings, and there is no efficient algorithm for the best
+    labelling of an average of distributions.
 
     The training parts contain less data, so their models are a little less confident than the final one. The difference
     is smaller with more splits.
