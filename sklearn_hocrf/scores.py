@@ -222,7 +222,7 @@ class ScoredPosterior:
         return self._query if known is None else self._query.with_evidence(self._known(known, "known").mask)
 
     def _known(self, labels: Any, what: str) -> Known:
-        """Return the information in ``labels``; ``what`` is their name in error messages."""
+        """Return the known labels in ``labels``; ``what`` is the name of this argument in error messages."""
         lengths = self._query.posterior.batch.lengths
         if is_ordered_collection(labels):
             if len(labels) != len(lengths):
@@ -283,8 +283,8 @@ def posterior(
     Returns
     -------
     found : ScoredPosterior
-        Its methods are those of :class:`~sklearn_hocrf.HighOrderCRF`, without the parameter X. They return lists or
-        arrays with an element for each sequence, even if there is only one sequence:
+        The distribution. Its methods correspond to those of :class:`~sklearn_hocrf.HighOrderCRF`, without the parameter
+        X. They return lists or arrays with an element for each sequence, even if there is only one sequence:
 
         =====================================================  =======================================================
         ``predict()``                                          the best labelling
@@ -378,14 +378,14 @@ def sequence_log_likelihood(
     patterns : mapping from tuples of int to float
         The weight of each label pattern, such as ``{(0, 1): 0.5, (0, 1, 1): -np.inf}``. A pattern of two or more labels
         is forbidden if its weight is -inf. The weights of a fitted :class:`~sklearn_hocrf.HighOrderCRF` are in
-        ``patterns_`` and ``pattern_coef_``; replace its labels by their indices in ``classes_``.
+        ``patterns_`` and ``pattern_coef_``; replace the labels in ``patterns_`` by their indices in ``classes_``.
     lengths : array-like of shape (n_sequences,), int, default=None
         The number of tokens of each sequence; None means one sequence.
     history : {"tokens", "segments"}, default="tokens"
         Whether patterns consist of the labels of consecutive tokens, or of consecutive segments, which are runs of
-        equal labels. A pattern of segments counts at the first token of its last segment, and a pair of equal labels at
-        each token that continues a segment, as in :class:`~sklearn_hocrf.HighOrderCRF`. Only :func:`posterior` supports
-        segments that tags encode.
+        equal labels. The weight of a pattern of segments is added at the first token of its last segment, and the
+        weight of a pair of equal labels at each token that continues a segment, as in
+        :class:`~sklearn_hocrf.HighOrderCRF`. Only :func:`posterior` supports segments that tags encode.
     n_jobs : int or None, default=None
         Number of threads; results do not depend on it.
 
@@ -394,9 +394,9 @@ def sequence_log_likelihood(
     likelihood : named tuple
         The fields are three arrays of float64. ``log_likelihood``, of shape (n_sequences,), contains log P(y given
         scores) of each sequence. ``score_gradient``, of shape (n_tokens, n_labels), contains the derivatives of the sum
-        of these with respect to ``scores``: truth minus marginals. ``pattern_gradient``, of shape (n_patterns,),
-        contains the derivatives with respect to the weights of ``patterns``, in the same order: observed minus expected
-        counts, and 0 for forbidden patterns.
+        of these log-likelihoods with respect to ``scores``: indicators of ``y`` minus marginals. ``pattern_gradient``,
+        of shape (n_patterns,), contains the derivatives of the sum with respect to the weights of ``patterns``, in the
+        same order: observed minus expected counts, and 0 for forbidden patterns.
 
     Raises
     ------
@@ -564,7 +564,7 @@ def _checked_lengths(lengths, n_tokens) -> np.ndarray:
 
 
 def _checked_codes(y, query) -> np.ndarray:
-    """Return the labels of all tokens."""
+    """Return the codes of the labels of all tokens, after checks."""
     codes, n_labels, n_tokens = np.asarray(y), len(query.targets.labels), query.posterior.batch.n_tokens
     if codes.shape != (n_tokens,) or (codes.size and codes.dtype.kind not in "iu"):
         raise ValueError(f"y must be {n_tokens} integers, one for each row of scores")
@@ -575,7 +575,7 @@ def _checked_codes(y, query) -> np.ndarray:
 
 
 def _refuse_impossible(score, codes, posterior) -> None:
-    """Raise a ValueError if patterns, as ``score`` shows, or a score of -inf forbid the labels of a sequence."""
+    """Raise a ValueError if patterns (``score`` is then -inf) or label scores forbid the labels of a sequence."""
     impossible = score == -np.inf
     if posterior.mask is not None:
         tokens = np.flatnonzero(~posterior.mask.allowed[np.arange(len(codes)), codes])

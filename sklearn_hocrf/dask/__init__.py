@@ -1,7 +1,7 @@
-"""Training and prediction on a Dask cluster, for data that one machine cannot store or process fast enough.
+"""Training and prediction on a Dask cluster, for data that one machine cannot store, or cannot process fast enough.
 
-This module requires Dask: ``pip install 'sklearn_hocrf[dask]'``. The same solver minimises the same function as on one
-machine.
+This module requires Dask: ``pip install 'sklearn_hocrf[dask]'``. Training uses the same solver, and minimises the same
+function, as on one machine.
 
 ============================  ==========================================================================================
 :class:`DaskSequenceLabeler`  wraps an estimator, and takes Dask collections instead of lists; its ``estimator_`` is an

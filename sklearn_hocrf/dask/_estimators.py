@@ -33,15 +33,15 @@ _ON_CLIENT = {"sigma_reg": 1.0, "l1_reg": 0.0, "solver": "auto", "objective": "l
 class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
     """Fit a sequence model and predict with it on a cluster.
 
-    The wrapper takes Dask collections and trains, on the workers of a cluster, the same model that the estimator trains
-    on one machine: it minimises the same function, reaches the same optimum up to the solver's tolerance, and sets the
-    same fitted attributes. The result depends on the partitions. For the same partitions, it is bitwise identical for
-    any number of workers and threads, and any assignment of partitions to workers.
+    The wrapper accepts Dask collections and trains, on the workers of a cluster, the same model that the estimator
+    trains on one machine: it minimises the same function, reaches the same optimum up to the solver's tolerance, and
+    sets the same fitted attributes. The result depends on the partitions. For the same partitions, it is bitwise
+    identical for any number of workers and threads, and any assignment of partitions to workers.
 
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        An estimator with the parameters of the model. It is cloned; the original is not fitted.
+        The estimator whose parameters specify the model. It is cloned; the original is not fitted.
     client : distributed.Client, default=None
         The connection to the cluster. None means the default client, which is the last one created. Clones, deep copies
         and pickles do not keep the client.
@@ -110,15 +110,15 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
         Raises
         ------
         ValueError, TypeError
-            If parameters are invalid (before training), or if data are invalid; messages name the partition, the
-            sequence and the position. The estimator is left unchanged.
+            If parameters are invalid (the error is raised before training), or if data are invalid (the message names
+            the partition, the sequence and the position). The fitted attributes then remain unchanged.
         ConnectionError
             If the connection to the scheduler is lost.
 
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            As for ``fit`` of the local estimator.
+            If training does not converge, as in ``fit`` of the local estimator.
         """
         if not isinstance(self.estimator, BaseSequenceLabeler):
             raise TypeError(f"estimator must be a HighOrderCRF or HighOrderSemiCRF, got {self.estimator!r:.200}")
@@ -260,7 +260,7 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
 
 
 def _mapped(of, method, parts) -> bag.Bag:
-    """Return a lazy bag of the results of a method of an object, one for each partition, computed by workers."""
+    """Return a lazy bag; workers compute each of its partitions by calling the method ``method`` of ``of``."""
     of, ask = delayed(of), delayed(_ask_part, pure=False)
     return bag.from_delayed([ask(of, method, index, *part) for index, part in enumerate(parts)])
 
@@ -269,7 +269,7 @@ def _mapped(of, method, parts) -> bag.Bag:
 
 
 def _ask_part(of, method, index, *part) -> Any:
-    """Return the result of a method of a model or an extractor for a partition; [] if it is empty."""
+    """Return the result of a method of a model or an extractor for a partition, or [] if the partition is empty."""
     X, *more = map(_parts.collected, part)
     if not _parts.count_sequences(X):
         return []
@@ -294,7 +294,7 @@ class ClusterProblem:
     ----------
     partitions : Partitions of Part
     setting : Setting
-        A setting whose criterion is replaced by each criterion that is evaluated.
+        The estimator and the layout; :meth:`total` adds the criterion.
     n_sequences : int
     """
 
@@ -307,11 +307,11 @@ class ClusterProblem:
         self._posed: Any = None  # the criterion that is bound to the partitions
 
     def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=_parts.add_sums) -> Any:
-        """Return the sum of a criterion's method over the partitions, for the given weight vectors.
+        """Return the results of the criterion's method ``question`` at the weight vectors, summed over the partitions.
 
-        Workers keep the criterion that is bound to each partition, with the layout that it requires. They do not share
-        a layout: between two sums, Dask would drop all copies of a shared layout except one, and then send that copy
-        again.
+        The criterion is bound to the value of each partition, so that every worker keeps the layout that the criterion
+        requires. If the layout were a shared argument of the sums, Dask would drop all copies of it except one between
+        two sums, and then send that copy to the workers again.
         """
         if criterion is not self._posed:
             self._partitions.add_step(_parts.pose, Kept(self._setting._replace(criterion=criterion)))
@@ -339,7 +339,7 @@ class ClusterObjective(Objective):
         return self.problem.total(self._criterion, question, *vectors, merge=merge)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the value and the gradient at ``w``, of shape (K,)."""
+        """Return the value, and the gradient of shape (K,), at ``w``."""
         return self._total("value_gradient", w)
 
     def separates(self, w: np.ndarray) -> bool:
@@ -354,8 +354,8 @@ class ClusterObjective(Objective):
 class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEstimator):
     """Fit a transformer of :mod:`sklearn_hocrf.feature_extraction` on a cluster, and apply it on the cluster.
 
-    The transformer's ``fit_partition`` counts each partition; the counts are merged along a tree, and ``finish``
-    creates the same vocabulary as on one machine.
+    The transformer's ``fit_partition`` counts the features of each partition, ``merge`` adds up the counts along a
+    tree, and ``finish`` creates the same vocabulary as ``fit`` on one machine.
 
     Parameters
     ----------
@@ -416,7 +416,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
         Raises
         ------
         TypeError
-            If the transformer cannot learn from partitions.
+            If the transformer has no ``fit_partition``.
         ValueError
             If data are invalid; messages name the partition, the sequence and the position.
         """
@@ -436,7 +436,7 @@ class DaskExtractor(_parts.WithoutClient, TransformerMixin, VersionMixin, BaseEs
         return self
 
     def transform(self, X: Sized) -> bag.Bag:
-        """Return the features of sequences.
+        """Return the features of the sequences of each partition.
 
         Parameters
         ----------

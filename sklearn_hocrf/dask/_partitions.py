@@ -1,10 +1,10 @@
-"""Values on the workers of a cluster, one for each partition of the data, and sums over them.
+"""Values on the workers of a cluster, one for each partition of the data, and sums over the partitions.
 
-This module is independent of sequences. Values are computed in steps from their sources; Dask repeats the steps if a
-worker has died. Sums follow one binary tree over the indices of the partitions, so that their bits depend only on the
-partitions, and not on the assignment of work to workers. Each thread of the cluster evaluates its partitions in one
-task and adds up their results before it sends them. If a thread had several tasks, idle workers would steal tasks from
-its queue, without the caches of the partitions.
+Nothing in this module is specific to sequences. Values are computed in steps from their sources; Dask repeats the steps
+if a worker has died. Sums follow one binary tree over the indices of the partitions, so that their bits depend only on
+the partitions, and not on the assignment of work to workers. Each thread of the cluster evaluates its partitions in one
+task, and sends only the merged results. If a thread had several tasks, idle workers would steal tasks from its queue,
+but would lack the caches of the stolen partitions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Kept:
 
 
 class _Refusal(NamedTuple):
-    """The result for invalid data: if a task raised the error, the worker would log it with its traceback."""
+    """The result of a task for invalid data. If the task raised the error, the worker would log it with a traceback."""
 
     error: Exception
     traceback: str
@@ -56,19 +56,19 @@ class Partitions:
     ----------
     client : distributed.Client
     sources : sequence of tuples of Delayed or Future
-        The arguments of the first step for each partition.
+        For each partition, the arguments of the first step.
     """
 
     def __init__(self, client: Any, sources: Sequence[tuple]) -> None:
         self._client, self._sources = client, list(sources)
         self._steps: list[tuple[Callable, tuple]] = []
-        self._kept: dict[Kept, Any] = {}  # their futures
+        self._kept: dict[Kept, Any] = {}  # the futures of these values
         self._futures: list = []
         self._made: list[weakref.ref] = []  # all futures that may still exist
         self._n_taken = 0  # number of steps taken so far
         self._check_connection()
         threads = sorted(client.nthreads().items())
-        # the worker of each thread at the start, if there is one yet; whether results bypass the scheduler, if known
+        # the worker of each thread now, or None if there are no workers yet; True if results can bypass the scheduler
         self._homes = [address for address, n in threads for _ in range(n)] or [None]
         self._is_direct = all(_is_reachable(address) for address, _ in threads) or None
 
@@ -89,11 +89,12 @@ class Partitions:
         ----------
         function : callable
         merge : callable
-            Returns the sum of the results of a partition and a later one, without changing them.
+            A function that receives two results, that of the earlier partition first, and returns their sum without
+            changing them.
         *shared : object
-            Values that are sent to all workers for this sum only, except :class:`Kept` values. Of a long vector of
-            doubles, each worker receives one slice, and gets the other slices from its peers, so that no machine sends
-            more than about two vectors.
+            Values that are sent to all workers for this sum only; :class:`Kept` values remain on the workers. Of a long
+            vector of doubles, each worker receives one slice, and gets the other slices from its peers, so that no
+            machine sends more than about two vectors.
 
         Raises
         ------
@@ -133,7 +134,7 @@ class Partitions:
         self._futures, self._n_taken, self._kept = [], 0, {}
 
     def _check_connection(self, error=None, patience=0.0):
-        """Raise a ConnectionError if the client has lost its connection; wait ``patience`` seconds for it to notice."""
+        """Raise a ConnectionError if the client notices within ``patience`` seconds that its connection is lost."""
         deadline = monotonic() + patience
         while self._client.status == "running" and monotonic() < deadline:
             sleep(0.05)
@@ -154,7 +155,7 @@ class Partitions:
             self._n_taken += 1
 
     def _sum(self, function, merge, shared):
-        """Return the future of the sum over all partitions, which is added up by each thread and then along a tree."""
+        """Return the future of the sum over all partitions: each thread adds up its own, a tree of tasks the rest."""
         groups, n = self._groups(), len(self)
         homes = [home for home, _ in groups]
         copies = [self._copies(value, list(dict.fromkeys(homes))) for value in shared]
@@ -204,7 +205,7 @@ class Partitions:
     def _groups(self) -> list[tuple[str | None, list[int]]]:
         """Return the consecutive partitions of each thread of the cluster, with the address of its worker.
 
-        Most sums then add vectors on one worker, which need not be sent.
+        Most sums then add vectors on the same worker, so these vectors are not sent.
         """
         groups: dict[int, list[int]] = {}
         for index in range(len(self)):
@@ -223,7 +224,7 @@ class Partitions:
 
 
 def _task(named, function, *args):
-    """Return a task with a new key that begins with the name of a function, which Dask's dashboard shows."""
+    """Return a task whose new key begins with the name of the function ``named``; Dask's dashboard shows this name."""
     return delayed(function, pure=False)(*args, dask_key_name=f"{named.__name__}-{uuid4().hex}")
 
 
@@ -246,7 +247,7 @@ def _answer(function, *values):
 
 
 def _run_all(function, merge, n, indices, n_shared, *values):
-    """Return the results for some of n partitions, merged as far as possible; see :func:`_join`."""
+    """Return the results for the partitions ``indices``, of n in all, merged as far as possible; see :func:`_join`."""
     shared, results = values[:n_shared], {}
     for index, value in zip(indices, values[n_shared:], strict=True):
         results[index, index + 1] = _run(function, index, n_shared, *shared, value)
@@ -262,10 +263,10 @@ def _join_parts(merge, n, *parts):
 
 
 def _join(results, start, stop, merge):
-    """Merge results of ranges of partitions, {(start, stop): result}, in place if both halves of a range are present.
+    """Merge results of ranges of partitions, {(start, stop): result}, in place: join halves if both are present.
 
-    The halves depend only on the number of partitions; if the number of threads is a power of two, threads evaluate
-    whole ranges.
+    The halves depend only on the number of partitions; if the number of threads is a power of two, each thread
+    evaluates the partitions of one range.
     """
     if stop - start < 2 or (start, stop) in results:
         return

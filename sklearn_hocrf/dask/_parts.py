@@ -1,4 +1,4 @@
-"""The functions that workers apply to a partition, to read it, count its features, and evaluate criteria.
+"""The functions that workers apply to a partition, to read it, count its features, and evaluate criteria on it.
 
 For each of these functions, a method or another function merges the results for two partitions.
 
@@ -54,7 +54,7 @@ def read_part(local: BaseSequenceLabeler, X: Sized, y: Sized, sample_weight: Any
     local : estimator
         An unfitted estimator.
     X, y, sample_weight : object
-        As in ``fit`` of the local estimator, but also other iterables, or None.
+        As in ``fit`` of the local estimator; other iterables and None are also accepted.
     """
     X, y = collected(X), collected(y)
     n_sequences = count_sequences(X)
@@ -77,7 +77,7 @@ def read_part(local: BaseSequenceLabeler, X: Sized, y: Sized, sample_weight: Any
 
 
 class Description(NamedTuple):
-    """Labels and features of partitions."""
+    """The labels and features of one or more partitions."""
 
     form: str
     features: FeatureSpace
@@ -99,12 +99,12 @@ class Description(NamedTuple):
 
 
 def describe(part: ReadPart) -> Description:
-    """Return labels and features of a partition."""
+    """Return the labels and features of a partition."""
     return Description(part.sequences.form, sorted_features(part.sequences)[1], part.labels)
 
 
 def _union(one, other) -> FeatureSpace:
-    """Return the features of both: the union of attribute names; other features must be the same."""
+    """Return the features of both: the union if they are attribute names; other features must be equal."""
     if (one.vocabulary is None) != (other.vocabulary is None):
         raise ValueError(
             "some partitions of X have attribute names, others rows of numbers or batches: use the same form for all"
@@ -126,13 +126,13 @@ def _union(one, other) -> FeatureSpace:
 
 
 class Part:
-    """A partition with the common labels and features, and a criterion.
+    """A partition that uses the labels and features of all partitions, and a criterion.
 
     Parameters
     ----------
     data : TrainingData
     setting : Setting or None
-        The settings of the criterion; None before there is a criterion.
+        The model, the layout and the criterion; None before there is a criterion.
     """
 
     def __init__(self, data: TrainingData, setting: Setting | None = None) -> None:
@@ -149,14 +149,14 @@ class Part:
         return Part, (self.data, self.setting)  # the rest is recomputed after a move or a return from disk
 
     def __sizeof__(self) -> int:
-        """Return the approximate size in bytes, twice the batch: Dask uses it to choose the values to move or spill."""
+        """Return twice the bytes of the batch, an estimate by which Dask chooses the values to move or spill."""
         batch = self.data.batch
         arrays = [batch.offsets, batch.indptr, batch.indices, batch.values, batch.dense and batch.dense.values]
         return 2 * sum(array.nbytes for array in arrays if array is not None)
 
 
 def prepare_part(local: BaseSequenceLabeler, labels: np.ndarray, features: FeatureSpace, part: ReadPart) -> Part:
-    """Return a partition with the labels and features of all partitions."""
+    """Return a partition that uses the labels and features of all partitions."""
     data = FitSteps(local).read_targets(part.y, part.sequences, labels)
     if features.vocabulary is not None:
         data = data.reindexed(features)
@@ -165,7 +165,7 @@ def prepare_part(local: BaseSequenceLabeler, labels: np.ndarray, features: Featu
 
 
 class Survey(NamedTuple):
-    """Counts from the labels of partitions."""
+    """Counts from the labels of one or more partitions."""
 
     targets: Any  # without the data
     n_positions: int  # tokens, or segments
@@ -225,7 +225,7 @@ def add_sums(one: Any, other: Any) -> Any:
 
 
 class WithoutClient:
-    """Base of estimators with a ``client``, a connection of this process that copies and pickles do not keep."""
+    """Base class of estimators with a ``client``, a connection that copies and pickles do not keep."""
 
     def __sklearn_clone__(self) -> Self:
         return BaseEstimator.__sklearn_clone__(copy.copy(self))
@@ -251,7 +251,7 @@ def find_client(client: Any = None) -> Client:
 
 
 def sources(**collections: Any) -> list[tuple]:
-    """Return the parts of X and of the other collections that are not None, partition by partition."""
+    """Return a tuple for each partition: its parts of X and of the other collections that are not None."""
     parts = {name: parts_of(collection, name) for name, collection in collections.items() if collection is not None}
     for name, others in parts.items():
         if len(others) != len(parts["X"]):

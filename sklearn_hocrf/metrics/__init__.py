@@ -15,8 +15,8 @@ scorers            :func:`segment_f1_scorer`, :func:`token_f1_scorer`, :func:`to
                    :func:`sequence_accuracy_scorer`, :func:`log_likelihood_scorer`
 =================  =====================================================================================================
 
-With the default ``scheme="auto"``, segments are those that the tags encode if all labels are tags of one scheme, and
-runs of equal labels otherwise; ``segment_f1_scorer`` uses the scheme of the model.
+With the default ``scheme="auto"``, the tags encode segments if all labels are tags of one scheme; otherwise, segments
+are runs of equal labels. ``segment_f1_scorer`` uses the scheme of the model.
 
 >>> from sklearn_hocrf import metrics
 >>> truth = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC"]]

@@ -1,7 +1,8 @@
 """Conversion of two labellings to pairs of labels, of tokens or of segments, as scikit-learn's scores require.
 
-Segments are aligned by their spans: an item is a start and a stop in a sequence, with the label of the segment with
-this span in each labelling, if there is one. Precision, recall and F1 of these labels are then those of exact segments.
+Segments are aligned by their spans: for each start and stop in a sequence, an item contains the labels that the two
+labellings give to the segment with this span; -1 means that a labelling does not contain the segment. Precision, recall
+and F1 of these labels are then those of exact segments.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def check_weight(sample_weight: ArrayLike | None, n_sequences: int) -> np.ndarra
 
 
 def items_of_tokens(**labellings: LabelSequences) -> list[Items]:
-    """Read true labels and those of one or more systems; return the tokens with both labels, for each system."""
+    """Read true labels and the labels of one or more systems; return, for each system, the tokens with both labels."""
     true, *systems = read_tokens(**labellings)
     return [_pair_tokens(true, system) for system in systems]
 
@@ -69,7 +70,7 @@ def read_items(
     labels: Iterable[Hashable] | None,
     sample_weight: ArrayLike | None,
 ) -> Items:
-    """Read two segmentations, to score their segments with these labels."""
+    """Read two segmentations, and return the spans of their segments that have one of ``labels``."""
     (items,) = items_of_segments({"y_true": y_true, "y_pred": y_pred}, scheme, strict, labels)
     if sample_weight is None:
         return items
@@ -77,9 +78,9 @@ def read_items(
 
 
 def items_of_segments(by_name: dict, scheme: str = "auto", strict: bool = False, labels: Any = None) -> list[Items]:
-    """Read true segments and those of one or more systems; return the spans with these labels for each system.
+    """Read true segments and the segments of one or more systems; return, for each system, the spans to score.
 
-    If ``labels`` is None, all labels in the data are used.
+    Only spans of segments that have one of ``labels`` are scored; None means all labels in the data.
     """
     true, *systems = every = read_segmentations(by_name, scheme, strict)
     scored = sorted_union(*(one.labels() for one in every)) if labels is None else _check_labels(labels)

@@ -69,7 +69,7 @@ def randomization_test(
     Raises
     ------
     TypeError
-        If the metric is another function, or if it does not accept one of ``metric_params`` here.
+        If ``metric`` is another function, or if ``metric_params`` contains a parameter that is not supported for it.
     ValueError
         If lengths differ, or if there are no sequences.
 
@@ -106,7 +106,7 @@ def randomization_test(
     observed, tolerance = abs(score_a - score_b), RELATIVE_ROUNDING * max(abs(score_a), abs(score_b))
 
     def difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray:
-        """Return the absolute difference, or the observed one if both are equal up to rounding."""
+        """Return the smaller of this absolute difference and the observed one, ignoring rounding errors."""
         distance = np.abs(score(one) - score(other))
         return np.where(distance < observed - tolerance, distance, observed)
 
@@ -139,7 +139,7 @@ def _sums(by_name: dict[str, LabelSequences], metric: Callable, metric_params: d
 
 
 def _counts(items: Items, metric: Callable) -> np.ndarray:
-    """Return the contribution of each sequence to the numerator and the denominator of a score; (n_sequences, 2)."""
+    """Return each sequence's contributions to the numerator and denominator of a score; shape (n_sequences, 2)."""
     if metric is sequence_accuracy_score:
         return np.column_stack([items.right_sequences, np.ones(items.n_sequences)])
     counts = 2 * (items.true == items.predicted), (items.true >= 0) + 1 * (items.predicted >= 0)

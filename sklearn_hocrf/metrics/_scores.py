@@ -47,7 +47,7 @@ class ScoreOptions(TypedDict, total=False):
 
 
 class SegmentOutcomes(NamedTuple):
-    """All segments in order, each marked correct or wrong, with its probability.   M segments.
+    """All predicted segments in order, each marked correct or wrong, with its probability.   M segments.
 
     The result of :func:`segment_outcomes`; see the examples there.
     """
@@ -398,7 +398,8 @@ def segment_confusion_matrix(
     Raises
     ------
     TypeError, ValueError
-        If labels or segments are invalid, or if the numbers of sequences or the lengths of two labellings differ.
+        If labels or segments are invalid, or if ``y_true`` and ``y_pred`` differ in the number of sequences or in the
+        length of a sequence.
 
     Examples
     --------
@@ -494,10 +495,10 @@ def _scores(items: Items, average: str | None, zero_division: str | float, **opt
 
 
 def _ask(score: Callable, items: Items, zero_division: str | float, **options: Any) -> Any:
-    """Call a scikit-learn score for all labels or, if there are none, for one that does not occur.
+    """Call a scikit-learn score for all labels or, if there are no labels, for a label that does not occur.
 
-    The function adds an item that has no label and affects no count. With this item, some data have a positive weight,
-    reports contain no accuracy row, and counts are integers.
+    The function adds an item that has no label and affects no count. Because of this item, some data have a positive
+    weight, reports contain no accuracy row, and counts are integers.
     """
     true, predicted = np.append(items.true, -1), np.append(items.predicted, -1)
     options["sample_weight"] = None if items.weight is None else np.append(items.weight, 1.0)
@@ -667,7 +668,7 @@ def log_likelihood_scorer(
     """Return the log-likelihood per token: the sum over sequences of log P(y given x), divided by the number of tokens.
 
     Pass the function as ``scoring=`` to :class:`~sklearn.model_selection.GridSearchCV`, ``cross_val_score`` and similar
-    tools. The estimator may be one of this package, a pipeline that ends in one, or a search over either.
+    tools. The estimator may be a model of this package, a pipeline that ends in one, or a search over either of these.
 
     A labelling has probability 0 if it contains a label that did not occur in training, or if the model forbids it, for
     example because a segment is too long. The score is then -inf.

@@ -34,26 +34,27 @@ class Coverage(NamedTuple):
 
 
 class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEstimator):
-    """Predict sets that contain the true labels or segments with a probability that you choose, for any model.
+    """Predict sets of labels or segments, with a bound that you choose on how often true ones are missing.
 
     With split conformal prediction [1]_, :meth:`fit` computes a threshold from sequences on which the model was not
-    trained. For a new sequence, the sets of :meth:`predict_set` then miss the truth with probability at most ``alpha``.
-    This guarantee holds for any model and any number of sequences, if these and the new sequence are exchangeable, for
-    example drawn independently from one source. It holds on average over sequences and, with `strata`, for each kind of
-    sequence or segment, but not if new data come from another source. More accurate models yield smaller sets.
+    trained. For a new sequence, the probability that a true label is not in its set of :meth:`predict_set`, or the
+    expected share of true segments that are not in the set, is then at most ``alpha``. This guarantee holds for any
+    model and any number of sequences, if these and the new sequence are exchangeable, for example drawn independently
+    from one source. It holds on average over sequences and, with `strata`, on average over each kind of sequence or
+    segment, but not if new data come from another source. More accurate models yield smaller sets.
 
     Parameters
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search, CalibratedSequenceLabeler or FrozenEstimator
-        A *fitted* model, which is not fitted again. ``clone`` copies it unfitted, unless it is in a
+        A *fitted* model, which is not fitted again. A ``clone`` of it is unfitted, unless it is in a
         :class:`~sklearn.frozen.FrozenEstimator`.
     alpha : float, default=0.1
         The highest probability of a miss, or the highest expected share of misses, in (0, 1).
     level : {"token", "segment"}, default="token"
         The elements of the sets. With "token", each token gets a set of labels, and the sets contain the true labels of
-        *all* tokens of a sequence with probability 1 - ``alpha``. With "segment", each sequence gets a set of segments,
-        and the expected share of the true segments of a sequence that are missing is at most ``alpha`` (the share is 0
-        for a sequence without segments). This is conformal risk control [2]_.
+        *all* tokens of a sequence with a probability of at least 1 - ``alpha``. With "segment", each sequence gets a
+        set of segments, and the expected share of the true segments of a sequence that are missing is at most ``alpha``
+        (the share is 0 for a sequence without segments). This is conformal risk control [2]_.
 
     strata : callable, "label" or None, default=None
         Kinds of sequences or labels with separate thresholds, so that the guarantee holds for each of them. With
@@ -61,7 +62,8 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         ``lambda tokens: len(tokens) > 20``. With ``level="segment"``, pass "label": for each label, the expected share
         of the true segments that are missing is at most ``alpha``, over sequences that contain the label. Kinds with
         fewer than 2 / ``alpha`` sequences in ``fit`` share one threshold with kinds that do not occur in ``fit``; if
-        all these sequences are too few for ``alpha``, they get the threshold that applies without `strata`.
+        even all these sequences together are too few for ``alpha``, these kinds get the threshold that applies without
+        `strata`.
 
     Attributes
     ----------
@@ -69,7 +71,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         The sets contain every label or segment whose nonconformity, 1 - probability, does not exceed this threshold.
         With `strata`, the threshold applies to the kinds that are not in ``thresholds_``.
     thresholds_ : dict
-        The threshold of each kind for which there is a separate one.
+        The thresholds of the kinds that have separate ones.
     n_sequences_ : int
         Number of sequences passed to `fit`.
     estimator_ : estimator
@@ -196,7 +198,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return self
 
     def _threshold(self, misses: _Misses, kinds: set) -> float:
-        """Return the threshold for all sequences or for the given kinds; warn if sets then contain all labels."""
+        """Return the threshold for all sequences or for ``kinds``; warn or raise an error if it excludes nothing."""
         threshold = _threshold(misses, self.alpha)
         lowest = _LOWEST if self.level == "segment" else _TIES
         if threshold <= 1 - lowest:
@@ -220,7 +222,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
         return self.thresholds_.get(kind, self.threshold_)
 
     def predict_set(self, X: Sized) -> list:
-        """Return the set of each sequence.
+        """Return the sets of labels or of segments of each sequence.
 
         Parameters
         ----------
@@ -281,7 +283,7 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
     # --- nonconformities ----------------------------------------------------------------------------------------------
 
     def _misses(self, fitted: FittedModel, X: Sized, y: Sized, kinds: list | None = None) -> _Misses:
-        """Return the nonconformities of the truth."""
+        """Return the nonconformities of the true labels or segments."""
         labelled = fitted.read_labelled(X, y, unknown="ignore")
         if labelled.truth is None:
             raise ValueError("y has missing labels: conformal sets need sequences whose labels are all known")
@@ -311,7 +313,10 @@ class ConformalSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin,
 
 
 class _Misses(NamedTuple):
-    """Nonconformities of the true labels or segments, and the loss if they are missed. P parts, n sequences."""
+    """Nonconformities of the true labels or segments, and the losses if they are missed. P parts, n sequences.
+
+    A part is the labels of all tokens of a sequence, or one segment.
+    """
 
     sequence: np.ndarray  # (P,)   index of the sequence of each part
     score: np.ndarray  # (P,)   nonconformity, in [0, 1]
@@ -320,7 +325,7 @@ class _Misses(NamedTuple):
     kind: list  # of each part
 
     def losses(self, thresholds: list) -> np.ndarray:
-        """Return the loss of each sequence at the threshold of each part; shape (n,)."""
+        """Return the loss of each sequence, given a threshold for each part; shape (n,)."""
         missed = np.where(self.score > np.asarray(thresholds) + _TIES, self.share, 0.0)
         return np.bincount(self.sequence, missed, self.n_sequences)
 

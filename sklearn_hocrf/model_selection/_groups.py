@@ -1,6 +1,7 @@
 """The penalties that a search can learn, the groups of weights that they apply to, and the folds of a search.
 
-Transformers are fitted to training parts only, and the weights of a fold's model are those of its training part.
+Transformers are fitted to training parts only, and the model of a fold contains only the weights that ``fit`` creates
+from its training part.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class WeightGroups(NamedTuple):
         return cls(keys, np.bincount(used, minlength=len(keys)) > 0)
 
     def of_weights(self, layout: WeightLayout, data: TrainingData) -> np.ndarray:
-        """Return the group of each weight of a layout, or raise a ValueError; shape (n_weights,)."""
+        """Return the index of each weight's group; shape (n_weights,). Raise a ValueError if a weight has no group."""
         names, labels = data.features.names, data.targets.labels
         ids = {key: float(i) for i, key in enumerate(self.keys)}
         return values_by_group("penalty_groups", ids, layout, names, labels).astype(np.int64)
@@ -70,12 +71,13 @@ class WeightGroups(NamedTuple):
         Parameters
         ----------
         sigma_reg : float or mapping
-            The default start of a group is the geometric mean of this value over the weights of the group.
+            The ``sigma_reg`` of the model. By default, a group starts from its geometric mean over the weights of the
+            group.
         layout, data
             As for :meth:`of_weights`.
         earlier : dict
-            The ``sigma_reg`` by group from which an earlier order starts. New groups start from the value of the group
-            of the next lower order.
+            The ``sigma_reg`` by group from which an earlier order starts. The same groups start from the same values;
+            new groups start from the value for the nearest lower order, if there is one.
         """
         start = self.nearest(earlier)
         is_open = self.has_weights & np.isnan(start)
@@ -165,7 +167,7 @@ def used_parts(whole: TrainingData, splits: list) -> list:
 
 
 def split_data(estimator: BaseEstimator, X: Sized, y: Sized, weight: np.ndarray | None, train: Any, test: Any) -> Split:
-    """Return both parts of the data; ``train`` and ``test`` are indices of sequences."""
+    """Return the parts ``train`` and ``test`` (indices of sequences) of the data, for the last step of a pipeline."""
     (X_train, y_train), (X_test, y_test) = ((safe_indexing(X, i), safe_indexing(y, i)) for i in (train, test))
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         head = clone(estimator[:-1])
@@ -181,7 +183,7 @@ def training_data(estimator: BaseEstimator, X: Sized, y: Sized, weight: np.ndarr
 
 
 class _Origin(NamedTuple):
-    """The inputs of a fold, which the fold of the same split at another order reuses."""
+    """The inputs of a fold; the fold of the same split at another order reuses them."""
 
     steps: FitSteps
     layout: Any
@@ -189,7 +191,7 @@ class _Origin(NamedTuple):
     read: tuple  # the held-out batch, and its form
 
     def start(self, weights: np.ndarray, layout: Any) -> np.ndarray:
-        """Return the weights of the fold under the layout of another order."""
+        """Convert the weights of the fold to the layout of another order."""
         state = self.steps.state_without_solver(self.data, self.layout, weights)
         return last_weights(state.attributes(), layout, self.data)
 
@@ -198,7 +200,7 @@ class _Origin(NamedTuple):
 def make_fold(
     estimator: BaseEstimator, split: Split, targets: Any, groups: WeightGroups, earlier: Fold | None = None
 ) -> Fold:
-    """Return the fold of a model.
+    """Return a fold: a model with the training and held-out parts of a split.
 
     Parameters
     ----------
@@ -234,7 +236,7 @@ def make_fold(
 
 
 def continue_from(fold: Fold, earlier: Fold) -> None:
-    """Let the next step of a fold start from the weights of the same split at another order."""
+    """Make the next step of a fold start from the weights of the fold of the same split at another order."""
     fold.start(earlier.origin.start(earlier.weights, fold.origin.layout))
 
 

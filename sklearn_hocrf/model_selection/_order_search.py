@@ -75,7 +75,7 @@ class Course:
         return self._most - self.elapsed() - self.of_refit()
 
     def share(self, number: int) -> bool:
-        """Begin the share of the remaining time for the order with this number; return whether time remains."""
+        """Assign a share of the remaining time to the order with this number; return whether time remains."""
         left = self.left()
         self._until = self.elapsed() + left / (len(self.searches) - number)
         return left > 0
@@ -88,7 +88,7 @@ class Course:
 class OrderSearch:
     """The search for the penalties of one order.   G groups.
 
-    Points contain the logarithms of sigma and, if l1 is learned, of l1, by group; shape (G,) or (2G,).
+    A point contains the logarithms of sigma and, if l1 is learned, of l1, by group; its shape is (G,) or (2G,).
     """
 
     def __init__(
@@ -110,14 +110,15 @@ class OrderSearch:
         self._states = [fold.state for fold in folds]  # of the best step
 
     def begin(self) -> None:
-        """Take the first step, at the initial penalties, and without an L1 penalty if it is learned."""
+        """Take the first step, at the initial penalties, and without an L1 penalty if ``learn_l1`` is True."""
         self._gradient = self._take(self._start, *self._precision())
         self._known = self._start  # the point whose gradient is known
 
     def run(self, earlier: OrderSearch | None, *, is_compared: bool = False) -> None:
         """Take further steps from the best penalties and weights of ``earlier`` or, if it is None, of this order.
 
-        A few steps are enough to compare orders; the first step is enough if a lower order is better.
+        With ``is_compared``, the search takes only the few steps that are needed to compare orders; it ends after a
+        step if the best score of another order is higher.
         """
         self._is_compared = is_compared
         if len(self.steps) < self._search.max_steps:
@@ -144,7 +145,7 @@ class OrderSearch:
         return self.steps[best_index(self.steps)]
 
     def _evaluate(self, point, before=None, **options):
-        """Return the step for a point, and its gradient with respect to all groups."""
+        """Return the step for a point, and the gradient of its score with respect to the coordinates of all groups."""
         before = [np.nan] * len(self.folds) if before is None else before
         for fold, state in zip(self.folds, self._states, strict=True):
             fold.state = state
@@ -169,7 +170,7 @@ class OrderSearch:
             return np.concatenate([np.log([of.get(key, none) for key in self._groups.keys]) for of, none in kinds])
 
     def _take(self, point, tol, residual):
-        """Evaluate a point as the next step, and return its gradient, or end the search after it."""
+        """Evaluate a point as the next step, and return the gradient; raise ``SearchEnd`` if the search ends here."""
         begun = self._course.elapsed()
         step, gradient = self._evaluate(point, tol=tol, residual=residual)
         self._seconds = self._course.elapsed() - begun
@@ -188,7 +189,7 @@ class OrderSearch:
             raise SearchEnd
 
     def _write(self):
-        """Write a line about the last step, with the time that all allowed steps would take."""
+        """Write a line about the last step, with an estimate of the time that all other allowed steps would take."""
         step, course, most = self.steps[-1], self._course, self._search.max_steps
         values = [f"{column_name(key)} {value:.3g}" for key, value in step.sigma.items()]
         values += [f"l1 {column_name(key)} {value:.3g}" for key, value in step.l1.items()]
@@ -207,7 +208,7 @@ class OrderSearch:
         return tol, max(Fold.residual, self._tolerances.residual * tol)
 
     def _descend(self, start, n_left=0):
-        """Take steps along the gradient from a point, in finite coordinates only; keep ``n_left`` steps for later."""
+        """Take steps along the gradient, only in finite coordinates of ``start``; keep ``n_left`` steps for later."""
         finite, n_groups = np.isfinite(start), self._n_groups
         lowest, highest = (np.full(len(start), np.log(bound)) for bound in self._search.bounds)
         lowest[n_groups:], highest[n_groups:] = start[n_groups:] - WIDEST_L1, start[n_groups:] + WIDEST_L1
@@ -235,7 +236,7 @@ class OrderSearch:
         self._check_end()
 
     def _continue(self, earlier):
-        """Descend from the best penalties and the weights of another order, or learn l1 if that order did not."""
+        """Descend from the best penalties and weights of another order, or learn l1 if its best step has none."""
         if self._search.learn_l1 and not any(earlier.best.l1.values()):
             if not self.steps:
                 self.begin()
@@ -270,7 +271,7 @@ class OrderSearch:
                 break
 
     def _path(self):
-        """Return the best point of the first step and of a path of decreasing l1, which is the same for all groups.
+        """Return the best point: that of the first step, or one of a path of decreasing l1, equal for all groups.
 
         The path starts from weights of 0, because training from the dense weights of the first step would take longer.
         If an order had no time to reach a useful l1, the next order continues the path.

@@ -69,7 +69,7 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
     ----------
     estimator : HighOrderCRF, HighOrderSemiCRF or Pipeline
         The model, or a pipeline that ends in one; the other steps are fitted to each training part. The search starts
-        from its ``sigma_reg``, and keeps its ``l1_reg`` unless it learns ``l1_reg``.
+        from its ``sigma_reg``, and keeps its ``l1_reg`` unless ``learn_l1`` is True.
     cv : "shuffled", int, cross-validation generator, iterable or None, default="shuffled"
         "shuffled" means five folds with a fixed seed. The folds consist of sequences, or of groups if you pass
         ``groups`` to ``fit``. Other values are as in :class:`~sklearn.model_selection.GridSearchCV`, where an int k
@@ -164,16 +164,17 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
 
     Whatever the ``solver`` of the estimator, the weights of a fold are trained by L-BFGS (or by OWL-QN with an L1
     penalty), starting from the weights of the best step so far. The tolerance shrinks from step to step [2]_, and
-    scores are corrected for it to first order. At the end, the search evaluates the best step precisely, and then any
-    step that is now better, so that ``best_score_`` is accurate for its parameters. Other steps are only as precise as
-    the search needs: their gradients have errors of a few percent. These settings are not supported and raise an error:
-    infinite ``sigma_reg``, criteria without Hessian products, and stochastic solvers. Each fold stores up to 128 MiB of
-    curvature information for L-BFGS.
+    scores are corrected, to first order, for the remaining errors of the weights. At the end, the search evaluates the
+    best step precisely, and then any step that is now better, so that ``best_score_`` is accurate for its parameters.
+    Other steps are only as precise as the search needs: their gradients have errors of a few percent. These settings
+    are not supported and raise an error: infinite ``sigma_reg``, criteria without Hessian products, and stochastic
+    solvers. Each fold stores up to 128 MiB of curvature information for L-BFGS.
 
     With an L1 penalty, the derivatives take only the nonzero weights into account [3]_. They are discontinuous where a
     weight becomes 0, so the search compares steps only by their scores. With ``learn_l1``, the steps after the first
     use one ``l1_reg`` for all groups and lower it from step to step, until the score falls. From the best point so far,
-    the search then follows the gradient. At the end of the first order, the search also tries each group without L1.
+    the search then follows the gradient. At the end of the first order, the search also tries each group without its L1
+    penalty.
 
     References
     ----------
@@ -278,8 +279,8 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
         Raises
         ------
         ValueError, TypeError
-            If parameters or data are invalid, or if the penalties of the model cannot be learned in this way. These
-            errors are raised before training.
+            If parameters or data are invalid, or if the search does not support a setting of the model. These errors
+            are raised before training.
 
         Warns
         -----

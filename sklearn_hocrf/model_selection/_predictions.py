@@ -76,7 +76,7 @@ def cross_val_predict(
     -----
     RuntimeWarning
         If the training part of a fold lacks a label. The results of ``"predict_marginals"`` and ``"predict_proba"``
-        contain one column for each label of any fold, in order; a label that the training part lacks has probability 0.
+        contain one column for each label of any fold, sorted; a label that the training part lacks has probability 0.
 
     Examples
     --------

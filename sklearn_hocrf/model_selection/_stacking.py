@@ -71,8 +71,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
     sequences, and some are underconfident.
 
     Stacking helps if there are many features and few examples, as in text, or if a classifier of another kind (boosted
-    trees, a neural network) fits the data better than a linear model. Compare it by cross-validation with the sequence
-    model on the features themselves, which is often at least as accurate.
+    trees, a neural network) fits the data better than a linear model. By cross-validation, compare the stacked model
+    with the sequence model on the features themselves, which is often at least as accurate.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         training data. The keys of its `class_weight` are the labels themselves.
     final_estimator : HighOrderCRF, HighOrderSemiCRF, Pipeline, search or None, default=None
         The sequence model. None means ``HighOrderCRF()``, whose parameters a search cannot set; to search over
-        ``final_estimator__max_order``, pass ``final_estimator=HighOrderCRF()``. The name of each of its features is
-        "score=" followed by the class.
+        ``final_estimator__max_order``, pass ``final_estimator=HighOrderCRF()``. The name of the feature that contains
+        the scores of a class is "score=" followed by the class.
     cv : int, cross-validation generator or iterable, default=5
         The folds, which consist of whole sequences; :meth:`fit` accepts ``groups`` of sequences. An int k means
         ``KFold(k)``, or, for a plain table of tokens, ``StratifiedKFold(k)``. A classifier inside a
@@ -207,8 +207,9 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            The sequences, with tokens that the classifier accepts: rows of numbers, data frames, or, for a pipeline
-            that begins with a vectoriser, strings or dicts. Each row of a plain 2-D X is a sequence of one token.
+            The sequences: arrays, sparse matrices or data frames with one row per token or, if the classifier is a
+            pipeline that begins with a vectoriser, lists of strings or dicts. Each row of a plain 2-D X is a sequence
+            of one token.
         y : list of label sequences, or array-like
             As in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
         sample_weight : array-like of shape (n_sequences,), default=None
@@ -377,13 +378,13 @@ class _Tokens(TokenRows):
 
 
 class _OfCodes(BaseEstimator):
-    """A classifier whose labels are 0 to n - 1 in each part of the data: some classifiers accept no others."""
+    """A classifier that receives labels as codes 0 to n - 1 in each part of the data, because some accept no others."""
 
     def __init__(self, estimator: BaseEstimator, labels: np.ndarray):
         self.estimator, self.labels = estimator, labels
 
     def fit(self, X: Sized, y: np.ndarray, **params: Any) -> Self:
-        """Fit a clone to indices of ``labels``, and set ``codes_`` to those that occur in y."""
+        """Fit a clone to codes 0, 1, ... of the labels in y; ``codes_`` contains the index of each in ``labels``."""
         self.codes_, codes = np.unique(y, return_inverse=True)
         self.estimator_ = clone(self.estimator).set_params(**self._weights()).fit(X, codes, **params)
         return self
@@ -495,7 +496,7 @@ class _Scoring(NamedTuple):
         return self._replace(n_columns=scores.shape[1], temperature=1.0 / factor)
 
     def columns(self, tokens: _Tokens, scores: np.ndarray) -> Any:
-        """Return the X of the final estimator, in the same form as the X that contained the tokens."""
+        """Return the X for the final estimator: a table or a 3-D array if X is one, otherwise a SequenceBatch."""
         if scores.shape[1] > 1:
             scores = scores - scores.mean(axis=1, keepdims=True)
         scores = scores / self.temperature

@@ -93,11 +93,12 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
 
     The held-out log-likelihood is concave in 1 / T, so its maximum is where its derivative, the score of the labels
     minus the expected score, is 0. The search for T reads held-out sequences once, and then takes about ten forward
-    passes over them. If labels are missing, the function is not concave; the temperature is then at a maximum near 1.
+    passes over them. If labels are missing, this function need not be concave; the temperature is then at a local
+    maximum near 1.
 
     Unlike CalibratedClassifierCV, this class has no ``ensemble`` option that averages the models of the splits.
-    Averaged marginals do not determine a distribution over labellings, and the best labelling of an average of such
-    distributions cannot be computed.
+    Averaged marginals do not determine a distribution over labellings, and there is no efficient algorithm for the best
+    labelling of an average of distributions.
 
     The training parts contain less data, so their models are a little less confident than the final one. The difference
     is smaller with more splits.
