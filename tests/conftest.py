@@ -3,6 +3,7 @@
 This file is imported before any test module, so the environment it sets is in force when numba and scipy are imported.
 """
 
+import gc
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -74,6 +75,16 @@ def compile_kernels():
     options = {"env": environment, "stdout": subprocess.DEVNULL}
     for process in [subprocess.Popen([*command, way], **options) for way in ("--forwards", "--backwards")]:
         process.wait()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep the garbage collector from the imported modules and the list of tests, which stay until the end."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
