@@ -4,6 +4,7 @@ pytest imports this file before any test module, so the environment variables th
 and scipy.
 """
 
+import gc
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -75,6 +76,16 @@ def compile_kernels():
     options = {"env": environment, "stdout": subprocess.DEVNULL}
     for process in [subprocess.Popen([*command, way], **options) for way in ("--forwards", "--backwards")]:
         process.wait()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep the garbage collector from the imported modules and the list of tests, which stay until the end."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(wrapper=True)

@@ -26,6 +26,12 @@ PARTED = ("_engine", "_estimator")  # their subpackages are components
 KERNEL_FILES = {Path(name).stem for name in KERNELS}
 parse = functools.cache(ast.parse)  # several rules read each file
 
+
+@functools.cache
+def nodes_of(source):
+    return [*ast.walk(parse(source))]
+
+
 # -------------------------------------------------------------------------------------------------------------- layers
 
 # component -> other components that it may import, in layers from below; a component is a module or a subpackage of
@@ -139,7 +145,7 @@ def unit_of(name):
 def imported_modules(name, source):
     """Return the absolute dotted names of all imports of a file, including those inside functions."""
     package, found = ["sklearn_hocrf", *name.split("/")[:-1]], []
-    for node in ast.walk(parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -218,9 +224,8 @@ def private_violations(name, source):
     """
     if unit_of(name) in PRIVATE_COMPONENTS:
         return []
-    tree = parse(source)
-    defined = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    reached = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    defined = {node.name for node in nodes_of(source) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    reached = [node for node in nodes_of(source) if isinstance(node, ast.Attribute)]
     of_self = {node.attr for node in reached if isinstance(node.value, ast.Name) and node.value.id in OWN}
     return [
         f"{name}, line {node.lineno}: {ast.unparse(node)}"
@@ -308,7 +313,7 @@ def flag_violations(name, source):
                 for flag in ("fastmath", "parallel")
                 if flags.get(flag, "False") == "True"
             ]
-    used = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "njit"]
+    used = [node for node in nodes_of(source) if isinstance(node, ast.Name) and node.id == "njit"]
     if len(used) != len(decorators):
         violations.append(f"{name}: njit is used otherwise than as a decorator of a module-level function")
     allowed = CACHE_NAMES if name == "_engine/kernels/_jit.py" else NUMBA_NAMES
@@ -354,7 +359,7 @@ def closure_violations(name, source):
     classes = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     foreign = {
         (alias.asname or alias.name).split(".")[0]
-        for node in ast.walk(tree)
+        for node in nodes_of(source)
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
         if (getattr(node, "module", None) or alias.name).split(".")[0] not in ("numpy", "math")

@@ -51,7 +51,7 @@ def invent_addresses(folder, rng):
 def invent_names(folder, rng):
     for part in "train", "testa", "testb":
         blocks = []
-        for _ in range(300):
+        for _ in range(100):
             words = [(rng.choice(["en", "de", "Ana"]), "O"), (rng.choice(["Ana", "Luz", "Paz"]), "B-PER")]
             words += [(rng.choice(["Gil", "Ruiz"]), "I-PER")] * (rng.random() < 0.5) + [
                 (rng.choice(["es", "Gil"]), "O")
@@ -76,13 +76,18 @@ def invent_verses(folder, rng):
 
 
 VERSE = ["by default, python-crfsuite, tuned", "by default, order 1, tuned"]
-ARGUMENTS = {"verse": ["--folds", "2", "--rows", *VERSE], "small_languages": ["--sets", "khpos"]}
+ADDRESSES = ["python-crfsuite, tuned", "together, more features"]
+ARGUMENTS = {
+    "usaddress": ["--quick", "--rows", *ADDRESSES],
+    "verse": ["--folds", "2", "--rows", *VERSE],
+    "small_languages": ["--sets", "khpos"],
+}
 
 
 @pytest.mark.parametrize(
     ("name", "invent", "printed"),
     [
-        ("usaddress", invent_addresses, ["python-crfsuite, tuned", "together, more features"]),
+        ("usaddress", invent_addresses, ADDRESSES),
         ("conformal", invent_addresses, ["skipped: conll2002", "AddressNumber", "to 3 tokens", "strata are off"]),
         ("spans", invent_names, ["running fold", "exact, pairs fitted", "tokens, exact", "log loss"]),
         ("verse", invent_verses, [*VERSE, "long  short"]),

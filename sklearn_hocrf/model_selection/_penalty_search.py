@@ -188,15 +188,15 @@ class PenaltySearchCV(VersionMixin, MethodsOfModel, MetaEstimatorMixin, BaseEsti
     >>> from sklearn_hocrf import HighOrderCRF
     >>> from sklearn_hocrf.datasets import make_digit_words
     >>> from sklearn_hocrf.model_selection import PenaltySearchCV
-    >>> X, y = make_digit_words(120, random_state=0)
+    >>> X, y = make_digit_words(60, random_state=0)
     >>> X_test, y_test = make_digit_words(random_state=1)
     >>> crf = HighOrderCRF(max_order=2)
-    >>> search = PenaltySearchCV(crf, cv=2, max_steps=3).fit(X, y)
+    >>> search = PenaltySearchCV(crf, cv=2, max_steps=2).fit(X, y)
     >>> list(search.best_params_["sigma_reg"])
     [('features', 0), ('patterns', 0), ('patterns', 1), ('patterns', 2)]
     >>> search.score(X_test, y_test) > crf.fit(X, y).score(X_test, y_test)
     True
-    >>> search = PenaltySearchCV(crf, orders="auto", cv=2, max_steps=3, refit=False).fit(
+    >>> search = PenaltySearchCV(crf, orders="auto", cv=2, max_steps=2, refit=False).fit(
     ...     X, y
     ... )
     >>> search.best_params_["max_order"], int(search.cv_results_["max_order"].max())

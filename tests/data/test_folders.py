@@ -208,9 +208,8 @@ def with_values(folder):
     SequenceFeatureExtractor([("w", 0), ("n", 0), ("v", 0)]).fit_transform([tokens[:2], tokens[2:]]).save(folder)
 
 
-@pytest.mark.parametrize("mmap_mode", ["r", None])
 @pytest.mark.parametrize("number", range(12))
-def test_wrong_files_are_refused(folder, number, mmap_mode):
+def test_wrong_files_are_refused(folder, number):
     with_values(folder)
     paths = sorted(array_file(folder, "indices").parent.iterdir())
     assert len(paths) == 12
@@ -219,7 +218,7 @@ def test_wrong_files_are_refused(folder, number, mmap_mode):
 
     def refused(match=None):
         with pytest.raises(ValueError, match=match):
-            SequenceBatch.load(folder, mmap_mode=mmap_mode)
+            SequenceBatch.load(folder, mmap_mode=[None, "r"][number % 2])
 
     for bad in (good[:-1], good[:100], b"", b"\x93NUMPY", pickle.dumps(array), b"PK\x03\x04" + good):
         path.write_bytes(bad)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden.write_tagger import GOLDEN, expected, golden_models
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from internals import FittedModel
 from mutate_tagger import changed_contents, check_content, dumps, file_of, framed, parts_of
@@ -452,17 +452,16 @@ def test_columns_of_string_templates(tmp_path):
     assert_same(tagger_of(words, tmp_path), words, [["a", "b"], ["b"], ["c"]])
 
 
-@pytest.mark.parametrize("max_order", [0, 1, 2, 4])
-@pytest.mark.parametrize("scheme", ["bio", None])
+@pytest.mark.parametrize(("max_order", "scheme"), [(0, None), (1, "bio"), (2, None), (4, "bio")])
 def test_segments(tmp_path, max_order, scheme):
     model = make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(max_order, constraints=scheme, max_iter=9))
     X, y = X_NAMES[:15], Y_NAMES[:15]
-    found = tagger_of(model.fit(X, y), tmp_path)
-    assert_same_segments(found, model, [*X_NAMES[:30], []])
+    found, X_asked = tagger_of(model.fit(X, y), tmp_path), [*X_NAMES[12:20], []]  # a few of them are new
+    assert_same_segments(found, model, X_asked)
     for threshold in 0, 0.01, 0.2, 0.6, 1:
-        assert_same_likely_segments(found, model, [*X_NAMES[:30], []], threshold)
+        assert_same_likely_segments(found, model, X_asked, threshold)
     model.set_params(highordercrf__constraints=None).fit(X, [[label[-3:] for label in labels] for labels in y])
-    assert_same_segments(tagger_of(model, tmp_path), model, X_NAMES[:30])
+    assert_same_segments(tagger_of(model, tmp_path), model, X_asked)
 
 
 def test_numbers_that_underflow(tmp_path):
@@ -749,7 +748,7 @@ def test_changed_files(name):
     """A changed file is a ValueError, or gives answers; see ``mutate_tagger.py``."""
     X = json.loads((GOLDEN / "tagger-1.json").read_text(encoding="utf-8"))[name]["X"]
     content = (GOLDEN / f"tagger-{name}-1.hocrf").read_bytes()
-    for changed in changed_contents(content, 150, seed=0):
+    for changed in changed_contents(content, 8 * settings().max_examples, seed=0):
         check_content(changed, X)
 
 
@@ -939,8 +938,8 @@ def test_the_reader_for_browsers(tmp_path):
     (tmp_path / "addresses.hocrf").write_bytes(gzip.decompress(base64.b64decode(text)))
     words = ["123", "N", "Main", "St", ",", "Springfield", "IL", "PO", "Box", "9", "Apt", "new"]
     rng = np.random.default_rng(0)
-    addresses = [rng.choice(words, length).tolist() for length in rng.integers(1, 12, 100)]
-    for name, X in ("names", X_NAMES[:20]), ("addresses", addresses):
+    addresses = [rng.choice(words, length).tolist() for length in rng.integers(1, 12, 12)]
+    for name, X in ("names", X_NAMES[:10]), ("addresses", addresses):
         tagger = Tagger(tmp_path / f"{name}.hocrf")
         command = [node, tmp_path / "page.js", demo / "tagger.js", tmp_path / f"{name}.hocrf", json.dumps(X)]
         answers = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

@@ -310,18 +310,13 @@ def test_outputs_are_checked_before_training(tmp_path, monkeypatch, capsys, outp
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-def shell(command, folder, **options):
-    """Run a command line of sh; HOCRF stands for the command."""
-    command = command.replace("HOCRF", f'"{sys.executable}" -m sklearn_hocrf')
-    return subprocess.run(["sh", "-c", command], cwd=folder, capture_output=True, text=True, **options)
-
-
 @pytest.mark.skipif(os.name == "nt", reason="needs sh")
-def test_input_that_is_the_output(tmp_path):
+def test_input_that_is_the_output(tmp_path, capsys):
     (tmp_path / "train").write_text(BIO)
-    run = shell("HOCRF fit train -o m", tmp_path)
-    assert (run.returncode, run.stdout, (tmp_path / "m").exists()) == (0, "", True)
-    run = shell("HOCRF tag m < train >> train", tmp_path)
+    assert main(["fit", str(tmp_path / "train"), "-o", str(tmp_path / "m")]) == 0
+    assert (capsys.readouterr().out, (tmp_path / "m").exists()) == ("", True)
+    command = f'"{sys.executable}" -m sklearn_hocrf tag m < train >> train'
+    run = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True)
     assert (run.returncode, run.stderr) == (2, "hocrf tag: standard input and standard output are one file\n")
     assert (tmp_path / "train").read_text() == BIO
 
