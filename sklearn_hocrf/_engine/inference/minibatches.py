@@ -140,7 +140,7 @@ class Minibatches(metaclass=ABCMeta):
             gradient[pairs] = 0.0
 
     def descend(self, batches: list[np.ndarray], course: descent.Course) -> int:
-        """Take the steps of the first minibatches, up to one that kernels do not support, and return their number.
+        """Take the steps of the minibatches before the first that kernels do not support, and return their number.
 
         Only chains have such kernels.
 

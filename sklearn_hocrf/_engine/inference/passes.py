@@ -167,8 +167,8 @@ class MarginalPass(BasePass):
         Weights of the sequences; 1 by default. Sequences of weight 0 give no marginals.
     receiver : callable or None
         Called as ``receiver(backward, tile, weight)`` after the backward pass of each tile, with this pass as
-        ``backward``; the receiver ignores lanes of weight 0. With a direction, the columns of the tables after those of
-        the lanes contain derivatives.
+        ``backward``; the receiver must ignore lanes of weight 0. With a direction, the columns of the tables after
+        those of the lanes contain derivatives.
     slope : ndarray of shape (n_sequences,) or None
         Receives the derivatives of log Z along the direction.
     """

@@ -126,7 +126,7 @@ class Posterior(metaclass=ABCMeta):
         return posterior
 
     def narrowed(self) -> Self:
-        """Return the posterior whose mask excludes labellings outside the lattice; without one, return this posterior."""
+        """Return the posterior whose mask excludes labellings outside the lattice, if there is a lattice."""
         return self
 
     # --- large scores -------------------------------------------------------------------------------------------------
@@ -502,7 +502,7 @@ class LanePosterior(Posterior):
 
 
 def by_first_token(segments: Segments, n_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends and labels of segments by first token, shape (N, 2), and zeros for their probabilities, (N,)."""
+    """Return the ends and labels of segments by first token, shape (N, 2), and N zeros for their probabilities."""
     table = np.zeros((n_tokens, 2), np.int64)
     table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
     return table, np.zeros(n_tokens)

@@ -39,7 +39,8 @@ class Objective:
     name : str
         The value that selects the criterion in the estimators' parameter ``objective``.
     excludes : tuple of str
-        The features and circumstances, named in ``_estimator/fit/parameters.py``, that the criterion excludes.
+        The features and circumstances of a fit that the criterion does not support, by their names in
+        ``_estimator/fit/parameters.py``.
     problem : Problem
         The data to which the objective is bound.
     is_convex : bool
@@ -90,8 +91,8 @@ class NegativeLogLikelihood(Objective):
 
         f(w) = sum_n c_n [ log Z(x_n; w) - score(x_n, y_n; w) ],     gradient = expected counts - empirical counts
 
-    (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the layout: pairs by feature, then
-    biases by pattern. Values are in nats, summed over sequences; c_n are the sequences' weights.
+    (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the :class:`~.layout.WeightLayout`.
+    Values are in nats, summed over sequences; c_n are the sequences' weights.
 
     If labels are unknown, score(x_n, y_n) is log Z over the labellings that agree with the known labels, and the
     empirical counts are the expected counts over these labellings. Then f is not convex.
@@ -145,7 +146,7 @@ class NegativeLogLikelihood(Objective):
         rng : numpy.random.RandomState
             The generator that draws the order.
         course : Course or None
-            The weights that :class:`SGD` updates during an epoch; changed in place.
+            The weights and sums that :class:`SGD` updates during an epoch; changed in place.
         """
         source = self.problem.minibatches
         batches = shuffled_minibatches(self.problem.batch.lengths, batch_size, rng)
