@@ -70,7 +70,7 @@ class Schedule:
         kernels for single lanes.
     lone_batch : int
         The only sequence of a batch runs alone if its lane needs at least this number of doubles, because each call
-        would have to allocate new pages of memory for the tables of all lanes.
+        would otherwise have to allocate new pages of memory for the tables of all lanes.
     long_call : float
         If the tables of the longest sequence are larger than this, a kernel call takes too long to wait for after
         Ctrl-C.

@@ -80,8 +80,8 @@ class PatternTable(NamedTuple):
 class PatternCounts(NamedTuple):
     """Patterns of two or more labels in training labels, and their counts, by order.   N tokens.
 
-    An example, which is a run of ``codes``, represents each pattern, so the size of the pattern table is known before
-    the table is created.
+    Each pattern is represented by an example, a run of ``codes``, so the size of the pattern table is known before the
+    table is created.
     """
 
     codes: np.ndarray  # (N,) int32   label codes

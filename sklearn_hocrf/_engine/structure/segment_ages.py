@@ -380,7 +380,7 @@ class AgedLayout(ArcLayout):
         return freeze(mask.allowed[:, self.label] & may_be, np.bool_)
 
     def tags(self) -> Tags:
-        """Return the aged labels as tags of segments."""
+        """Return the aged labels as tags, which encode segments."""
         follows = self.age[:, None] + 1 == self.age
         last = self.age == self._most[self.label]
         follows |= np.diag(last & self._loops[self.label])

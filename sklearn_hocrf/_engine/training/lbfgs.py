@@ -254,7 +254,7 @@ _POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights;
 
 
 class RestrictedHessian(NamedTuple):
-    """The estimated Hessian for some weights, a matrix R (I - F' M^-1 F) R, where R is diagonal.   K weights, P pairs."""
+    """An estimated Hessian for some weights: R (I - F' M^-1 F) R, where R is diagonal.   K weights, P pairs."""
 
     root: np.ndarray  # (K,)   R
     factor: np.ndarray  # (2P, K)   F

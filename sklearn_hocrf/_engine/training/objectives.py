@@ -94,7 +94,7 @@ class NegativeLogLikelihood(Objective):
     (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the :class:`~.layout.WeightLayout`.
     Values are in nats, summed over sequences; c_n are the sequences' weights.
 
-    If labels are unknown, score(x_n, y_n) is log Z over the labellings that agree with the known labels, and the
+    If some labels are missing, score(x_n, y_n) is log Z over the labellings that agree with the known labels, and the
     empirical counts are the expected counts over these labellings. Then f is not convex.
     """
 

@@ -216,7 +216,7 @@ class Matching:
     Parameters
     ----------
     model_class : type
-        Class of the models: chains, or segments.
+        Class of the models: of chains, or of segments.
     plan : ChainPlan or SegmentPlan
         The plan of the sequences, which have no dense columns, under the layout of the weights.
     truth : ndarray or Segments

@@ -64,8 +64,8 @@ def prune(
     """Return the problem in which each token has a few candidate labels, chosen by a model of order 0 (level 0).
 
     Level 0 is trained first. The true labels are candidates, too. If ``n_candidates`` is None, or at least the number
-    of labels, nothing is pruned. Without a ``random_state``, level 0 is always trained on the sequences in the same
-    order.
+    of labels, the result is ``problem`` itself. Without a ``random_state``, level 0 is always trained on the sequences
+    in the same order.
     """
     if n_candidates is None or n_candidates >= problem.layout.patterns.n_labels:
         return problem

@@ -71,7 +71,7 @@ class Solver(BaseEstimator):
     callback : callable or None
         Called with a :class:`Progress` after each iteration. If it returns True, training stops.
     elsewhere : dict
-        Any other arguments that a user passed.
+        All other arguments that a user passed; each of them raises a TypeError.
 
     Raises
     ------
