@@ -553,7 +553,7 @@ class LatticeModel(Model):
         A layout whose features are paired only with single labels.
     weights : ndarray of shape (n_weights,)
     finder : CandidateFinder or None
-        Finds the candidate labels of a batch; None if the caller passes plans.
+        The finder of the candidate labels of a batch; None if the caller passes plans.
     schedule : Schedule or None
         The sizes that determine the number of chunks.
     """

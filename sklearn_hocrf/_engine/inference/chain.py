@@ -101,7 +101,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
     def _forward_tile(
         self, tile: Tile, carry: np.ndarray, log_scale: np.ndarray, suspect: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Run the forward pass of a tile; return the last alpha of its last block, and the inverse of this alpha's total."""
+        """Run the forward pass of a tile; return the last row of alpha, and the inverse of the row's total."""
         scores, tables, lane_kind = self._score(tile), self.tables(tile), self._lane_kind(tile, self.is_wide)
         if self.is_wide:
             self._widen(scores, tables.scores)

@@ -22,7 +22,7 @@ from ..structure.pairs import DenseProduct
 from ..structure.weighted_arcs import weighted_arcs
 from .schedule import Task, Tile, Workspace, lanes_of
 
-# of a pass on wide numbers: exponentials of sums of several scores are correct up to 1e17
+# largest score on wide numbers, whose exponentials of sums of several scores are correct up to 1e17
 LARGEST_SCORE = 1e16
 _SHRUNK = ("arc_score", "arc_score_derivative")
 Receiver: TypeAlias = Callable[["MarginalPass", Tile, np.ndarray], None]

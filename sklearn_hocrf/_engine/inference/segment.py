@@ -43,7 +43,7 @@ class SegmentPlan(Plan):
 
     layout: SegmentLayout
     lane: SegmentLane | None = None  # of plans for single short sequences
-    has_tails = False  # whether the cells beyond the highest lengths belong to tokens
+    has_tails = False  # whether the cells beyond the highest lengths belong to tokens of tails
 
     default_schedule = Schedule(
         tile_sizes=(1 << 17, 1 << 17),  # 1 MiB of doubles

@@ -568,7 +568,7 @@ class LayoutBuilder:
     ----------
     frame : LayoutFrame
     rule : PairRule
-        Determines which pairs of a feature and a pattern have weights.
+        The rule that determines which pairs of a feature and a pattern have weights.
     fit_intercept : bool
         Whether the single labels have biases.
     """

@@ -81,7 +81,7 @@ def _increments(channel: Channel) -> list[_Increment]:
 
 
 def what_is_slow(layout: SegmentLayout, longest: int, *others: str) -> list[str]:
-    """Return the reasons why a sequence of ``longest`` tokens takes long, for messages; ``others`` are added to them.
+    """Return the reasons why a sequence of ``longest`` tokens is slow, for messages; ``others`` are added to them.
 
     The list is empty if all labels have a maximum length, or ``longest`` is at most ``MOST_AGES``.
     """
