@@ -271,8 +271,8 @@ class Plan(SharedWork, metaclass=ABCMeta):
     n_counted_lengths : int
         Number of sums of segment probabilities by length, from which the counts of lengths follow.
     part_columns : PartLinks or None
-        The parts of labels by score column; the scores of parts are added to those of labels at each token. None means
-        no parts.
+        The score columns of the parts of labels; the scores of parts are added to those of labels at each token. None
+        means no parts.
     mask : Mask or None
         The possible labellings; None means all.
     may_be_impossible : bool

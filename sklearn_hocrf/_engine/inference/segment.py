@@ -255,7 +255,7 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
 
 class SegmentLane:
-    """Passes over the only sequence of a batch, with kernels for single lanes; the results are those of a batch.
+    """Passes over the only sequence of a batch, with kernels for single lanes; the results are those of other passes.
 
     Parameters
     ----------

@@ -168,7 +168,8 @@ def count_patterns(
         Highest order; patterns contain up to ``max_order + 1`` labels.
     min_count : float
         Patterns that occur less often are left out (see :func:`is_frequent`), as are all their extensions, which cannot
-        occur more often. Use 1 for counts that will be merged.
+        occur more often. Use 1 for counts that will be merged, because only their sums determine which patterns are
+        rare.
     sequence_weight : ndarray of shape (n_sequences,) or None
         Weight of each sequence; sequences of weight 0 are ignored.
     history : {"tokens", "segments"}

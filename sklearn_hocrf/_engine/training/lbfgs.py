@@ -47,8 +47,8 @@ class LBFGS(Solver):
 
     Steps satisfy the strong Wolfe conditions. If the line search reaches its maximum number of steps, the solver
     accepts the lowest of the points that satisfy Armijo's condition of sufficient decrease. If two values are so close
-    that rounding errors dominate their difference, the solver computes the difference from the slopes at both ends. A
-    step at which numbers overflow counts as too long.
+    that rounding errors dominate their difference, the solver estimates the difference from the slopes at both ends of
+    the step. A step at which numbers overflow counts as too long.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ class NegativeLogLikelihood(Objective):
         """Return the product of the Hessian at ``w`` and a vector, from a forward-backward pass on dual numbers.
 
         The Hessian is the sum over sequences of c_n times the covariance of the feature counts. It does not depend on
-        the labels.
+        the labels, none of which may be missing.
         """
         return self.problem.posterior(w).hessian_vector_product(v, self.problem.sequence_weight)
 
