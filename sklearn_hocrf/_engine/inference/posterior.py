@@ -297,7 +297,7 @@ class Posterior(metaclass=ABCMeta):
         )
 
     def _first_without_any(self) -> int:
-        """Return the first position of an impossible sequence up to which no labelling is possible."""
+        """Return the position with which the shortest prefix of the sequence that has no possible labelling ends."""
         mask: Any = self.mask
         length = self.batch.n_tokens
         free = Mask.free(length, mask.allowed.shape[1])

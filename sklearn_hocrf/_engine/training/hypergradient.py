@@ -134,8 +134,7 @@ class Fold:
         Parameters
         ----------
         logs : ndarray of shape (G,) or (2G,)
-            Logarithms of the standard deviations of the groups of weights, followed by those of their L1 penalties if
-            these are learned.
+            Logarithms of the groups' standard deviations, followed by those of their L1 strengths if these are learned.
         tol : float
             Tolerance of training; a finer tolerance is used if this one does not suffice.
         residual : float

@@ -170,7 +170,7 @@ class LocalFeatureMatching(Objective):
     The vector phi_j contains one component for each weight: the count of its feature at position j (for segments: in
     candidate segment j). c_n are the sequences' weights. At the maximum of the likelihood without a penalty, the
     differences add up to 0 over the whole data; this criterion makes each of them small. The function is not convex.
-    Training starts from the weights of maximum likelihood.
+    Training starts from weights that were trained by maximum likelihood.
 
     Kim (2014) proposed this criterion for chains of order 1, and computed its gradient with recursions over vectors as
     long as the weight vector. Here, one pass on dual numbers computes the gradient, for any order and for segments. The

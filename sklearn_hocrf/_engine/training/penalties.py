@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 
 class Penalty:
-    """Gaussian and Laplacian priors, as a penalty: the sum of ``precision * w**2 / 2 + strength * abs(w)``.   K weights.
+    """Gaussian and Laplacian priors as a penalty: the sum of ``precision * w**2 / 2 + strength * abs(w)``.   K weights.
 
     A subclass with another smooth part, whose curvature is at least ``precision``, overrides ``smooth_value_gradient``,
     ``free``, ``tied`` and ``prox``.
