@@ -1,8 +1,9 @@
 """High-order CRFs over lattices, in which each token has one of a few candidate labels.
 
-Such a model is the model of all labels, conditional on all labels of a labelling being candidates. Queries for which no
-lattice kernel exists therefore use the model of all labels, with a mask. The candidates are the best labels according
-to a model of order 0, which is trained only for this purpose.
+Unless a limit has dropped states, the distribution over a lattice is that of the model of all labels, conditional on
+the event that all labels of a labelling are candidates. Queries for which no lattice kernel exists therefore use the
+model of all labels, with a mask. The candidates are the best labels according to a model of order 0, which is trained
+only for this purpose.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Candidates(NamedTuple):
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     def mask(self, n_labels: int) -> Mask:
-        """Return the mask that allows only these labels."""
+        """Return the mask that allows only the candidates."""
         mask = Mask(np.zeros((len(self.starts) - 1, n_labels), bool), np.zeros(len(self.starts) - 1, np.int8))
         mask.allowed[self.tokens, self.labels] = True
         return mask
@@ -79,11 +80,11 @@ class Candidates(NamedTuple):
         return is_candidate
 
     def slots(self, codes: np.ndarray) -> np.ndarray:
-        """Return the index of the candidate that is the label of each token; all labels must be candidates."""
+        """Return the index of each token's label among all candidates; each label must be a candidate of its token."""
         return np.flatnonzero(self.labels == codes[self.tokens])
 
     def with_labels(self, codes: np.ndarray) -> Candidates:
-        """Return the candidates with the given label of each token added, which no limit drops."""
+        """Return the candidates together with the given label of each token, which no limit drops."""
         missing = np.flatnonzero(~self.contain(codes))
         tokens = np.concatenate([self.tokens, missing])
         labels = np.concatenate([self.labels, codes[missing]])
@@ -94,7 +95,7 @@ class Candidates(NamedTuple):
 
 
 class CandidateFinder:
-    """A finder of the best labels of tokens by a model of order 0; ties go to the lowest label.
+    """A finder of the best labels of each token under a model of order 0; ties go to the lowest label.
 
     Parameters
     ----------
@@ -143,11 +144,11 @@ class LevelZero(NamedTuple):
     recall: float  # fraction of held-out labels that are among the candidates of their token; nan without such labels
 
     def finder(self) -> CandidateFinder:
-        """Return the finder of candidates."""
+        """Return the finder of candidates that uses this model."""
         return CandidateFinder(self.layout, self.weights, self.n_candidates, self.n_states)
 
     def checked(self, layout: WeightLayout, numbers: Callable[..., np.ndarray]) -> LevelZero:
-        """Return the level 0 of a fitted model with read-only weights, or raise a ValueError if it does not match.
+        """Return this model with read-only weights, or raise a ValueError if it does not match a fitted model's layout.
 
         ``numbers`` is the function that checks the weights.
         """
@@ -188,7 +189,7 @@ class LatticePlan(SharedWork):
     ----------
     lattice : Lattice
     is_limited : bool
-        Whether ``n_states`` has dropped states that candidates lead to.
+        Whether the limit ``n_states`` has dropped states to which candidates lead.
     may_be_impossible : bool
         Whether sequences without any labelling have a log Z of -inf instead of raising an error.
     """
@@ -255,7 +256,7 @@ class LatticePlan(SharedWork):
         return is_included
 
     def empirical_counts(self, codes: np.ndarray, sequence_weight: np.ndarray) -> np.ndarray:
-        """Return the counts of each weight's feature for labels that are candidates; shape (n_weights,)."""
+        """Return the weighted count of each weight's feature in a labelling by candidates; shape (n_weights,)."""
         weight, counts = np.repeat(sequence_weight, self.batch.lengths), np.zeros(self.layout.n_pairs)
         lattice.count_labels(self.lattice, self.candidates.slots(codes), weight, counts)
         automaton = self.layout.automaton
@@ -265,7 +266,7 @@ class LatticePlan(SharedWork):
         return np.concatenate([counts, self.layout.sum_over_suffixes(used)])
 
     def tables(self, workspace: Workspace) -> lattice.Tables:
-        """Return the tables of a thread."""
+        """Return the tables that a thread fills, in the memory of its workspace."""
         n_nodes = len(self.lattice.candidate)
         n_columns = len(self.lattice.entries) - 1 if len(self.lattice.links) else 0
         sizes = {"scores": len(self.lattice.labels), "columns": n_columns}
@@ -276,7 +277,7 @@ class LatticePlan(SharedWork):
 def build_lattice(
     layout: WeightLayout, batch: SequenceBatch, candidates: Candidates, n_states: Any = None
 ) -> tuple[lattice.Lattice, bool]:
-    """Return the lattice of a batch, and whether states were dropped; parameters as in :class:`LatticePlan`."""
+    """Return the lattice of a batch, and whether states were dropped; the parameters are as in :class:`LatticePlan`."""
     batch, automaton = as_sparse(batch), layout.automaton
     starts, labels, scores, codes = candidates
     forbidden = np.zeros(automaton.n_arcs, bool)
@@ -305,7 +306,7 @@ def build_lattice(
 
 
 def _without_candidates(lists: lattice.Lattice, is_out: np.ndarray) -> lattice.Lattice:
-    """Return the lattice without the paths through candidates that ``is_out``, (M,), marks; it still lists them."""
+    """Return the lattice, with all candidates, but without the paths through those that ``is_out`` marks."""
     there = ~is_out[lists.candidate]
     there[0] = True
     while True:  # at most as often as there are tokens
@@ -327,7 +328,7 @@ def _without_candidates(lists: lattice.Lattice, is_out: np.ndarray) -> lattice.L
 
 
 def _columns(layout: WeightLayout, candidates: Candidates) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the score columns of each token: their ranges and indices, and the ranges and columns of links to them."""
+    """Return each token's range of score columns, these columns, each candidate's range of links, and the links."""
     starts, labels = candidates.starts, candidates.labels
     if not layout.parts.n_parts:
         return starts, labels, freeze(np.empty(0), np.int64), freeze(np.empty(0), np.uint32)
@@ -360,9 +361,9 @@ class LatticePosterior(Posterior):
     """The posterior of a high-order CRF over the lattice of a batch."""
 
     def _make_plan(self) -> LatticePlan:
-        """Return the lattice: for each token, the best labels that the mask allows.
+        """Return the plan of the lattice whose candidates are the best labels of each token that the mask allows.
 
-        For sequences that have no labelling of these labels, the number of labels per token doubles until a labelling
+        For a sequence without a labelling by these labels, the number of labels per token is doubled until a labelling
         exists.
         """
         finder, layout, batch = self.model.finder, self.model.layout, self.batch
@@ -495,7 +496,7 @@ class LatticePosterior(Posterior):
     def _run(self, work: Callable[..., tuple | None]) -> tuple | None:
         """Return the sums of the results of ``work``.
 
-        This function is called with the lattice, the weights, each chunk and the tables of a thread.
+        ``work`` is called with the lattice, the weights, each chunk and the tables of a thread.
         """
         plan, kernel_weights = self.plan, self.model.kernel_weights
         if self.shift is not None:
@@ -552,7 +553,7 @@ class LatticeModel(Model):
         A layout whose features are paired only with single labels.
     weights : ndarray of shape (n_weights,)
     finder : CandidateFinder or None
-        Finds the candidate labels of a batch; None if the caller passes plans.
+        The finder of the candidate labels of a batch; None if the caller passes plans.
     schedule : Schedule or None
         The sizes that determine the number of chunks.
     """

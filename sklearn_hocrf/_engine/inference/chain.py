@@ -3,8 +3,8 @@
 Long sequences are cut by position: the forward pass keeps one row of alpha per cut, and the backward pass runs the
 forward pass of each tile again (checkpointing), so that memory does not grow with (length x states).
 
-:class:`OneSequence` computes results for a single sequence without a batch, a plan or copies; its decoding processes
-only a few states.
+:class:`OneSequence` computes results for a single sequence without a batch, a plan or copies, and decodes the sequence
+with only a few of the states.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ChainPlan(Plan):
 
 
 class _ChainBasePass(BasePass):
-    """Base class of both kinds of passes, which writes scores to the tables of a tile."""
+    """Base class of :class:`ChainPass` and :class:`ChainDecodePass`, which writes scores to the tables of a tile."""
 
     def _score(self, tile: Tile) -> np.ndarray:
         scores = self._score_tokens(tile)
@@ -89,7 +89,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
         return self._with_derivatives(alpha)
 
     def tables(self, tile: Tile) -> chain.ChainTables:
-        """Return the tables of a tile."""
+        """Return the tables of the forward and backward passes over a tile."""
         n_states, n_blocks = self.arc_layout.automaton.n_states, len(tile.length)
         return chain.ChainTables(
             self._pass_table("chain", tile, self.n_columns) if self.is_wide else self.chain_scores(tile),
@@ -101,7 +101,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
     def _forward_tile(
         self, tile: Tile, carry: np.ndarray, log_scale: np.ndarray, suspect: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Run the forward pass of a tile; return the last alpha of its last block, and the inverse of its total."""
+        """Run the forward pass of a tile; return the last row of alpha, and the inverse of the row's total."""
         scores, tables, lane_kind = self._score(tile), self.tables(tile), self._lane_kind(tile, self.is_wide)
         if self.is_wide:
             self._widen(scores, tables.scores)
@@ -124,7 +124,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
         return alive | safe
 
     def _log_spread(self) -> float | None:
-        """Return a bound on log(max beta / min beta), inf if unknown; None if all doubtful lanes are suspect."""
+        """Return a bound on log(max beta / min beta), inf if unknown; None if doubtful lanes count as failed."""
         is_of_tokens = self.layout.patterns.history == TOKENS
         return None if is_of_tokens else log_spread(self.layout, self.weighted_arcs)
 
@@ -141,7 +141,7 @@ class ChainPass(_ChainBasePass, MarginalPass):
         return largest
 
     def _forward_again(self, tile: Tile, carry: np.ndarray, alive: np.ndarray) -> None:
-        """Fill the tables of a tile for the backward pass."""
+        """Repeat the forward pass of a tile, whose tables the backward pass reads."""
         again = np.zeros(alive.shape), np.where(alive, 0.0, 1.0)
         self._forward_tile(tile, carry, *map(self._with_derivatives, again))
 
@@ -236,8 +236,8 @@ _FIRST = np.zeros((1, 1), np.int64)  # the sequence of the only lane
 class OneSequence:
     """Results for a single sequence under a model whose arcs have constant scores.
 
-    The methods take the attributes of the tokens, as for :func:`token_entries`. They return None if the kernels of a
-    batch are needed.
+    The methods take the attributes of the tokens as a tuple of the arguments of :func:`token_entries`. They return None
+    if a result requires the kernels for batches.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class OneSequence:
     pairs : tuple of ndarray
         The rank of each attribute, the range of the weights of each rank, their score columns, and the weights.
     links : PartLinks or None
-        The score columns of parts of labels; None: all columns are labels.
+        The score columns of parts of labels; None means that all columns belong to labels.
     """
 
     def __init__(self, arcs: WeightedArcs, borders: np.ndarray, pairs: tuple, links: PartLinks | None = None) -> None:
@@ -268,9 +268,10 @@ class OneSequence:
 
     @classmethod
     def for_model(cls, model: Any, borders: np.ndarray | None) -> Self | None:
-        """Return the object for a model; ``borders``, (2, L), marks the labels that may begin and end a sequence.
+        """Return the object for a model, or None; ``borders`` (2, L) marks labels that may begin and end a sequence.
 
-        The result is None if the model is not a :class:`ChainModel`, or contains varying arcs or many labels.
+        The result is None if the model is not a :class:`ChainModel`, or contains varying arcs or more than
+        ``MOST_LABELS`` labels.
         """
         n_labels = model.weighted_arcs.n_labels
         if type(model) is not ChainModel or n_labels > MOST_LABELS or model.layout.n_varying:
@@ -282,14 +283,14 @@ class OneSequence:
 
     @classmethod
     def of_arrays(cls, n_labels: int, structure: tuple, score: np.ndarray, borders: np.ndarray, pairs: tuple) -> Any:
-        """Return the object for a model from a file, with states and arcs as in ``given_arcs``."""
+        """Return the object for arrays from a file, as in ``given_arcs``; None if there are too many labels."""
         if n_labels > MOST_LABELS:
             return None
         pairs = freeze_all(pairs, np.int32, np.int64, np.int32, np.float64)
         return cls(given_arcs(n_labels, structure, score), borders, pairs)
 
     def decode(self, tokens: tuple) -> np.ndarray | None:
-        """Return the codes of the best labelling, or None, for example if the search cannot determine it."""
+        """Return the codes of the best labelling, or None if the sequence is too large or the search fails."""
         entries = token_entries(*tokens)
         codes = np.empty(len(entries.indptr) - 1, np.int32)
         if not len(codes):
@@ -299,7 +300,7 @@ class OneSequence:
         return codes if find_best(self.tables, entries, self.most_kept, codes) == FOUND else None
 
     def marginals(self, tokens: tuple) -> tuple[float, np.ndarray] | None:
-        """Return log Z, and the probability of each label at each token; (T, L)."""
+        """Return log Z, and the probability of each label at each token; shape (T, L)."""
         scores = self._scores(tokens)
         if scores is None or (log_z := _Lane(self.arcs, scores).run(backward=True)) is None:
             return None
@@ -320,7 +321,7 @@ class OneSequence:
         return min(score - log_z, 0.0)
 
     def segment_probabilities(self, tokens: tuple, segments: Segments, tags: Tags) -> np.ndarray | None:
-        """Return the probabilities of segments, no two of which have the same start; (M,)."""
+        """Return the probabilities of segments, no two of which have the same start; shape (M,)."""
         scores, arcs = self._scores(tokens), self.arcs
         if scores is None:
             return None
@@ -336,7 +337,7 @@ class OneSequence:
         return np.minimum(probability[segments.start], 1.0)
 
     def _scores(self, tokens: tuple) -> np.ndarray | None:
-        """Return the scores of labels at tokens; (T, L)."""
+        """Return the scores of labels at tokens, or None if the kernels for batches are needed; shape (T, L)."""
         entries = token_entries(*tokens)
         n_tokens = len(entries.indptr) - 1
         is_large = n_tokens * len(self.tables.fail) > MOST_OF_PASS
@@ -360,7 +361,7 @@ def token_entries(
 
 
 class _Lane:
-    """The tables of passes over one sequence, whose scores (T, L) become marginals."""
+    """The tables of passes over one sequence; ``scores``, of shape (T, L), become marginals."""
 
     def __init__(self, arcs: WeightedArcs, scores: np.ndarray) -> None:
         n_tokens, n_states, last = len(scores), len(arcs.fail), np.array([[len(scores) - 1]])

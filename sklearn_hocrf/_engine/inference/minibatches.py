@@ -93,7 +93,7 @@ class Minibatches(metaclass=ABCMeta):
         return features.pair, _stops(plan.batch, features), features.indptr[plan.offsets]
 
     def pairs(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the pairs that some sequences use, each once; shape (M,), int64."""
+        """Return the pairs that the given sequences use, each once; shape (M,), int64."""
         touched, count = self._touched, 0
         for first, stop, starts in self._entries():
             count = minibatches.find_pairs(first, stop, starts, sequences, self._seen, touched, count)
@@ -105,11 +105,11 @@ class Minibatches(metaclass=ABCMeta):
         return [self._entries_of_tokens]
 
     def weights(self, sequences: np.ndarray) -> np.ndarray:
-        """Return the weights that some sequences use, each once: pairs, then biases; int64."""
+        """Return the weights that the given sequences use, each once: pairs, then biases; int64."""
         return np.concatenate([self.pairs(sequences), self._biases])
 
     def value_gradient(self, w: np.ndarray, sequences: np.ndarray, touched: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the negative log-likelihood of some sequences, weighted by ``sequence_weight``, and its gradient.
+        """Return the negative log-likelihood of the given sequences, weighted by ``sequence_weight``, and its gradient.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Minibatches(metaclass=ABCMeta):
         -------
         value : float
         gradient : ndarray of shape (len(touched),)
-            Derivatives with respect to these weights.
+            Derivatives with respect to the weights ``touched``.
         """
         model = self._model_class(self.layout, w, self._no_table)
         plan, weight, gradient = self._plan, self.sequence_weight, self._gradient
@@ -140,7 +140,7 @@ class Minibatches(metaclass=ABCMeta):
             gradient[pairs] = 0.0
 
     def descend(self, batches: list[np.ndarray], course: descent.Course) -> int:
-        """Take the steps of the first minibatches that kernels support, and return their number, which may be 0.
+        """Take the steps of the minibatches before the first that kernels do not support, and return their number.
 
         Only chains have such kernels.
 
@@ -149,7 +149,7 @@ class Minibatches(metaclass=ABCMeta):
         batches : list of ndarray of int64
             The sequences of each minibatch, sorted by length.
         course : Course
-            The weights; changed in place.
+            The weights, and the sums that determine the steps; changed in place.
         """
         return 0
 

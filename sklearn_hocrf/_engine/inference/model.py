@@ -25,7 +25,7 @@ MOST_PLANS, MOST_OF_PLAN = 16, 1 << 15  # plans of single sequences that are kep
 
 
 class Model:
-    """A model with its weights; labellings are label codes of tokens, (N,) int32, except in some subclasses.
+    """A model with its weights; except in some subclasses, labellings are label codes of tokens: shape (N,), int32.
 
     Parameters
     ----------
@@ -92,11 +92,11 @@ class Model:
         return self.posterior_class(self, batch, support, n_jobs, evidence)
 
     def posterior_on(self, plan: Any) -> Any:
-        """Return the posterior of the batch of a plan."""
+        """Return the posterior of a plan's batch and mask, which uses this plan."""
         return self.posterior(plan.batch, plan.mask, plan.n_jobs).with_plan(plan)
 
     def plan_of(self, batch: SequenceBatch, n_jobs: int | None) -> Any:
-        """Return the plan of a batch; plans of single short sequences share all that depends only on the length."""
+        """Return the plan of a batch; plans of short single sequences share tables that depend only on the length."""
         n_tokens = batch.n_tokens
         kept = self._plans.get(n_tokens) if len(batch) == 1 else None  # read once, because other threads may drop it
         if kept is not None:
@@ -125,7 +125,7 @@ class Model:
         return kept[1:]
 
     def moving(self, direction: np.ndarray) -> Self:
-        """Return a direction of the weights as a model, for passes on dual numbers."""
+        """Return a model whose weights are ``direction``, for passes on dual numbers."""
         return type(self)(self.layout, np.asarray(direction))
 
     @classmethod

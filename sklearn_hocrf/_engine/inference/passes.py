@@ -22,7 +22,7 @@ from ..structure.pairs import DenseProduct
 from ..structure.weighted_arcs import weighted_arcs
 from .schedule import Task, Tile, Workspace, lanes_of
 
-# of a pass on wide numbers: exponentials of sums of several scores are correct up to 1e17
+# largest score on wide numbers, whose exponentials of sums of several scores are correct up to 1e17
 LARGEST_SCORE = 1e16
 _SHRUNK = ("arc_score", "arc_score_derivative")
 Receiver: TypeAlias = Callable[["MarginalPass", Tile, np.ndarray], None]
@@ -36,10 +36,10 @@ class BasePass(metaclass=ABCMeta):
     workspace : Workspace
         Memory for the tables of one tile.
     posterior : LanePosterior
-        The posterior, whose model gives the scores in the tables, and which contains the plan of the batch.
+        The posterior, which contains the plan of the batch, and the model that determines the scores in the tables.
     direction : Model or None
-        Direction of derivatives. Tables contain a column for each lane; with a direction, they contain dual numbers,
-        with another column for each lane's derivatives.
+        The direction of derivatives. Without one, tables contain a column for each lane; with one, they contain dual
+        numbers: a second column for each lane contains the derivatives.
     """
 
     is_wide = False  # whether kernels run on wide numbers, for a sequence that scaled passes could not represent
@@ -69,7 +69,7 @@ class BasePass(metaclass=ABCMeta):
         """Process a task."""
 
     def over(self, chunk: list[Task]) -> tuple:
-        """Process the tasks of a chunk, and return the sums."""
+        """Process the tasks of a chunk, and return the sums over them."""
         for task in chunk:
             self.run(task)
         return self.sums()
@@ -104,7 +104,7 @@ class BasePass(metaclass=ABCMeta):
         return self.scores(tile)
 
     def _score_tokens(self, tile: Tile) -> np.ndarray:
-        """Return the scores of columns, including those of dense features, and of parts that are scored by token."""
+        """Return the scores of columns, from sparse and dense features; those of labels include those of parts."""
         scores, features, product = self.scores(tile), self.plan.token_features, self.plan.dense
         token_scores.score_rows(features, self.layout.pairs, *self.pair_weights, self.dense_weights, tile, scores)
         if product is not None:
@@ -167,7 +167,8 @@ class MarginalPass(BasePass):
         Weights of the sequences; 1 by default. Sequences of weight 0 give no marginals.
     receiver : callable or None
         Called as ``receiver(backward, tile, weight)`` after the backward pass of each tile, with this pass as
-        ``backward``; lanes of weight 0 are empty. With a direction, the columns after the first W contain derivatives.
+        ``backward``; the receiver must ignore lanes of weight 0. With a direction, the columns of the tables after
+        those of the lanes contain derivatives.
     slope : ndarray of shape (n_sequences,) or None
         Receives the derivatives of log Z along the direction.
     """
@@ -193,7 +194,7 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def _forward(self, task: Task, log_z: np.ndarray, suspect: np.ndarray) -> list:
-        """Run the forward pass of a task, write log Z and the lanes where the pass failed; return checkpoints."""
+        """Run the forward pass of a task; write log Z, mark the lanes in which it fails, and return checkpoints."""
 
     def _settle(self, task: Task, checkpoints: list, alive: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
         """Return the lanes with correct results, including doubtful lanes that a check of the tables confirms."""
@@ -209,7 +210,7 @@ class MarginalPass(BasePass):
 
     @abstractmethod
     def continuations(self, tile: Tile) -> choices.ChoiceTables:
-        """Return the log scores of the current tile, which contains whole sequences, and of all continuations."""
+        """Return the log scores of the current tile of whole sequences, and of all continuations from each border."""
 
     def _log_beta(self, tile: Tile) -> np.ndarray:
         """Return log beta after each row, up to a constant; the backward pass has overwritten alpha with beta."""
@@ -243,7 +244,7 @@ class MarginalPass(BasePass):
         token_scores.add_counts(product.values, product.columns, *tokens, marginals, weight, self._product_counts)
 
     def add_product_counts(self, gradient: np.ndarray) -> None:
-        """Add the expected counts of dense features, of all tiles, to a gradient of all pairs."""
+        """Add the expected counts of dense features, of all tiles, to ``gradient``, an array over all pairs."""
         if self._product_counts is not None:
             self.plan.dense.add_counts(self._product_counts, gradient)
 
@@ -272,7 +273,7 @@ class MarginalPass(BasePass):
                 self._on_wide_numbers(task, factor).run(task)
 
     def _on_wide_numbers(self, task: Task, factor: float) -> Self:
-        """Return the same pass on wide numbers, which adds to the same sums."""
+        """Return a pass on wide numbers that adds to the sums of this pass."""
         if not factor:
             self.posterior.refuse_impossible(task.sequences[0], [np.inf])
         wide, arcs = copy.copy(self), self.weighted_arcs
@@ -417,7 +418,7 @@ class DecodePass(BasePass):
 
     @abstractmethod
     def choice_tables(self, tile: Tile) -> choices.ChoiceTables:
-        """Return the log scores of a tile of whole sequences, and of the best continuations."""
+        """Return the log scores of a tile of whole sequences, and of the best continuation from each border."""
 
     def store_best(self, task: Task, beta: np.ndarray) -> None:
         """Store the scores of the best labellings, which are in the first rows of beta in the first tile."""

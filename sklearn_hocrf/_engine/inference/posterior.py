@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
     sequence_ids: np.ndarray | None = None  # ids of the sequences in messages; None means their indices
 
     def part(self, sequences: np.ndarray, tokens: np.ndarray) -> Evidence:
-        """Return the known labels of some sequences, from the indices of the sequences and of their tokens."""
+        """Return the known labels of some sequences, given the indices of the sequences and of their tokens."""
         sequence_ids = sequences if self.sequence_ids is None else self.sequence_ids[sequences]
         return Evidence(self.mask.part(tokens), self.source, sequence_ids)
 
@@ -65,8 +65,9 @@ class Expectations(NamedTuple):
 class Posterior(metaclass=ABCMeta):
     """The distribution of the labellings of a batch under a model.
 
-    Queries raise an :class:`ImpossibleSequence` if a sequence has no labelling. They share the plan of the batch, which
-    the first query creates; ``model.posterior_on(plan)`` is the posterior with an existing plan.
+    Queries raise an :class:`ImpossibleSequence` if a sequence has no labelling. All queries of a posterior share the
+    plan of the batch, which the first query creates; ``model.posterior_on(plan)`` is the posterior with an existing
+    plan.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class Posterior(metaclass=ABCMeta):
     mask : Mask or None
         The labellings that support and evidence allow.
     shift : ndarray of shape (N,) or None
-        The number by which the scores of all labels of each token are reduced; see :meth:`centred`.
+        For each token, the number by which the scores of all its labels are reduced; see :meth:`centred`.
     """
 
     shift: np.ndarray | None = None
@@ -125,7 +126,7 @@ class Posterior(metaclass=ABCMeta):
         return posterior
 
     def narrowed(self) -> Self:
-        """Return the posterior whose mask excludes labellings outside the lattice; without a lattice, this one."""
+        """Return the posterior whose mask excludes labellings outside the lattice, if there is a lattice."""
         return self
 
     # --- large scores -------------------------------------------------------------------------------------------------
@@ -133,9 +134,9 @@ class Posterior(metaclass=ABCMeta):
     def centred(self) -> tuple[Self, Any]:
         """Return the same distribution with small scores, and its best labelling.
 
-        If the best score of a sequence is large, each token's approximate contribution to it is subtracted from the
-        scores of all labels of the token. The scores of all labellings of the sequence decrease by the same number, so
-        no probability changes. Differences between the scores of labellings, and between scores and log Z, are then
+        If the best score of a sequence is large, each token's approximate contribution to this score is subtracted from
+        the scores of all labels of the token. The scores of all labellings of the sequence decrease by the same number,
+        so no probability changes. Differences between the scores of labellings, and between scores and log Z, are then
         differences of small numbers.
         """
         labelling, best = self._best()
@@ -176,14 +177,15 @@ class Posterior(metaclass=ABCMeta):
     def log_z(self) -> np.ndarray:
         """Return log Z of each sequence, 0 for empty ones; shape (n_sequences,).
 
-        The sum is over the possible labellings only.
+        Z is the sum over only the possible labellings.
         """
 
     @abstractmethod
     def log_z_and_slope(self, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log Z of each sequence and its derivative along a direction of the weights.
 
-        The derivative is the expected score with the direction as weights. One forward pass computes both results.
+        The derivative is the expectation, under the model, of the score that the direction gives when used as weights.
+        One forward pass computes both results.
         """
 
     @abstractmethod
@@ -228,11 +230,11 @@ class Posterior(metaclass=ABCMeta):
 
     @abstractmethod
     def _best(self) -> tuple[Any, np.ndarray]:
-        """Return the labelling with the highest score of each sequence, and these scores."""
+        """Return each sequence's labelling with the highest score, and these scores."""
 
     @abstractmethod
     def best_labellings(self, n_best: int) -> BestLabellings:
-        """Return the ``n_best`` different labellings with the highest scores of each sequence, best first."""
+        """Return each sequence's ``n_best`` different labellings with the highest scores, best first."""
 
     @abstractmethod
     def draw(self, n_drawn: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -281,7 +283,7 @@ class Posterior(metaclass=ABCMeta):
         raise ImpossibleSequence(f"sequence {sequence}: the model forbids every labelling of it", sequence)
 
     def _refuse_evidence(self, evidence: Evidence) -> None:
-        """Raise an error that names the first sequence, and its position, at which known labels allow no labelling."""
+        """Raise an error that names a sequence and a position if the known labels rule out all of its labellings."""
         impossible = np.flatnonzero(~self.is_possible())
         without = self.model.posterior(self.batch, self.support)
         if not len(impossible) or (self.support is not None and not without.is_possible()[impossible[0]]):
@@ -295,7 +297,7 @@ class Posterior(metaclass=ABCMeta):
         )
 
     def _first_without_any(self) -> int:
-        """Return the first position of an impossible sequence up to which no labelling is possible."""
+        """Return the position with which the shortest prefix of the sequence that has no possible labelling ends."""
         mask: Any = self.mask
         length = self.batch.n_tokens
         free = Mask.free(length, mask.allowed.shape[1])
@@ -348,7 +350,7 @@ class LanePosterior(Posterior):
     def add_expectations(
         self, sequences: np.ndarray, sequence_weight: np.ndarray, gradient: np.ndarray, log_z: np.ndarray
     ) -> tuple:
-        """For some sequences, add expected counts of (feature, pattern) pairs to ``gradient``, and write ``log_z``.
+        """Add the expected counts of (feature, pattern) pairs in some sequences to ``gradient``, and write ``log_z``.
 
         The model and the plan have no dense table, so the time depends on the sequences, but not on the number of
         weights.
@@ -500,7 +502,7 @@ class LanePosterior(Posterior):
 
 
 def by_first_token(segments: Segments, n_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends and labels of segments by first token, (N, 2), and memory for their probabilities, (N,)."""
+    """Return the ends and labels of segments by first token, shape (N, 2), and N zeros for their probabilities."""
     table = np.zeros((n_tokens, 2), np.int64)
     table[segments.start] = np.stack([segments.stop, segments.codes], axis=1)
     return table, np.zeros(n_tokens)

@@ -1,9 +1,10 @@
 """Division of the work on a batch, its distribution to threads, and sums of its results.
 
-    chunk a unit of work for a thread; its sums are added to the sums of other chunks, in a fixed order task blocks of
-    sequences whose tables fit into the cache; all steps from scores to counts process it in one go tile consecutive
-    positions of the blocks of a task: all of them, or a part if sequences are very long block sequences of similar
-    length that are processed side by side lane one sequence of a block: one column of the tables
+    chunk   a unit of work for a thread; its sums are added to the sums of other chunks, in a fixed order
+    task    blocks of sequences whose tables fit into the cache; all steps from scores to counts process it in one go
+    tile    consecutive positions of the blocks of a task: all of them, or a part if sequences are very long
+    block   sequences of similar length that are processed side by side
+    lane    one sequence of a block: one column of the tables
 
 The number of chunks depends only on the data, so results are bitwise identical for every ``n_jobs``. Only this module
 uses threads.
@@ -38,7 +39,7 @@ from ..structure.layout import WeightLayout
 from ..structure.pairs import DenseProduct, PartLinks
 
 _BACKENDS_OF_THIS_MACHINE = LokyBackend, MultiprocessingBackend, SequentialBackend, ThreadingBackend
-_TOKENS_OF_THREAD = 20_000  # one thread reads fewer tokens in 5 ms
+_TOKENS_OF_THREAD = 20_000  # minimum per thread: one thread reads fewer tokens in 5 ms
 _LONE_SIZE = 1 << 26  # sequences run alone if a block of them would take more than 512 MiB
 
 
@@ -49,7 +50,8 @@ class Schedule:
     Parameters
     ----------
     tile_sizes : tuple of int
-        The smallest and the largest target size of the tables of a tile. 1 to 2 MiB of doubles stay in the cache.
+        The smallest and the largest target size of the tables of a tile. The defaults, 1 and 2 MiB of doubles, fit into
+        the cache.
     tasks_wanted : int
         Tiles grow up to the largest target size as long as this number of tasks remains, so that several threads have
         work.
@@ -57,8 +59,8 @@ class Schedule:
         Minimum number of rows of a tile, whatever its size, because a kernel call from Python takes as long as several
         rows.
     cut_size : float
-        Blocks whose tables are larger than this (32 MiB of doubles) are cut by position; inf if kernels need whole
-        sequences.
+        Blocks whose tables are larger than this (by default, 32 MiB of doubles) are cut by position; inf if kernels
+        need whole sequences.
     single_sequence_size : float
         If the tables of a block would be larger than this (512 MiB of doubles for segments), its sequences run alone,
         with one lane per block.
@@ -68,13 +70,13 @@ class Schedule:
         kernels for single lanes.
     lone_batch : int
         The only sequence of a batch runs alone if its lane needs at least this number of doubles, because each call
-        would have to allocate new pages of memory for the tables of all lanes.
+        would otherwise have to allocate new pages of memory for the tables of all lanes.
     long_call : float
         If the tables of the longest sequence are larger than this, a kernel call takes too long to wait for after
         Ctrl-C.
     least_chunks, most_chunks : int
-        Limits of the number of chunks. Each chunk needs a separate gradient, so the number also depends on the work on
-        the data.
+        Limits of the number of chunks. Each chunk needs a separate gradient, so the number of chunks also depends on
+        the amount of work per weight.
     work_per_weight : int
         Operations on the data per weight that justify another chunk.
     poll_interval : float
@@ -109,7 +111,7 @@ Tile = LocalTile
 
 
 class Task(NamedTuple):
-    """Blocks of sequences and their tiles: one tile, or several consecutive ones of a block of long sequences."""
+    """Blocks of sequences and their tiles: one tile or, for a block of long sequences, several consecutive tiles."""
 
     sequences: np.ndarray  # (B, W) int64   -1 for an empty lane
     tiles: list[Tile]
@@ -189,7 +191,7 @@ class SharedWork:
         return self._threads[key]
 
     def add_up(self, work: Callable[[Any, Workspace], tuple]) -> tuple | None:
-        """Return the sums of the arrays in the tuples ``work(chunk, workspace)``, by position; None without chunks.
+        """Return the sums, over all chunks, of each array in the tuple ``work(chunk, workspace)``; None without chunks.
 
         Chunks are added in order, so the number of threads does not change the bits of the sums. Each chunk is added as
         soon as all earlier ones have been added, so few arrays are in memory at a time, and threads continue to compute
@@ -269,8 +271,8 @@ class Plan(SharedWork, metaclass=ABCMeta):
     n_counted_lengths : int
         Number of sums of segment probabilities by length, from which the counts of lengths follow.
     part_columns : PartLinks or None
-        The parts of labels by score column; the scores of parts are added to those of labels at each token. None means
-        no parts.
+        The score columns of the parts of labels; the scores of parts are added to those of labels at each token. None
+        means no parts.
     mask : Mask or None
         The possible labellings; None means all.
     may_be_impossible : bool
@@ -308,17 +310,17 @@ class Plan(SharedWork, metaclass=ABCMeta):
         """Set the tables and sizes that follow from the lengths of the sequences."""
 
     def with_features(self, batch: SequenceBatch, n_jobs: int | None) -> Self:
-        """Return the plan of another batch, whose only sequence is as long as that of this plan."""
+        """Return the plan of another batch, which contains one sequence of the same length."""
         plan = object.__new__(type(self))  # with the same memory; copy.copy takes three times as long
         plan.__dict__.update(self.__dict__, n_jobs=n_jobs)
         plan._read_features(batch)
         return plan
 
     def prepare_lane(self, model: Any) -> None:
-        """Prepare tables for passes over one sequence, which plans with other features share; chains need none."""
+        """Prepare the tables, shared by plans with other features, for passes over one sequence; chains need none."""
 
     def _ranges(self) -> tuple[list[int] | None, Callable]:
-        """Return the ends of a range of tokens for each thread (None: one range), and a mapper over the ranges."""
+        """Return 0 and the end of each thread's range of tokens (None: one range), and the ``map`` over the ranges."""
         most = 1 + self.n_tokens // _TOKENS_OF_THREAD
         n_threads = 1 if most == 1 else min(threads_for(self.n_jobs), most)
         if n_threads == 1:
@@ -489,9 +491,9 @@ class Plan(SharedWork, metaclass=ABCMeta):
 
 
 def _deal(tasks: list[Task], n_chunks: int) -> list[list[Task]]:
-    """Return at most ``n_chunks`` lists of consecutive tasks, such that the largest number of tokens is minimal.
+    """Return at most ``n_chunks`` lists of consecutive tasks, such that the longest list has as few tokens as possible.
 
-    Each idle thread fetches the next list, and all threads wait for the last one to end.
+    Each idle thread fetches the next list, and all threads wait until the last list is done.
     """
     if n_chunks == 1 or len(tasks) <= 1:
         return [tasks] if tasks else []
@@ -516,8 +518,8 @@ def threads_for(n_jobs: int | None = None) -> int:
     """Return the number of threads for ``n_jobs``.
 
     joblib backends that send jobs elsewhere, such as Dask's, report the number of parallel jobs of a whole cluster,
-    which does not apply to a single process: in workers and in the sending process, None means 1, and -1 means all
-    processors of this machine.
+    which does not apply to a single process. With such a backend, None means 1, and -1 means all processors of this
+    machine, both in workers and in the process that sends the jobs.
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be an integer other than 0, or None, got 0")

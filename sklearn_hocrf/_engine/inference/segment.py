@@ -43,7 +43,7 @@ class SegmentPlan(Plan):
 
     layout: SegmentLayout
     lane: SegmentLane | None = None  # of plans for single short sequences
-    has_tails = False  # whether the cells beyond the highest lengths belong to tokens
+    has_tails = False  # whether the cells beyond the highest lengths belong to tokens of tails
 
     default_schedule = Schedule(
         tile_sizes=(1 << 17, 1 << 17),  # 1 MiB of doubles
@@ -124,7 +124,7 @@ class SegmentPlan(Plan):
 
 
 class _SegmentBasePass(BasePass):
-    """Base class of both kinds of passes, which writes scores to the tables of a tile."""
+    """Base class of :class:`SegmentPass` and :class:`SegmentDecodePass`, which writes scores to the tile's tables."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -146,7 +146,7 @@ class _SegmentBasePass(BasePass):
         return tables
 
     def _shift_segments(self, tile: Tile, cells: np.ndarray) -> None:
-        """Subtract the shifts of its tokens from the score of each segment."""
+        """Subtract from the score of each segment the shifts of its tokens."""
         if self.posterior.shift is None:
             return
         by_row, shifts, first_cell = self._by_row(tile, cells), self._shifts(tile), self.index.first_cell
@@ -255,13 +255,13 @@ class SegmentDecodePass(_SegmentBasePass, DecodePass):
 
 
 class SegmentLane:
-    """Passes over the only sequence of a batch, with kernels for single lanes; the results are those of a batch.
+    """Passes over the only sequence of a batch, with kernels for single lanes; the results are those of other passes.
 
     Parameters
     ----------
     model : SegmentModel
     plan : SegmentPlan
-        The plan of any sequence of the same length.
+        The plan of any sequence of the length that the lane supports.
     """
 
     plan: SegmentPlan
@@ -278,7 +278,7 @@ class SegmentLane:
         self.scratch_shapes = [(size, 1) for size in plan.scratch_sizes]
 
     def with_plan(self, plan: SegmentPlan) -> Self:
-        """Return the lane of another sequence, with its scores."""
+        """Return the lane for the sequence of ``plan``, with the scores of this sequence."""
         lane, model, tile = object.__new__(type(self)), self.model, self.place[1]
         lane.__dict__.update(self.__dict__, plan=plan)
         lane.tables = segment.SegmentTables(*map(np.empty, self.shapes))
@@ -291,7 +291,7 @@ class SegmentLane:
         return lane
 
     def decode(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return labels of tokens and lengths of segments as in :class:`DecodePass`, and the best score, (1,)."""
+        """Return labels of tokens and lengths of segments as in :class:`DecodePass`, and the best score; shape (1,)."""
         tables, best = self.tables, np.empty((2, self.plan.n_tokens), np.int32)
         if len(tables.varying):
             n_columns = self.model.n_columns
@@ -313,7 +313,7 @@ class SegmentLane:
         return True
 
     def column_marginals(self) -> np.ndarray:
-        """Return the marginals of score columns after :meth:`run`; (T, C)."""
+        """Return the marginals of score columns after :meth:`run`; shape (T, C)."""
         scores, cells, *_ = self.tables
         segment_scores.collect(None, *self.place, self.weight, cells, scores, np.empty((0, 1)))
         return scores.reshape(self.plan.n_tokens, -1)
@@ -327,7 +327,7 @@ class SegmentPosterior(LanePosterior):
     most_likely = 1.0
 
     def _lane(self) -> SegmentLane | None:
-        """Return the only lane of a batch of one short sequence; None for other batches, and for large scores."""
+        """Return the lane of a batch of one short sequence; None for other batches, dense columns or reduced scores."""
         plan, lane = self.plan, self.plan.lane
         has_lane = lane is not None and lane.model is self.model and plan.dense is None and self.shift is None
         return lane.with_plan(plan) if has_lane else None
@@ -435,7 +435,7 @@ class AgedPlan(SegmentPlan):
 
     @cached_property
     def tailed(self) -> Self | None:
-        """The plan of the same work by passes over borders, with tails; None if passes of the chain are faster."""
+        """The plan of the batch for segment passes with tails; None if they are impossible or worse than the chain."""
         n_states, chain_states = self.layout.automaton.n_states, self.aged.automaton.n_states
         tables = self.layout.derived(tails) if chain_states > self.least_ages * n_states else None
         if tables is None:
@@ -455,7 +455,7 @@ class AgedPlan(SegmentPlan):
 
 
 class _AgedBasePass(BasePass):
-    """Base class of both kinds of passes, which computes the scores of columns and of the chain of aged labels."""
+    """Base class of :class:`AgedPass` and :class:`AgedDecodePass`, which computes the scores of the aged chain."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -510,7 +510,7 @@ class AgedPosterior(SegmentPosterior):
 
     @property
     def of_sums(self) -> LanePosterior:
-        """The posterior that uses passes with tails, if the plan has them."""
+        """The posterior that uses passes with tails, if the plan supports them."""
         plan, model = self.plan.tailed, self.model
         if plan is None or self.shift is not None:
             return self

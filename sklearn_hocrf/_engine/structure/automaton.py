@@ -6,9 +6,9 @@ pattern. After reading some labels, the automaton is in the state that is their 
 Corasick, 1975).
 
 With a history of segments, the automaton reads the labels of segments. Each state of two or more labels has a *loop*,
-an arc that reads the state's last label again and returns to the state. A loop has the score of the pair of equal
-labels (*staying*) or, if this pair is not a pattern, of the single label. The cost therefore does not depend on the
-lengths of segments.
+an arc that reads the state's last label again and returns to the state. A loop has the same score as the arc of the
+pair of equal labels (which continues the segment) or, if this pair is not a pattern, as the arc of the single label.
+The numbers of states and arcs therefore do not depend on the lengths of segments.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class PatternAutomaton(NamedTuple):
     """Compiled label patterns.   L labels, Z patterns, P states, A arcs.
 
     State 0 is the empty pattern; the others are sorted by last label, length and labels. Arcs are sorted by target and
-    length, so the arcs into a state are contiguous, as are all arcs that read the same label. Arcs that carry no mass
-    may come after all others; ``into`` excludes them.
+    length, so the arcs into a state are contiguous, as are all arcs that read the same label. Forbidden arcs carry no
+    mass; they may come after all other arcs, and ``into`` then excludes them.
     """
 
     n_labels: int
@@ -138,8 +138,8 @@ def build_automaton(patterns: PatternTable, n_labels: int) -> PatternAutomaton:
 
 
 def _first_arcs(arc_pattern: np.ndarray, n_patterns: int) -> np.ndarray:
-    """Return the first arc of each pattern; -1 for patterns that never occur."""
-    first = np.full(n_patterns + 1, -1)  # the last: for arcs without a pattern
+    """Return the first arc of each pattern, -1 for patterns without an arc."""
+    first = np.full(n_patterns + 1, -1)  # the last element is for arcs without a pattern
     first[arc_pattern[::-1]] = np.arange(len(arc_pattern))[::-1]
     return first[:n_patterns]
 
@@ -152,9 +152,10 @@ def longer_arcs(arc_length: np.ndarray) -> tuple[np.ndarray, ...]:
 def automaton_with_arcs(
     patterns: PatternTable, runs: Sequence[tuple[int, ...]], n_labels: int
 ) -> tuple[PatternAutomaton, np.ndarray]:
-    """Compile patterns, with an additional arc for each of the given runs of two or more label codes.
+    """Compile patterns together with runs of two or more label codes, each of which gets an arc.
 
-    The result is the automaton, and a mask of the arcs that end with one of the runs.
+    The result consists of the automaton, in which ``arc_pattern`` refers only to the patterns, and a mask of the arcs
+    that end with one of the runs.
     """
     tuples = patterns.tuples()
     table = given_patterns([*tuples, *runs], n_labels, patterns.history)
@@ -163,7 +164,7 @@ def automaton_with_arcs(
     ends = np.isin(automaton.arc_pattern, [row[run] for run in runs])
     for arcs in longer_arcs(automaton.arc_length):
         ends[arcs] |= ends[automaton.arc_suffix[arcs]]
-    original_row = np.full(len(row) + 1, -1)  # the last: for arcs that are only prefixes
+    original_row = np.full(len(row) + 1, -1)  # the last element is for arcs that are only prefixes
     original_row[[row[pattern] for pattern in tuples]] = np.arange(len(tuples))
     arc_pattern = original_row[automaton.arc_pattern]
     arc_pattern, pattern_arc = freeze_all((arc_pattern, _first_arcs(arc_pattern, len(tuples))), np.int32)
@@ -229,7 +230,7 @@ def _suffix_links(
     """Return the longest proper suffix of each node, both among all nodes and among the states.
 
     The function proceeds depth by depth: the suffix of ``p y`` is ``q y``, where q is the longest state that is a
-    proper suffix of p and has a y-edge.
+    proper suffix of p and has an edge for label y.
     """
     edge_keys = parent[1:] * n_labels + label[1:]  # node ids are in the order of these keys, so the keys are sorted
     longest_suffix = np.zeros(len(parent), dtype=np.int64)

@@ -1,14 +1,15 @@
 """The index of each weight, and the tables from which kernels compute scores.
 
-A weight belongs to a label pattern (its bias) or to a pair of an observation feature and a pattern. A feature counts a
-token *attribute* at the positions of a *channel*; in a chain, the only channel is the token itself, so features and
-attributes are the same. Each combination of a channel and a pattern that has pairs is a *score column*. One sparse
-product gives the scores of all columns for each token. The first L columns are the single labels in channel 0, which
-give the emission scores; the other columns of a chain change the scores of arcs whose labels end with the column's
-pattern.
+A weight belongs to a label pattern (its bias), to a pair of an observation feature and a pattern or, for segments, to
+the tokens of a label. A feature counts a token *attribute* at the positions of a *channel*; in a chain, the only
+channel is the token itself, so features and attributes are the same. Each combination of a channel and a pattern that
+has pairs is a *score column*. One sparse product gives the scores of all columns for each token. The first L columns
+are the single labels in channel 0, which give the emission scores. In a chain, a column of a longer pattern changes the
+scores of the arcs whose labels end with this pattern.
 
-Each part of labels has a row of weights, like a pattern; the rows of parts follow those of patterns. A part has weights
-for features only, and the scores of its columns are added to the scores of the labels that contain the part.
+Labels may contain *parts* (:mod:`.pairs`). Each part has a row of weights, like a pattern; the rows of parts follow
+those of patterns. A part has weights for features only, and the scores of its columns are added to the scores of the
+labels that contain the part.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ _NOTHING = freeze(np.empty(0), np.float64)  # for features whose values are all 
 class WeightLayout(ArcLayout):
     """The patterns and (feature, pattern) pairs that have a weight, and the indices of the weights.
 
-    The weight vector is ``[pairs by feature rank | tokens by label | biases by pattern]``. In the score of a segment,
-    the token weight of its label counts once per token, whatever the features of the token.
+    The weight vector is ``[pairs by attribute rank | token weights by label | biases by pattern]``. The token weight of
+    a segment's label is added to the score of the segment once per token, whatever the features of the token.
 
     The constructor checks its parameters and computes all indices for kernels from them. Copies and unpickled objects
     are created by the constructor (``__reduce__``), so their indices are in range, too.
@@ -76,11 +77,11 @@ class WeightLayout(ArcLayout):
     features : FeatureMap
         Attribute and channel of each feature.
     pair_feature, pair_pattern : ndarray of int
-        Feature and row of each pair; the row of part s is Z + s.
+        Feature of each pair, and its row: the index of a pattern, or Z + s for part s.
     bias_pattern : ndarray of int
         Patterns with a bias, ascending.
     extra_columns : sequence of int
-        Score columns that have no pairs: ``channel * (Z + S) + pattern``.
+        Additional score columns, which need no pairs, as numbers ``channel * (Z + S) + pattern``.
     forbidden : iterable of tuples of int
         Runs of two or more label codes that have probability 0.
     parts : LabelParts or None
@@ -103,10 +104,11 @@ class WeightLayout(ArcLayout):
         As in :class:`ArcLayout`.
     arc_columns : ArcColumns
     part_links : PartLinks
-        The parts of labels by score column in channel BEGIN.
+        The score columns, in channel BEGIN, of the parts of each label.
     pairs : PairTable
     dense_slots : ndarray of int64
-        Positions of the first weights in the flattened dense table, which contains only these weights.
+        For each weight in the dense table, its position in the flattened table. These weights come first in the weight
+        vector.
     column_pattern, column_channel : ndarray of shape (C,), int32
         Pattern (or part) and channel of each score column; the first L are the single labels in channel 0.
     n_features : int
@@ -179,7 +181,7 @@ class WeightLayout(ArcLayout):
         self.pair_feature, self.dense_slots = freeze_all((pair_feature[order], slots), np.int32, np.int64)
 
     def _set_arcs(self) -> None:
-        """Find the columns that make the scores of arcs vary: those of patterns at the first token."""
+        """Set the tables of arcs and parts, which depend on the score columns in channel BEGIN."""
         n_patterns = len(self.patterns.lengths)
         columns = np.flatnonzero(self.column_channel == self.channels.index(BEGIN))
         column_of_row = np.full(self.n_rows, -1)
@@ -239,7 +241,7 @@ class WeightLayout(ArcLayout):
     def of_order_zero(self) -> Self:
         """Return the layout with the same pairs, but with the single labels as the only patterns.
 
-        All pairs must be with single labels or parts. Their weights keep their indices.
+        The pairs must contain only single labels and parts; their weights keep their indices.
         """
         n_labels, rows = self.automaton.n_labels, self.pair_pattern
         return self.replaced(
@@ -257,7 +259,10 @@ class WeightLayout(ArcLayout):
         raise ValueError(f"a {type(self).__name__} has no state except the arguments of its constructor")
 
     def dense_table(self, weights: np.ndarray | None = None) -> np.ndarray:
-        """Return the table, of shape (H, D), of the weights of dense features' pairs; None means weights of 0."""
+        """Return the dense table of the weights of pairs, by dense attribute and label; None means weights of 0.
+
+        The number of columns is the number of labels, rounded up to a multiple of STEP.
+        """
         table = zeros_aligned(self.pairs.n_dense, self._dense_width)
         if weights is not None:
             dense_weights = weights[: len(self.dense_slots)]
@@ -327,7 +332,8 @@ class WeightLayout(ArcLayout):
         ----------
         batch : SequenceBatch
         dense : bool, default=True
-            If False, the dense table is not used: all weights are among the pairs.
+            Whether dense attributes refer to rows of the dense table. If False, they refer to pairs, like other
+            attributes.
         ends : sequence of int or None
             0, followed by the end of each range of tokens; None means one range.
         each : callable
@@ -367,7 +373,7 @@ class WeightLayout(ArcLayout):
         return TokenFeatures(row_cuts, rows, cuts, ranges, pair, other, freeze(of_entries, np.float64))
 
     def dense_product(self, batch: SequenceBatch) -> DenseProduct | None:
-        """Return the dense columns of a batch with the slots of their weights; None if there are no such columns."""
+        """Return the dense columns of a batch and the positions of their weights, or None if there are no weights."""
         if batch.dense is None:
             return None
         return dense_product(batch.dense, self.features.attribute[self.pair_feature], self.pairs.columns)
@@ -379,7 +385,7 @@ class WeightLayout(ArcLayout):
     def occurrences(
         self, batch: SequenceBatch, product: DenseProduct, units: Segments, arcs: np.ndarray
     ) -> Occurrences:
-        """Return the occurrences of a product's score columns in a labelling, whose units use ``arcs``."""
+        """Return where score columns of ``product`` occur in a labelling; ``arcs`` contains the arc of each unit."""
         triples = [np.empty((3, 0), dtype=np.int64)]
         pattern, column_channel = self.column_pattern[product.columns], self.column_channel[product.columns]
         orders, channels = self.row_orders[pattern], np.unique(column_channel).tolist()
@@ -399,8 +405,9 @@ class WeightLayout(ArcLayout):
         """Return a layout with additional score columns, which have no weights, and the indices of these columns.
 
         ``columns`` are pairs of a label tuple and a channel. Patterns keep their relative order, so the weights keep
-        their indices. For segments, a column at BEGIN counts its pattern at the first token of the last segment, and a
-        column at END_OF_SEGMENT at this segment's last token.
+        their indices. For segments, a column in channel BEGIN counts an occurrence of its pattern at the first token of
+        the occurrence's last segment, and a column in channel END_OF_SEGMENT counts it at the last token of that
+        segment.
         """
         tuples = [*self.patterns.tuples(), *(z for z, _ in columns)]
         patterns = given_patterns(tuples, self.automaton.n_labels, self.patterns.history)
@@ -445,10 +452,10 @@ class WeightLayout(ArcLayout):
         return layout, layout.weights(self.pattern_coef(weights)[kept], *coef)
 
     def joined(self, other: WeightLayout) -> tuple[Self, np.ndarray | None]:
-        """Return a layout with the pairs of both layouts, and the indices of this layout's weights in it.
+        """Return a layout with the pairs of both layouts, and the indices of this layout's weights in the new layout.
 
-        The other layout has the same patterns, and at least the same features. If it adds neither pairs nor features,
-        the result is this layout and None.
+        The other layout must have the same patterns, and at least the features of this layout. If it adds neither pairs
+        nor features, the result is this layout and None.
         """
         n_rows = self.n_rows
 
@@ -481,7 +488,7 @@ class WeightLayout(ArcLayout):
         return self.replaced(pair_feature=pair_feature, pair_pattern=pair_pattern, extra_columns=(), **changes)
 
     def sum_over_suffixes(self, arc_counts: np.ndarray) -> np.ndarray:
-        """Return the count of each bias's pattern, from the counts of arcs."""
+        """Return the count of each pattern with a bias: the sum of the counts of the arcs that end with the pattern."""
         counts = np.array(arc_counts, dtype=np.float64)
         for arcs in reversed(self.compiled.longer_arcs):
             np.add.at(counts, self.automaton.arc_suffix[arcs], counts[arcs])
@@ -535,7 +542,7 @@ class FeatureCounts(NamedTuple):
     pairs: sparse.csr_array  # (R, F)   weighted counts; see count_pairs
 
     def merged(self, other: FeatureCounts) -> FeatureCounts:
-        """Return the counts of these data followed by the other data."""
+        """Return the counts of the data of both objects; the data of ``other`` come later."""
         key, later = self.features.sort_key, other.features.sort_key
         key = np.where(key < self.never, key, self.never + later)
         features = self.features._replace(sort_key=key)
@@ -561,7 +568,7 @@ class LayoutBuilder:
     ----------
     frame : LayoutFrame
     rule : PairRule
-        Determines which pairs of a feature and a pattern have weights.
+        The rule that determines which pairs of a feature and a pattern have weights.
     fit_intercept : bool
         Whether the single labels have biases.
     """
@@ -597,7 +604,7 @@ class LayoutBuilder:
         return FeatureCounts(FeatureMap.of_tokens(first_seen(batch)), len(batch.indices), (BEGIN,), (), pairs)
 
     def _endings(self, offsets: np.ndarray, codes: np.ndarray | LabelSets) -> Callable[[int, int, int], Endings]:
-        """Return a function of (order, first, last): the rows of the order that count at units first .. last - 1."""
+        """Return a function of (order, first, last), which returns the order's rows that count at these units."""
         if not isinstance(codes, LabelSets):
             arcs = arcs_of_labels(self.compiled.automaton, offsets, codes)
             return lambda order, first, last: endings(self.compiled, self.parts, arcs[first:last], order)

@@ -1,4 +1,4 @@
-"""The (feature, pattern) pairs that have a weight, parts of labels, and dense columns under a layout.
+"""The (feature, pattern) pairs that have weights, parts of labels, dense columns, and sets of labels.
 
 Parts of labels: the weights of a part apply to every label that contains the part.
 
@@ -9,9 +9,9 @@ these labels. The passes of inference therefore do not process parts.
 Dense columns of a batch: one matrix product replaces the products of sparse rows.
 
 The weights of dense features form a table with one row per feature and one column per score column. The scores of
-tokens are the product of their values and this table; a product with the transposed values gives expected counts. The
-counts and scores of a labelling are the same products, restricted to *occurrences*, each of which specifies a score
-column and a token at which it counts.
+tokens are the product of their feature values and this table; the product of the transposed values and the marginals
+gives expected counts. The counts and scores of a labelling are the same products, restricted to *occurrences*, each of
+which specifies a score column and a token at which it counts.
 
 Sets of labels in training data: a set counts as each of its labels.
 
@@ -76,11 +76,11 @@ class PairTable(NamedTuple):
     """The (attribute, column) pairs that have a weight, by attribute.   F ranked attributes, K pairs, C columns.
 
     Attributes are numbered by rank: first the attributes of the dense table, then the others in the order of their
-    first occurrence in training, so that kernels read rare attributes, which are the majority, in memory order.
+    first occurrence in training, so that kernels read the pairs of rare attributes (the majority) in memory order.
     """
 
     starts: np.ndarray  # (F + 1,) int64   range of each attribute's pairs
-    columns: np.ndarray  # (K,) int32   ascending within an attribute; equal if features count it in the same way
+    columns: np.ndarray  # (K,) int32   ascending within an attribute; equal if two features count it in the same way
     begins_run: np.ndarray  # (K,) bool   at each attribute's first pair: whether its columns are c, c + 1, c + 2 ...
     n_dense: int  # number of attributes whose weights are in the dense table, one row each
     n_columns: int
@@ -95,7 +95,7 @@ class PairRule(NamedTuple):
     all_pairs: bool = False  # whether all pairs get a weight, even those that do not occur
 
     def by_order(self) -> list[tuple[int, np.ndarray | None]]:
-        """Return pairs of an order and the features that pair with patterns of this order; None means all features."""
+        """Return each order with the features that pair with patterns of this order; None means all features."""
         if isinstance(self.feature_orders, tuple):
             return [(order, None) for order in sorted(set(self.feature_orders))]
         orders = sorted({order for of_feature in self.feature_orders for order in of_feature})
@@ -116,8 +116,8 @@ class DenseFeatures(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the counts, rows and features of the pairs that occur.
 
-        ``at_units`` and ``weight``, of shape (M,), describe the owners. ``some`` contains the features to count; None
-        means all.
+        ``at_units`` contains the rows that count at the M owners, and ``weight``, of shape (M,), the owners' weights.
+        ``some`` contains the features to count; None means all.
         """
         counted = weight[self.owner] > 0
         owner, token = self.owner[counted], self.token[counted]
@@ -147,8 +147,8 @@ def count_pairs(
 ) -> sparse.csr_array:
     """Return how often each feature occurs with each row (a pattern or a part); shape (n_rows, n_features).
 
-    For each feature, only rows of the orders that the rule specifies are counted. If the rule needs no counts, all
-    counts are 0.
+    For each feature, only rows of the orders that the rule specifies are counted. If the rule gives a weight to all
+    pairs, no counts are needed, and all are 0.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def count_pairs(
         Parts of labels, which are treated like single labels.
     units : Units
     dense : sequence of DenseFeatures
-        Features that are not in the tables of the units; their columns are 0 there.
+        Features that are not in the tables of the units, where their columns are 0.
     """
     shape = len(compiled.patterns.lengths) + parts.n_parts, units.n_features
     counts = sparse.csr_array(shape)
@@ -220,7 +220,7 @@ def row_indicator(at_units: Endings, weight: np.ndarray, n_rows: int) -> sparse.
 
 
 def values_at(matrix: sparse.csr_array, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return entries of a sparse matrix, 0 for entries that are not stored."""
+    """Return the entries of a sparse matrix at the given rows and columns, 0 where none is stored."""
     if not len(rows):
         return np.empty(0)
     matrix.sum_duplicates()  # in unsorted rows, scipy searches the whole row for each entry
@@ -228,7 +228,7 @@ def values_at(matrix: sparse.csr_array, rows: np.ndarray, columns: np.ndarray) -
 
 
 def first_seen(batch: SequenceBatch) -> np.ndarray:
-    """Return the position at which each token attribute first occurs when training reads the sequences."""
+    """Return the position of each token attribute's first entry, in the order in which training reads the batch."""
     never = len(batch.indices)
     first, n_before = np.full(batch.n_attributes, never), 0
     for window in reading_order(batch.lengths):
@@ -241,7 +241,7 @@ def first_seen(batch: SequenceBatch) -> np.ndarray:
 
 
 def _are_dense(pair_attribute: np.ndarray, pair_column: np.ndarray, n_attributes: int, n_labels: int) -> np.ndarray:
-    """Return which attributes have pairs with a large share of the labels, and with no other columns."""
+    """Return whether each attribute has pairs with a large share of the labels, and with no other columns."""
     counts = np.bincount(pair_attribute, minlength=n_attributes)
     dense = (counts >= 4) & (5 * counts >= n_labels)
     dense[pair_attribute[pair_column >= n_labels]] = False
@@ -288,7 +288,7 @@ class LabelParts(NamedTuple):
 
     @classmethod
     def none(cls, n_labels: int) -> Self:
-        """Return the object for labels without parts."""
+        """Return the table of labels without parts."""
         starts, parts = freeze_all((np.zeros(n_labels + 1), np.empty(0)), np.int64, np.int32)
         return cls(starts, parts, 0)
 
@@ -313,7 +313,7 @@ class LabelParts(NamedTuple):
 
 
 class PartLinks(NamedTuple):
-    """The parts of labels by their ids in a table, for kernels.   L labels, M parts in the table."""
+    """The parts of each label, as ids in a table, for kernels.   L labels, M parts in the table."""
 
     starts: np.ndarray  # (L + 1,) int64
     ids: np.ndarray  # int32   ids of the parts of each label
@@ -321,7 +321,7 @@ class PartLinks(NamedTuple):
 
 
 def link_parts(parts: LabelParts, ids: np.ndarray) -> PartLinks:
-    """Return the links of labels to parts; ``ids`` contains the id of each part, -1 if it is not in the table."""
+    """Return the links of labels to parts; ``ids`` contains the id of each part in a table, or -1 if it has none."""
     ids = np.asarray(ids)
     of_label = ids[parts.parts]
     starts = offsets_of(of_label >= 0)[parts.starts]
@@ -364,7 +364,7 @@ def endings(compiled: CompiledPatterns, parts: LabelParts, arcs: np.ndarray, ord
 def with_parts(
     compiled: CompiledPatterns, parts: LabelParts, order: int, unit: np.ndarray, row: np.ndarray, n_units: int
 ) -> Endings:
-    """Return the patterns of an order that count at units, unit by unit; for order 0, with the parts of labels."""
+    """Return the rows of units: the pattern ``row`` at each ``unit`` and, for order 0, the parts of the labels."""
     if order == 0 and parts.n_parts:
         label, part = Endings(parts.starts, parts.parts).take(row)
         unit = np.concatenate([unit, unit[label]])
@@ -404,11 +404,11 @@ class DenseProduct(NamedTuple):
         return freeze(weights.reshape(shape), np.float64)
 
     def add_counts(self, table: np.ndarray, gradient: np.ndarray) -> None:
-        """Add a table of counts to a gradient of all pairs, in place."""
+        """Add a table of counts to ``gradient``, an array over all pairs, in place."""
         gradient[self.pairs] += table.reshape(-1)[self.cells]
 
     def label_counts(self, occurrences: Occurrences, weight: np.ndarray, gradient: np.ndarray) -> None:
-        """Add the counts of occurrences, each times the weight of its owner, to a gradient of all pairs, in place."""
+        """Add the counts of occurrences, each times its owner's weight, to ``gradient``, an array over all pairs."""
         self.add_counts(sum_values(self.values, occurrences, weight, len(self.columns)), gradient)
 
     def label_scores(self, occurrences: Occurrences, pair_weights: np.ndarray, n_owners: int) -> np.ndarray:
@@ -423,7 +423,7 @@ class DenseProduct(NamedTuple):
 
 
 def dense_product(dense: DenseColumns, attribute: np.ndarray, column: np.ndarray) -> DenseProduct | None:
-    """Return the product of dense columns with the weights of pairs, or None if there is nothing to multiply.
+    """Return dense columns and the positions of their weights, or None if no dense column has a weight.
 
     Parameters
     ----------
@@ -445,7 +445,7 @@ def dense_product(dense: DenseColumns, attribute: np.ndarray, column: np.ndarray
 def sum_values(
     values: np.ndarray, occurrences: Occurrences, weight: np.ndarray, n_columns: int, *, as_counts: bool = False
 ) -> np.ndarray:
-    """Return the sums of values over the occurrences of each score column, each multiplied by the weight of its owner.
+    """Return, for each score column, the sum of the values at its occurrences, each times its owner's weight.
 
     Parameters
     ----------
@@ -474,7 +474,7 @@ def sum_values(
 
 
 def _chunks(occurrences: Occurrences, n_tokens: int, width: int) -> Iterator[tuple[range, Occurrences]]:
-    """Yield ranges of tokens, and the occurrences in each range; tables contain ``width`` numbers per token."""
+    """Yield ranges of tokens, and the occurrences in each range; ``width`` is the number of table entries per token."""
     size = max(_NUMBERS_AT_A_TIME // max(width, 1), 1)
     order = np.argsort(occurrences.token, kind="stable")
     by_token = Occurrences(*(ids[order] for ids in occurrences))
@@ -495,7 +495,7 @@ def _in_one_lane(tokens: range) -> tuple[np.ndarray, ...]:
 
 
 class SetSequences(NamedTuple):
-    """Sequences of tokens with sets of labels, and the labels that may follow each other."""
+    """Sequences of tokens with sets of labels, and the constraints on neighbouring labels."""
 
     sets: LabelSets
     offsets: np.ndarray  # (n_sequences + 1,)   of the tokens
@@ -525,7 +525,7 @@ class SetSequences(NamedTuple):
                 before = here
 
     def _steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return whether label y may continue a segment of label x, and may begin a segment after it, by [x, y]."""
+        """Return whether label y may continue a segment of label x, or begin one after it: two tables, by [x, y]."""
         stays = np.eye(self.n_labels, dtype=bool) & (self.history == SEGMENTS)
         begins = ~stays
         for run in self.forbidden:
@@ -536,7 +536,7 @@ class SetSequences(NamedTuple):
     def count_patterns(
         self, max_order: int, min_count: float, sequence_weight: np.ndarray | None, history: str
     ) -> PatternCounts:
-        """Count patterns, as :func:`~sklearn_hocrf._engine.structure.patterns.count_patterns` does for single labels.
+        """Count patterns; the function ``count_patterns`` in ``patterns.py`` does so for one label per token.
 
         All patterns are counted, whatever ``min_count`` is, because with history="segments" a longer pattern may end at
         more tokens than a shorter one.
@@ -552,7 +552,7 @@ class SetSequences(NamedTuple):
         return PatternCounts.of_tables(rows, [np.array([counts[z] for z in table]) for table in tables], history)
 
     def endings(self, compiled: CompiledPatterns, parts: LabelParts, order: int) -> Endings:
-        """Return the rows of an order that count at each token, as the function ``endings`` does for single labels."""
+        """Return the rows of an order that count at each token; the function ``endings`` is for one label per token."""
         n_tokens = len(self.sets.sizes)
         token, row = np.repeat(np.arange(n_tokens), self.sets.sizes), self.sets.codes
         if order > 0:

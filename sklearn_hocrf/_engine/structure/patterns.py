@@ -6,7 +6,7 @@ single labels are patterns, even if they do not occur, and come first.
 With the history "segments", a pattern consists of the labels of segments, which are maximal runs of equal labels. No
 two neighbouring labels of a pattern are equal, and the pattern occurs at the first token of its last segment. The
 exception is a pair of equal labels, which stands for *staying* in a segment: it occurs at each token that continues a
-segment, where no other pattern of two or more labels occurs.
+segment of this label. No other pattern of two or more labels occurs at such a token.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PatternTable(NamedTuple):
         return int((self.lengths == 1).sum())
 
     def checked(self) -> PatternTable:
-        """Return the table with read-only arrays, or raise a ValueError if it is not a valid table of this module."""
+        """Return the table with read-only arrays, or raise a ValueError if the table is invalid."""
         labels = np.asarray(self.labels)
         longest = labels.shape[1] if labels.ndim == 2 and labels.dtype.kind in "iu" else 0
         lengths = freeze_indices(self.lengths, longest + 1, "lengths of label patterns", start=1)
@@ -80,8 +80,8 @@ class PatternTable(NamedTuple):
 class PatternCounts(NamedTuple):
     """Patterns of two or more labels in training labels, and their counts, by order.   N tokens.
 
-    An example, which is a run of ``codes``, represents each pattern, so the size of the pattern table is known before
-    the table is created.
+    Each pattern is represented by an example, a run of ``codes``, so the size of the pattern table is known before the
+    table is created.
     """
 
     codes: np.ndarray  # (N,) int32   label codes
@@ -168,7 +168,8 @@ def count_patterns(
         Highest order; patterns contain up to ``max_order + 1`` labels.
     min_count : float
         Patterns that occur less often are left out (see :func:`is_frequent`), as are all their extensions, which cannot
-        occur more often. Use 1 for counts that will be merged.
+        occur more often. Use 1 for counts that will be merged, because only their sums determine which patterns are
+        rare.
     sequence_weight : ndarray of shape (n_sequences,) or None
         Weight of each sequence; sequences of weight 0 are ignored.
     history : {"tokens", "segments"}
@@ -210,7 +211,9 @@ def count_patterns(
 
 
 def all_patterns(n_labels: int, max_order: int, history: str = TOKENS) -> PatternTable:
-    """Return all patterns of ``n_labels`` labels up to ``max_order``.
+    """Return all patterns up to order ``max_order`` over ``n_labels`` labels.
+
+    With a history of segments, patterns of three or more labels have no equal neighbours.
 
     Raises
     ------
@@ -244,7 +247,7 @@ def given_patterns(patterns: Iterable[Sequence[int]], n_labels: int, history: st
 
 
 def has_equal_neighbours(run: Sequence[Any]) -> bool:
-    """Return whether a run of three or more labels contains equal neighbours, which runs of segments cannot contain."""
+    """Return whether a run has three or more labels and equal neighbours, which runs of segments must not have."""
     return len(run) > 2 and any(left == right for left, right in pairwise(run))
 
 
@@ -292,7 +295,7 @@ def pairs_of_equals(n_labels: int) -> tuple[tuple[int, int], ...]:
 
 
 def is_frequent(counts: np.ndarray, min_count: float) -> np.ndarray:
-    """Return which weighted counts are at least ``min_count`` or, if ``min_count`` is at most 1, which are positive."""
+    """Return whether each weighted count is at least ``min_count``, or positive if ``min_count`` is at most 1."""
     return counts >= min_count if min_count > 1 else counts > 0
 
 

@@ -7,8 +7,8 @@ over its tokens: each token adds the difference between the score of the segment
 the previous token (docs/develop/theory.md).
 
 A state of the chain is a pair of a state of the pattern automaton and an age. The chain reads a label of age 1 as the
-automaton reads the label. In a state of age a, it can also read the label of the state at age a + 1, and keeps the
-state of the automaton; it cannot read labels of other ages.
+automaton reads the label. In a state of age a, it can also read the state's label at age a + 1, and then keeps the
+state of the automaton; it cannot read labels at other ages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_AGES = 256  # with more, the chain would cost as much as a table of candida
 
 
 class AgeLinks(NamedTuple):
-    """The score columns of a layout that form each column of a chain of aged labels, for kernels.   C columns."""
+    """The terms whose sum is the score of each column of a chain of aged labels, for kernels.   C columns."""
 
     starts: np.ndarray  # (C + 1,) int64   range of each column's terms
     column: np.ndarray  # int32   score column of the layout
@@ -38,7 +38,7 @@ class AgeLinks(NamedTuple):
 
 
 class _AgedStates(NamedTuple):
-    """The states of a chain of aged labels: (), then each state of an automaton at each age, in the order of labels.
+    """The states of a chain of aged labels: (), then each state of an automaton at each age, ordered by aged label.
 
     P states of the automaton; S states of the chain, without ().
     """
@@ -81,14 +81,17 @@ def _increments(channel: Channel) -> list[_Increment]:
 
 
 def what_is_slow(layout: SegmentLayout, longest: int, *others: str) -> list[str]:
-    """Return the parts of a layout, and ``others``, that make a sequence slow if segments have no maximum length."""
+    """Return the reasons why a sequence of ``longest`` tokens is slow, for messages; ``others`` are added to them.
+
+    The list is empty if all labels have a maximum length, or ``longest`` is at most ``MOST_AGES``.
+    """
     if longest <= MOST_AGES or not (layout.longest == NO_LIMIT).any():
         return []
     return [*what_needs_lengths(layout), *others]
 
 
 def what_needs_lengths(layout: SegmentLayout) -> list[str]:
-    """Return the parts of a layout that cannot be scored token by token, as phrases for messages."""
+    """Return the features and limits of a layout that prevent scoring token by token, as phrases for messages."""
     reasons = []
     if layout.shortest is not None and (layout.shortest > 1).any():
         reasons.append("the shortest segment_length")
@@ -126,16 +129,17 @@ def _pairs_of_lengths(layout: SegmentLayout) -> list[tuple[LengthBlock, int, int
 
 
 def aged(layout: SegmentLayout) -> AgedLayout:
-    """Return the aged layout of a layout; the layout keeps it."""
+    """Return the :class:`AgedLayout` of a layout, which the layout keeps for later calls."""
     return layout.derived(AgedLayout)
 
 
 def tails(layout: SegmentLayout) -> tuple[SegmentIndex, LengthEntries] | None:
     """Return the index of segment scores, and the entries of lengths, for passes with tails, or None.
 
-    A label without a maximum length has a cell for each length below its highest age, and one cell for any further
-    token, to whose score the same columns always contribute. Tails are impossible if the score of such a token is not a
-    sum over columns of the token itself, or if the scores of longer patterns depend on the length.
+    The *tail* of a segment consists of its tokens from the highest age of its label on. A label without a maximum
+    length has a cell for each length below its highest age, and one cell for a token of the tail, to whose score the
+    same columns always contribute. Tails are impossible if the score of a token of the tail is not a sum over columns
+    of the token itself, or if the scores of longer patterns depend on the length.
     """
     aged_layout, index = aged(layout), layout.segment_index(MOST_AGES)
     labels = np.flatnonzero(layout.longest == NO_LIMIT)
@@ -173,7 +177,7 @@ class AgedLayout(ArcLayout):
     Parameters
     ----------
     layout : SegmentLayout
-        A layout whose scores are sums over tokens, for which :func:`what_needs_lengths` returns an empty list.
+        A layout whose scores are sums over tokens: :func:`what_needs_lengths` returns an empty list for it.
 
     Attributes
     ----------
@@ -376,7 +380,7 @@ class AgedLayout(ArcLayout):
         return freeze(mask.allowed[:, self.label] & may_be, np.bool_)
 
     def tags(self) -> Tags:
-        """Return the aged labels as tags of segments."""
+        """Return the aged labels as tags, which encode segments."""
         follows = self.age[:, None] + 1 == self.age
         last = self.age == self._most[self.label]
         follows |= np.diag(last & self._loops[self.label])

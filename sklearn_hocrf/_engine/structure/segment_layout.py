@@ -1,10 +1,10 @@
 """The layout of the weights of segments, and the tables from which semi-Markov kernels compute scores.
 
 A score column is a label pattern in a channel. Columns contribute to the score of a segment [u, v) in two ways. Columns
-of longer patterns at the segment's first token concern only the boundary u: they change the arc scores there, as in a
-chain. All other columns contribute to the score of the whole segment, which is one number for each *scored pattern*,
-start and length. The first L scored patterns are the single labels; the others are the longer patterns with such
-columns.
+of patterns of two or more labels in channel BEGIN, at the segment's first token, concern only the boundary u: they
+change the arc scores there, as in a chain. All other columns contribute to the score of the whole segment, which is one
+number for each *scored pattern*, start and length. The first L scored patterns are the single labels; the others are
+the patterns of two or more labels with columns in other channels.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class CandidateFeatures(NamedTuple):
 
     @classmethod
     def none(cls, n_tokens: int) -> CandidateFeatures:
-        """Return the object for a batch without any features of candidates."""
+        """Return the table of a batch without any features of candidates."""
         sizes = n_tokens + 1, 0, 1, 0, 0, 0
         return cls(*freeze_all(tuple(map(np.zeros, sizes)), *_CANDIDATE_DTYPES))
 
@@ -170,7 +170,7 @@ class SegmentLayout(WeightLayout):
         return super().replaced(rules=rules, **changes)
 
     def derived(self, make: Callable[[Self], Any]) -> Any:
-        """Return the result of a function of the layout; the first call computes it, and the layout keeps it."""
+        """Return ``make(self)``; the layout keeps the result of the first call for later ones."""
         if make not in self._derived:
             self._derived[make] = make(self)
         return self._derived[make]
@@ -192,7 +192,7 @@ class SegmentLayout(WeightLayout):
     def length_tables(self, longest_sequence: int) -> tuple[SegmentIndex, LengthEntries]:
         """Return the index of segment scores, and the entries of lengths; the layout keeps the last result.
 
-        The result depends on ``longest_sequence`` only if it is below the maximum length of segments.
+        The result depends on ``longest_sequence`` only if this number is below the maximum length of segments.
         """
         longest, kept = min(longest_sequence, int(self.longest.max())), self._length_tables
         if kept is None or kept[0] != longest:
@@ -202,7 +202,7 @@ class SegmentLayout(WeightLayout):
 
     @cached_property
     def _index_without_cells(self) -> SegmentIndex:
-        """The index for sequences of any length, without cells, whose number may be too large."""
+        """The index of segment scores without ``first_cell``, which depends on the length of the longest sequence."""
         automaton, n_labels, n_patterns = self.automaton, self.automaton.n_labels, len(self.patterns.lengths)
         begins = self.column_channel == self.channels.index(BEGIN)
         moves_arcs = begins & (self.row_orders[self.column_pattern] > 0)
@@ -213,7 +213,7 @@ class SegmentLayout(WeightLayout):
         channels = np.array(self.channels, dtype=np.int32)[self.column_channel]
         members = np.flatnonzero((column_scored >= 0) & (channels[:, 0] != AS_A_WHOLE))
         members = members[np.argsort(column_scored[members], kind="stable")]
-        scored_of_pattern = np.full(n_patterns + 1, -1)  # the last: for arcs without a pattern
+        scored_of_pattern = np.full(n_patterns + 1, -1)  # the last element is for arcs without a pattern
         scored_of_pattern[scored[n_labels:]] = np.arange(n_labels, len(scored))
         scored_of_arc = scored_of_pattern[automaton.arc_pattern]
         arc_span, span_arc, span_suffix = arcs_with_suffix(automaton, scored_of_arc >= 0)
@@ -227,7 +227,7 @@ class SegmentLayout(WeightLayout):
 
     @cached_property
     def _length_pairs(self) -> list[np.ndarray]:
-        """For each block of length features, the pairs with its features."""
+        """The pairs of the features of each block of length features."""
         of_blocks = [(self.pair_feature - first, block.n_features) for first, block in self.length_blocks]
         return [np.flatnonzero((feature >= 0) & (feature < size)) for feature, size in of_blocks]
 
@@ -291,7 +291,7 @@ class SegmentLayout(WeightLayout):
         return freeze_all(ids, np.uint32)
 
     def _chunks(self, batch: SequenceBatch) -> list[tuple[int, int]]:
-        """Return ranges of tokens whose candidates are processed together."""
+        """Return ranges of tokens; the candidates that end in one range are processed together."""
         longest = batch.n_tokens if len(batch) == 1 else batch.lengths.max(initial=1)
         tokens = max(_CANDIDATES_AT_A_TIME // int(min(self.longest.max(), longest)), 1)
         return [(start, min(start + tokens, batch.n_tokens)) for start in range(0, batch.n_tokens, tokens)]
@@ -299,7 +299,7 @@ class SegmentLayout(WeightLayout):
     def _entries_of_chunk(
         self, batch: SequenceBatch, blocks: list[tuple[int, RowBlock]], tokens: tuple[int, int], longest: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return the end, length and number of features of each candidate, and the features and their values."""
+        """Return the end, length and number of features of each candidate, and the ids and values of these features."""
         ends = np.arange(*tokens)
         offsets = batch.offsets[np.searchsorted(batch.offsets, ends, side="right") - 1]
         token, length = _candidates(ends - offsets, longest)
@@ -371,7 +371,7 @@ def _candidates(position: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndar
 
 @lru_cache(maxsize=16)  # for calls with a single sequence
 def _candidates_of_one(n_tokens: int, longest: int) -> tuple[np.ndarray, ...]:
-    """Return the range of the candidates that end with each token, and the length, first token and end of each."""
+    """Return the range of the candidates that end with each token, and each candidate's length, first token and end."""
     token, length = _candidates(np.arange(n_tokens), longest)
     arrays = token.searchsorted(np.arange(n_tokens + 1)), length, token + 1 - length, token + 1
     return freeze_all(arrays, np.int64, np.int32, np.int64, np.int64)
@@ -387,8 +387,8 @@ class SegmentLayoutBuilder(LayoutBuilder):
     frame, rule
         As in :class:`LayoutBuilder`; the patterns must not contain equal neighbours unless ``repeats`` is True.
     fit_intercept : bool, "segment" or "token"
-        Whether the weights of labels count for each segment ("segment"), for each of its tokens ("token"), or for both
-        (True).
+        Whether each label has a weight that is added once per segment ("segment"), one that is added once per token
+        ("token"), both (True), or neither (False).
     """
 
     def __init__(self, limits: tuple, frame: LayoutFrame, rule: PairRule, fit_intercept: bool | str) -> None:
@@ -419,7 +419,7 @@ class SegmentLayoutBuilder(LayoutBuilder):
         return SegmentLayout(rules, *arguments, **self._options(), token_labels=tokens.astype(np.int64))
 
     def _token_labels(self) -> ArrayLike:
-        """Return the labels whose tokens have a weight, except labels for which a weight of segments is equivalent."""
+        """Return the labels that get a token weight, except labels for which a weight of segments is equivalent."""
         n_labels = self.patterns.n_labels
         if self.fit_intercept not in (True, "token") or n_labels == 1:  # the total number of tokens is constant
             return ()

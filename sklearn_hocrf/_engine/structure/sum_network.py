@@ -3,16 +3,17 @@
     m(a) = sum of alpha(q) over the states q that use arc a = (p, y)
 
 These states are p and all states below p in the failure tree for which neither the state itself nor a state between it
-and p has a y-arc (the matrix S of ``m = S alpha``). Let A(q) be the sum of alpha over the failure subtree of q. Then
+and p has a y-arc, that is, an arc for label y (the matrix S of ``m = S alpha``). Let A(q) be the sum of alpha over the
+failure subtree of q. Then
 
     partial(p, y) = alpha(p) + sum over children c of p:   A(c)            if no state of c's subtree has a y-arc
                                                            nothing         if c has a y-arc itself
                                                            partial(c, y)   otherwise
 
-and ``m(p, y) = partial(p, y)`` for each existing arc. Most children are of the first kind. A binary tree of pair sums
-over the children of p provides the sum of their A(c), so a label with y-arcs below only a few children needs only a few
-additions. The network therefore needs at most (total pattern length) x log(number of labels) additions. Because the
-network never subtracts, the same list works in any semiring, and its transpose gives the backward pass.
+and ``m(p, y) = partial(p, y)`` for each existing arc. Most children belong to the first case. A binary tree of pair
+sums over the children of p provides the sum of their A(c), so a label with y-arcs below only a few children needs only
+a few additions: for each of these children, about log2(number of children). Because the network never subtracts, the
+same list works in any semiring, and its transpose gives the backward pass.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class SumNetwork(NamedTuple):
     """Additions of the forward and backward passes.   P states, A arcs, I and J inner sums.
 
     Forward values are ``[alpha (P) | inner sums (I)]``; sum i adds the values ``terms[starts[i]:starts[i + 1]]``, all
-    of which precede it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, with the sums listed in the same
-    way.
+    of which precede it. Backward values are ``[b (A) | inner sums (J) | beta (P)]``, where ``beta`` is the product of
+    the transposed matrix S and b; their sums are listed in the same way.
     """
 
     arc_value: np.ndarray  # (A,) int32   index of the forward value that is m of the arc; 0 for arcs without mass
@@ -159,7 +160,7 @@ class _FailureTree:
             self.edges.append((node[has], self._node(level - 1, owner[has], 2 * index[has] + side)))
 
     def covers(self, pair: np.ndarray, child: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each pair (p, y), cover the children of p that are not exceptions with as few pair sums as possible.
+        """Cover, for each pair (p, y), the children of p that are not exceptions by as few pair sums as possible.
 
         ``pair`` and ``child`` list the exceptions: the id of the pair, and the index among the children of
         ``state[pair]``. From the bottom up, a sibling of an exception becomes a term unless it is an exception, too,
@@ -203,7 +204,7 @@ def _finish(
 def _transpose(
     n_inputs: int, n_open: int, n_inner: int, node: np.ndarray, term: np.ndarray, arc_value: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums of the backward pass: the adjoint of a value is a sum over its arcs and the sums that use it."""
+    """Return the sums of the backward pass: a value's adjoint is a sum over its arcs and over the sums that use it."""
     n_arcs = len(arc_value)
     n_nodes = n_arcs + n_inputs + n_inner  # b of the arcs, then the adjoints of the forward values
     back_node = n_arcs + np.concatenate([arc_value[:n_open], term])

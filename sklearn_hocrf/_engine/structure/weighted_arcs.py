@@ -68,7 +68,7 @@ def _closed(automaton: PatternAutomaton, is_forbidden: np.ndarray) -> tuple[Patt
     """Exclude forbidden arcs from the passes; return the automaton, its network, and the forbidden arcs.
 
     Kernels need forbidden arcs if one of these is the arc of a pattern, whose marginals may be requested, or if all
-    arcs into or out of a state are forbidden. Then all forbidden arcs stay in the passes.
+    arcs into or out of a state are forbidden. In both cases, all forbidden arcs stay in the passes.
     """
     if not (is_forbidden & (automaton.arc_pattern >= 0)).any():
         closed = with_last_arcs(automaton, is_forbidden)
@@ -94,7 +94,7 @@ class WeightedArcs(NamedTuple):
     """The automaton, its sum network, and the scores of arcs.   L labels, P states, A arcs, Q varying arcs.
 
     The score of a *varying* arc depends on the position, because a score column changes the score of the arc or of one
-    of its suffixes. The structure in layouts contains no scores, because scores belong to a single evaluation. Kernels
+    of its suffixes. The ``arc_structure`` of a layout contains no scores, because scores depend on the weights. Kernels
     read the structure and the scores from one flat tuple.
     """
 
@@ -272,8 +272,8 @@ def suffix_patterns(automaton: PatternAutomaton, arcs: np.ndarray, order: int) -
 def arcs_with_suffix(automaton: PatternAutomaton, is_chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Number the open arcs that have a chosen suffix, shortest arcs first; no arc of a single label may be chosen.
 
-    The result consists of the index of each arc (or -1), the numbered arcs, and the index of the longest proper suffix
-    of each numbered arc (or -1).
+    The result consists of each arc's number, or -1; the numbered arcs; and the number of each numbered arc's longest
+    proper suffix, or -1.
     """
     chosen = is_chosen.copy()
     for arcs in longer_arcs(automaton.arc_length):
@@ -294,12 +294,12 @@ def _varying_arcs(automaton: PatternAutomaton, column_of_arc: np.ndarray) -> tup
 
 def bias_of_arc(layout: ArcLayout) -> np.ndarray:
     """Return the index of the bias of each arc's own pattern, or -1; several arcs may have the same pattern."""
-    of_pattern = np.full(len(layout.automaton.pattern_arc) + 1, -1)  # the last: for arcs without a pattern
+    of_pattern = np.full(len(layout.automaton.pattern_arc) + 1, -1)  # the last: arcs without a pattern
     of_pattern[layout.bias_pattern] = np.arange(len(layout.bias_pattern))
     return of_pattern[layout.automaton.arc_pattern]
 
 
 def _add_suffixes(compiled: CompiledPatterns, scores: np.ndarray) -> None:
-    """Add the scores of its proper suffixes to the score of each arc, in place."""
+    """Add to the score of each arc the scores of its proper suffixes, in place."""
     for arcs in compiled.longer_arcs:
         scores[arcs] += scores[compiled.automaton.arc_suffix[arcs]]

@@ -3,10 +3,10 @@
 Let ``f`` be the negative log-likelihood of the training part, ``L`` the negative log-likelihood of the held-out part,
 and ``lambda_g = sigma_g**-2`` the precision of the weights ``w_g`` of each group. Equation (30) of
 docs/develop/theory.md then gives the weights, and (31) the gradient of the score (Foo, Do and Ng, "Efficient multiple
-hyperparameter learning for log-linear models", NIPS 2007). Both the weights and zeta are computed only to a tolerance
-(Pedregosa, "Hyperparameter optimization with approximate gradient", ICML 2016), starting from the values of the
-previous step. The curvature pairs of L-BFGS are kept from step to step (33), and precondition the conjugate gradients;
-together, these two measures halve the number of passes.
+hyperparameter learning for log-linear models", NIPS 2007). Both the weights and the vector zeta in (31) are computed
+only to a tolerance (Pedregosa, "Hyperparameter optimization with approximate gradient", ICML 2016), starting from the
+values of the previous step. The curvature pairs of L-BFGS are kept from step to step, corrected by (33), and
+precondition the conjugate gradients. Keeping the pairs and preconditioning together halve the number of passes.
 
 With an L1 penalty, these equations hold on the support, the weights that are not 0, where the absolute values are
 linear (Bertrand, Klopfenstein, Blondel, Vaiter, Gramfort and Salmon, "Implicit differentiation of Lasso-type models for
@@ -64,7 +64,7 @@ class Fold:
     groups : ndarray of shape (n_weights,), int
         Group of each weight.
     strength : ndarray of shape (n_weights,)
-        Strength of the L1 penalty of each weight; ignored if strengths are learned.
+        Strength of the L1 penalty of each weight; ignored if the search learns the strengths.
     n_groups : int
         Number of groups G; some may have no weights in a fold.
     accuracy : callable
@@ -134,8 +134,7 @@ class Fold:
         Parameters
         ----------
         logs : ndarray of shape (G,) or (2G,)
-            Logarithms of the standard deviations of the groups of weights, followed by those of their L1 penalties if
-            these are learned.
+            Logarithms of the groups' standard deviations, followed by those of their L1 strengths if these are learned.
         tol : float
             Tolerance of training; a finer tolerance is used if this one does not suffice.
         residual : float
@@ -143,8 +142,8 @@ class Fold:
             of the error of the gradient.
         error : float
             If this number is finite, training continues with finer tolerances until the relative change of the score is
-            at most ``error``. The size of the correction does not suffice as a criterion, because the correction may be
-            0 by chance.
+            at most ``error``. The size of the first-order correction of the score does not suffice as a criterion,
+            because the correction may be 0 by chance.
         before : float
             The score for these penalties after less precise training, if known.
         """
@@ -213,10 +212,10 @@ class Fold:
 
 
 class _ByDistance(LBFGSMinimizer):
-    """A minimiser that stops by the distance from the minimum or, if penalties are too weak to bound it, by the norm.
+    """A minimiser that stops when a bound on the distance from the minimum or the norm of the gradient is small.
 
     The second-order error of the score is about as large as this distance, and the fold corrects for the first-order
-    error.
+    error. The norm matters if the penalties are too weak for a useful bound.
     """
 
     def _reached(self, objective, penalty, point) -> float:

@@ -47,8 +47,8 @@ class LBFGS(Solver):
 
     Steps satisfy the strong Wolfe conditions. If the line search reaches its maximum number of steps, the solver
     accepts the lowest of the points that satisfy Armijo's condition of sufficient decrease. If two values are so close
-    that rounding errors dominate their difference, the solver computes the difference from the slopes at both ends. A
-    step at which numbers overflow counts as too long.
+    that rounding errors dominate their difference, the solver estimates the difference from the slopes at both ends of
+    the step. A step at which numbers overflow counts as too long.
 
     Parameters
     ----------
@@ -68,14 +68,15 @@ class LBFGS(Solver):
 
     Notes
     -----
-    Training stops when the bound on the distance of the value from the minimum is at most ``tol**2`` of the value. If
-    there is no bound, for example because some weights have no penalty, training stops when ``norm(gradient) <= tol *
-    max(1, norm(w))``.
+    Training stops when an upper bound on the distance of the value from the minimum is at most ``tol**2`` of the value.
+    If there is no bound, for example because some weights have no penalty, training stops when
+    ``norm(gradient) <= tol * max(1, norm(w))``.
 
     With ``l1_reg`` > 0, the solver is the orthant-wise limited-memory quasi-Newton method [2]_, with the same settings.
     The absolute values are linear within an orthant. Each iteration moves the weights that are not 0, or that steepest
-    descent moves away from 0, towards the minimum of the quadratic model of L-BFGS plus the absolute values [3]_. The
-    shortest subgradient replaces the gradient.
+    descent moves away from 0, towards a lower point of the quadratic model of L-BFGS plus the absolute values [3]_. The
+    shortest subgradient replaces the gradient. If the objective is convex, training also stops when the estimated
+    distance of the value from the minimum is at most ``tol`` of the value.
 
     References
     ----------
@@ -186,7 +187,7 @@ class LBFGSMinimizer(Minimizer):
 
 
 def line_search(attempt, point, curvature, penalty):
-    """Return a lower point of a smooth function, or None, and update the curvature along the step.
+    """Return a lower point of a smooth function, or None if the search finds none, and update ``curvature``.
 
     Parameters
     ----------
@@ -253,7 +254,7 @@ _POWER, _FLOOR = -0.2, 1e-4  # of the first gradient, for the scales of weights;
 
 
 class RestrictedHessian(NamedTuple):
-    """The matrix R (I - F' M^-1 F) R, where R is diagonal.   K weights, P pairs."""
+    """An estimated Hessian for some weights: R (I - F' M^-1 F) R, where R is diagonal.   K weights, P pairs."""
 
     root: np.ndarray  # (K,)   R
     factor: np.ndarray  # (2P, K)   F
@@ -261,7 +262,7 @@ class RestrictedHessian(NamedTuple):
     inner: np.ndarray  # (2P, 2P)   M - F F'
 
     def times(self, v):
-        """Return the product with a vector."""
+        """Return the product of the matrix and a vector."""
         v = self.root * v
         return self.root * (v - np.linalg.solve(self.middle, self.factor @ v) @ self.factor)
 
@@ -274,7 +275,7 @@ class RestrictedHessian(NamedTuple):
 
 
 class _Doubles:
-    """A vector of a pair in double precision, created from the number of weights and slices of their indices."""
+    """A step, or a change of the gradient, in double precision; ``blocks`` are slices that cover all weights."""
 
     def __init__(self, n_weights, blocks):
         self.values, self._blocks = np.empty(n_weights), blocks
@@ -300,7 +301,7 @@ class _Doubles:
 
 
 class _Rounded:
-    """A vector of a pair with 16 bits per number: integers, in units of each block's largest number / 32767."""
+    """A step, or a change of the gradient, as integers of 16 bits, in units of each block's largest number / 32767."""
 
     def __init__(self, n_weights, blocks):
         self._integers, self._blocks = np.empty(n_weights, np.int16), blocks
@@ -375,8 +376,8 @@ class LBFGSMemory:
     def expect_from(self, gradient):
         """Assume more curvature along weights with a large gradient, such as those of frequent features.
 
-        The scale of a weight is ``(g + _FLOOR)**_POWER``, where g is the size of its gradient, relative to the largest
-        one.
+        The scale of a weight is ``(g + _FLOOR)**_POWER``, where g is the absolute value of its derivative, relative to
+        the largest one.
         """
         self._tabulated = set()  # the tables depend on the scales
         sizes = np.abs(gradient)
@@ -400,7 +401,7 @@ class LBFGSMemory:
         return is_convex
 
     def shift(self, diagonal):
-        """Account for a diagonal matrix, of shape (n_weights,), that is added to the Hessian."""
+        """Account for a diagonal matrix that is added to the Hessian; ``diagonal`` has shape (n_weights,)."""
         self._tabulated = set()
         for row in self._rows:
             step, change = self._steps[row], self._changes[row]
@@ -478,7 +479,7 @@ _ERROR = 1e-12  # relative rounding error of values: a value may rise by this mu
 
 
 def orthant_search(attempt, point, curvature, penalty):
-    """Return a lower point of a function with absolute values, or None; parameters as for ``line_search``."""
+    """Return a lower point of a function with absolute values, or None; the parameters are as for ``line_search``."""
     w, value, gradient, steepest = point
     strength = penalty.strengths(len(w))
     path = _path(point, curvature, strength)

@@ -2,13 +2,13 @@
 
 For attributes that always occur together, the weights in the same column share one variable.
 
-Rare attributes often occur together, for example all attributes that occur only once, at the same token. If attributes
-have the same values at the same tokens, and have pairs with the same score columns, scores depend only on the sum of
-their weights. Under a convex penalty that treats these weights equally, they are therefore equal at the optimum, and at
-every step of a solver that starts from equal weights and uses only values and gradients. A group of g such weights w
-becomes one variable u = sqrt(g) w. This map preserves inner products, and hence norms, the Gaussian penalty and every
-step of a quasi-Newton method: the result of training is the same, with fewer weights to store and fewer entries of
-sparse rows to read.
+Rare attributes often occur together, for example attributes that occur only once, at the same token. If attributes have
+the same values at the same tokens, and have pairs with the same score columns, scores depend only on the sum of their
+weights. Under a convex penalty that treats these weights equally, they are therefore equal at the optimum, and at every
+step of a solver that starts from equal weights and uses only values and gradients. A group of g such weights w becomes
+one variable u = sqrt(g) w. This map preserves inner products, and hence norms, the Gaussian penalty and every step of a
+quasi-Newton method: the result of training is the same, with fewer weights to store and fewer entries of sparse rows to
+read.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _lacks_optimum(objective: Objective, penalty: Penalty, problem: Problem, w: 
 
 
 class Tied:
-    """A criterion that depends only on scores, as a function of the variables of ties.   M variables.
+    """A criterion that depends only on scores, as a function of variables that represent equal weights.   M variables.
 
     Parameters
     ----------
@@ -135,7 +135,8 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
     layout : WeightLayout
     batch : SequenceBatch
     groups : ndarray of shape (n_weights,), int, or None
-        Group ids; weights of different groups, which have different penalties, are not tied. None means one group.
+        Group of each weight; weights of different groups, for example those with different penalties, are not tied.
+        None means one group.
 
     Returns
     -------
@@ -172,7 +173,7 @@ def tie_weights(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray |
 
 
 def _representatives(layout: WeightLayout, batch: SequenceBatch, groups: np.ndarray | None) -> np.ndarray:
-    """Return the first attribute that is of the same kind as each attribute, both by rank.
+    """Return, for each attribute by rank, the rank of the first attribute that training cannot distinguish from it.
 
     Sums of random numbers modulo 2**64 distinguish attributes. Each entry of an attribute adds a number for its token
     times a number for its value. Each pair adds a number for its score column, times a number for its group if there

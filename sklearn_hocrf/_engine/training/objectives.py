@@ -39,7 +39,8 @@ class Objective:
     name : str
         The value that selects the criterion in the estimators' parameter ``objective``.
     excludes : tuple of str
-        The features and circumstances, named in ``_estimator/fit/parameters.py``, that the criterion excludes.
+        The features and circumstances of a fit that the criterion does not support, by their names in
+        ``_estimator/fit/parameters.py``.
     problem : Problem
         The data to which the objective is bound.
     is_convex : bool
@@ -90,10 +91,10 @@ class NegativeLogLikelihood(Objective):
 
         f(w) = sum_n c_n [ log Z(x_n; w) - score(x_n, y_n; w) ],     gradient = expected counts - empirical counts
 
-    (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the layout: pairs by feature, then
-    biases by pattern. Values are in nats, summed over sequences; c_n are the sequences' weights.
+    (JMLR 15, section 2.3). ``w`` and the gradient have shape (K,), in the order of the :class:`~.layout.WeightLayout`.
+    Values are in nats, summed over sequences; c_n are the sequences' weights.
 
-    If labels are unknown, score(x_n, y_n) is log Z over the labellings that agree with the known labels, and the
+    If some labels are missing, score(x_n, y_n) is log Z over the labellings that agree with the known labels, and the
     empirical counts are the expected counts over these labellings. Then f is not convex.
     """
 
@@ -125,7 +126,7 @@ class NegativeLogLikelihood(Objective):
         """Return the product of the Hessian at ``w`` and a vector, from a forward-backward pass on dual numbers.
 
         The Hessian is the sum over sequences of c_n times the covariance of the feature counts. It does not depend on
-        the labels.
+        the labels, none of which may be missing.
         """
         return self.problem.posterior(w).hessian_vector_product(v, self.problem.sequence_weight)
 
@@ -145,7 +146,7 @@ class NegativeLogLikelihood(Objective):
         rng : numpy.random.RandomState
             The generator that draws the order.
         course : Course or None
-            The weights that :class:`SGD` updates during an epoch; changed in place.
+            The weights and sums that :class:`SGD` updates during an epoch; changed in place.
         """
         source = self.problem.minibatches
         batches = shuffled_minibatches(self.problem.batch.lengths, batch_size, rng)
@@ -169,7 +170,7 @@ class LocalFeatureMatching(Objective):
     The vector phi_j contains one component for each weight: the count of its feature at position j (for segments: in
     candidate segment j). c_n are the sequences' weights. At the maximum of the likelihood without a penalty, the
     differences add up to 0 over the whole data; this criterion makes each of them small. The function is not convex.
-    Training starts from the weights of maximum likelihood.
+    Training starts from weights that were trained by maximum likelihood.
 
     Kim (2014) proposed this criterion for chains of order 1, and computed its gradient with recursions over vectors as
     long as the weight vector. Here, one pass on dual numbers computes the gradient, for any order and for segments. The

@@ -1,8 +1,8 @@
 """Penalties on the weights: functions of a vector, independent of sequences.
 
 A penalty consists of a smooth part, whose value and gradient solvers use, and possibly a sum of ``strength * abs(w)``.
-Solvers use only the methods of :class:`Penalty`. ``_estimator.fit.penalties.Prior`` makes penalties from ``sigma_reg``
-and ``l1_reg``.
+Solvers use only the methods of :class:`Penalty`. ``_estimator.fit.penalties.Prior`` creates penalties from
+``sigma_reg`` and ``l1_reg``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 
 class Penalty:
-    """Gaussian times Laplacian prior: the sum of ``precision * w**2 / 2 + strength * abs(w)``.   K weights.
+    """Gaussian and Laplacian priors as a penalty: the sum of ``precision * w**2 / 2 + strength * abs(w)``.   K weights.
 
     A subclass with another smooth part, whose curvature is at least ``precision``, overrides ``smooth_value_gradient``,
     ``free``, ``tied`` and ``prox``.
@@ -90,7 +90,7 @@ class Penalty:
         step : float or ndarray of shape (M,)
             Step sizes.
         chosen : index
-            The positions of these weights.
+            The positions of the chosen weights among all weights.
         """
         if self.is_sparse:
             x = np.sign(x) * np.maximum(np.abs(x) - step * _of(self.strength, chosen), 0.0)

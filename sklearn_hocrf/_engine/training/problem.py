@@ -5,7 +5,7 @@ The criterion of local feature matching is the sum of squared differences betwee
     f(w) = sum_n c_n sum_t sum_z n_t(z) (mu_t(z) - 1_t(z))^2
 
 For chains, a place is a pair of a position t and a pattern z: mu_t(z) is the probability that z ends at t, 1_t(z) is 1
-if it does so in the true labels and 0 otherwise, and n_t(z) is the sum of the squared values of the features that have
+if z ends at t in the true labels and 0 otherwise, and n_t(z) is the sum of the squared values of the features that have
 a weight for z (a bias of z adds 1). For segmentations, candidate segments [u, v) replace positions: mu_(u, v)(z) is the
 probability that [u, v) is a segment and the last segment of z.
 
@@ -66,7 +66,7 @@ class Problem:
         The labellings that agree with the known labels if some labels are missing (codes of -1, or gaps between
         segments). None means that no labels are missing.
     level_zero : LevelZero or None
-        The source of the candidate labels of a :class:`~.pruning.PrunedProblem`.
+        The model that chose the candidate labels of a :class:`~.pruning.PrunedProblem`.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class Problem:
 
     @cached_property
     def is_partial(self) -> np.ndarray:
-        """Whether labels of each sequence are missing; shape (n_sequences,)."""
+        """Whether each sequence lacks some of its labels; shape (n_sequences,)."""
         if self.known is None:
             return np.zeros(self.n_sequences, dtype=bool)
         units = self.layout.units(self.batch, self.truth)
@@ -107,7 +107,7 @@ class Problem:
 
     @cached_property
     def partial(self) -> Problem | None:
-        """The problem of the sequences with missing labels, whose support agrees with the known labels; or None."""
+        """The problem of the sequences with missing labels, with the known labels as the support; or None."""
         if not self.is_partial.any():
             return None
         part = self.part(np.flatnonzero(self.is_partial))
@@ -139,18 +139,18 @@ class Problem:
     def separated_by(self, w: np.ndarray) -> bool:
         """Return whether the true labels of each sequence of positive weight have a probability above 1/2 under ``w``.
 
-        The result is False if this also holds for weights of 0, because each sequence then has only one possible
-        labelling.
+        If scores under ``w`` are so large that rounding errors matter, ``w`` is scaled down first. The result is False
+        if this also holds for weights of 0, because each sequence then has only one possible labelling.
         """
         longest = max(self.largest_log_z(w), LARGE)
         return self.gives_most_to_truth(w * (LARGE / longest)) and not self.gives_most_to_truth(np.zeros(len(w)))
 
     def largest_log_z(self, w: np.ndarray) -> float:
-        """Return the largest absolute value of a log partition function."""
+        """Return the largest absolute value of the log partition functions of sequences under ``w``."""
         return float(np.abs(self.posterior(w).log_z()).max(initial=0.0))
 
     def gives_most_to_truth(self, w: np.ndarray) -> bool:
-        """Return whether the true labelling of each sequence has a probability above 1/2 under ``w``."""
+        """Return whether the true labelling of each sequence of positive weight has a probability above 1/2."""
         log_probability = (self._log_scores(w) - self.posterior(w).log_z())[self.sequence_weight > 0]
         return bool((log_probability > -np.log(2)).all())
 
@@ -201,7 +201,7 @@ _PLACES = 1 << 20  # of a part, unless there are more weights, all of which are 
 
 
 class _Part(NamedTuple):
-    """Some sequences.   S candidate segments, M of which are within one sequence; Z patterns."""
+    """Some sequences of the data.   S candidate segments, M of which are within one sequence; Z patterns."""
 
     plan: Plan
     weight: np.ndarray  # (S,)   weight of the candidate's sequence
@@ -216,7 +216,7 @@ class Matching:
     Parameters
     ----------
     model_class : type
-        Class of the models: chains, or segments.
+        Class of the models: of chains, or of segments.
     plan : ChainPlan or SegmentPlan
         The plan of the sequences, which have no dense columns, under the layout of the weights.
     truth : ndarray or Segments
@@ -262,7 +262,7 @@ class Matching:
         return layout.with_pairs(pair_feature, pair_pattern, features)
 
     def _with_candidates(self, slot: np.ndarray) -> SequenceBatch:
-        """Return the batch with a feature of value 1 for each candidate segment; ``slot`` (N,) numbers the tokens."""
+        """Return the batch with a feature of value 1 for each candidate; ``slot`` (N,) numbers the tokens by part."""
         n_features = self.wide.n_features - self.layout.n_features
         if WHOLE in self.layout.channels:
             block = RowBlock(_Candidates(self.n_lengths, n_features), {"slot": slot})
@@ -272,7 +272,7 @@ class Matching:
         return SequenceBatch.from_csr(sparse.hstack([self.batch.tocsr(), places], format="csr"), self.batch.offsets)
 
     def _part(self, truth: Segments, sequences: np.ndarray) -> _Part:
-        """Return consecutive sequences with their places."""
+        """Return the part that consists of the given consecutive sequences."""
         layout, n_lengths, batch = self.layout, self.n_lengths, self.batch[sequences]
         stop = np.repeat(np.arange(1, batch.n_tokens + 1), n_lengths)
         start = stop - 1 - np.arange(len(stop)) % n_lengths
@@ -290,7 +290,7 @@ class Matching:
         )
 
     def _true_places(self, truth: Segments) -> np.ndarray:
-        """Return the places of the patterns that end with each segment."""
+        """Return the places of the patterns that end with segments of ``truth``."""
         layout, rows = self.layout, self.rows
         arcs = arcs_of_labels(layout.automaton, truth.offsets, truth.codes)
         candidate = (truth.stop - 1) * self.n_lengths + truth.lengths - 1
@@ -320,7 +320,7 @@ class Matching:
 
 
 class _Candidates(NamedTuple):
-    """A maker of features of candidate segments: one feature, of value 1, for each segment."""
+    """The features of candidate segments, for a :class:`RowBlock`: one feature, of value 1, for each segment."""
 
     n_lengths: int
     n_features: int

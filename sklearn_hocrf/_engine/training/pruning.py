@@ -41,7 +41,7 @@ class PrunedProblem(Problem):
 
     @classmethod
     def of(cls, problem: Problem, candidates: Candidates, level_zero: LevelZero | None = None) -> PrunedProblem:
-        """Return the problem with candidates that its support allows; ``level_zero`` is the model that chose them."""
+        """Return the problem with candidates, which its support must allow; the model ``level_zero`` chose them."""
         same = {field.name: getattr(problem, field.name) for field in fields(problem)}
         changes: Any = {"model_class": LatticeModel, "support": None, "level_zero": level_zero}
         return cls(**same | changes, candidates=candidates)
@@ -64,8 +64,8 @@ def prune(
     """Return the problem in which each token has a few candidate labels, chosen by a model of order 0 (level 0).
 
     Level 0 is trained first. The true labels are candidates, too. If ``n_candidates`` is None, or at least the number
-    of labels, nothing is pruned. Without a ``random_state``, the order of the sequences in the training of level 0 is
-    always the same.
+    of labels, the result is ``problem`` itself. Without a ``random_state``, level 0 is always trained on the sequences
+    in the same order.
     """
     if n_candidates is None or n_candidates >= problem.layout.patterns.n_labels:
         return problem
@@ -86,7 +86,7 @@ def train_level_zero(
 ) -> LevelZero:
     """Train a model of order 0 with a few epochs of stochastic gradient descent.
 
-    A tenth of the sequences is used only in the last few epochs. Before these epochs, it serves to measure how often
+    A tenth of the sequences is held out until the last few epochs. Before these epochs, it is used to measure how often
     the true label is among the candidates.
 
     Parameters
@@ -98,7 +98,7 @@ def train_level_zero(
         Labels of the tokens.
     sequence_weight : ndarray of shape (n_sequences,)
     settings : tuple of int
-        Numbers of candidates and states of each token, and a seed for the order of the sequences.
+        Number of candidates and number of states of each token, and a seed for the order of the sequences.
     """
     n_candidates, n_states, seed = settings
     rng, n_sequences = np.random.default_rng(seed), len(batch)
@@ -120,7 +120,7 @@ def train_level_zero(
 
 
 class _Descent:
-    """Stochastic gradient descent with a step for each token; parameters as in :func:`train_level_zero`."""
+    """Stochastic gradient descent with a step for each token; the parameters are as in :func:`train_level_zero`."""
 
     rate = 8.0  # divided by the squared norm of a token's features: the step size; lower rates need more epochs
     most_weight = 4.0  # of a sequence, relative to the mean: with more, steps would be too long
@@ -135,7 +135,7 @@ class _Descent:
         features, self._size = _of_equal_size(layout.rows(as_sparse(batch), dense=False), layout.pairs.starts)
         self._tables = features, layout.pairs, layout.part_links
         parts_of_a_label = len(layout.part_links.ids) / layout.patterns.n_labels
-        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half, as labels move the weights of a shared part apart
+        self._rate = self.rate / (1 + parts_of_a_label / 2)  # half, because labels oppose each other in shared parts
         mean = max(float(np.mean(sequence_weight)), np.finfo(float).tiny)
         weight = np.minimum(sequence_weight / mean, self.most_weight)
         self._data = kernels.LabelledTokens(
@@ -170,7 +170,7 @@ def _of_equal_size(features: TokenFeatures, starts: np.ndarray) -> tuple[TokenFe
     """Return features scaled to a mean absolute value of 1, and the resulting scale of the weight of each pair.
 
     The length of a step depends on the whole token, so a feature with large values, such as a year, would make the
-    steps of all other features too short. ``starts`` (F + 1,) gives the range of each attribute's pairs.
+    steps of all other features too short. ``starts``, of shape (F + 1,), gives the range of each attribute's pairs.
     """
     if not len(features.values):
         return features, 1.0

@@ -35,7 +35,7 @@ class Progress(NamedTuple):
     report: Any = None  # a function that returns the SolverReport so far; None for streams
 
     def inside(self, change: Callable[[SolverReport], SolverReport], n_before: int = 0) -> Progress:
-        """Return the state with ``n_before`` added to the iterations, and with reports modified by ``change``."""
+        """Return the state with ``n_before`` more iterations, and with reports modified by ``change``."""
         return self._replace(n_iter=n_before + self.n_iter, report=lambda: change(self.report()))
 
 
@@ -71,7 +71,7 @@ class Solver(BaseEstimator):
     callback : callable or None
         Called with a :class:`Progress` after each iteration. If it returns True, training stops.
     elsewhere : dict
-        Any other arguments that a user passed.
+        All other arguments that a user passed; each of them raises a TypeError.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def shortest_subgradient(w, gradient, strength) -> np.ndarray:
 
 
 def gap_above_minimum(objective: Criterion, penalty: Penalty, gradient: np.ndarray) -> float:
-    """Return an upper bound on the gap between an objective plus a penalty and its minimum; inf if it is not convex."""
+    """Return an upper bound on how far an objective plus a penalty exceeds its minimum; inf if it may not be convex."""
     return penalty.gap(gradient) if objective.is_convex else np.inf
 
 
@@ -164,8 +164,8 @@ def reached_tolerance(
     If the objective is convex, training ends when the value exceeds the minimum by at most ``tol**2`` of the value. The
     norm of the gradient gives a bound on this gap only together with the precisions of the penalty: with low
     precisions, the minimum may be much lower although the gradient is small. If the penalty contains absolute values,
-    training also ends when the gap is at most about ``tol`` of the value. Here, the gap is at most the norm of the
-    subgradient times the distance of ``w`` from the optimum. The optimum is about as far from 0 as ``w``, so this
+    training also ends when the gap is at most about ``tol`` of the value. In this case, the gap is at most the norm of
+    the subgradient times the distance of ``w`` from the optimum. The optimum is about as far from 0 as ``w``, so this
     distance is at most about ``2 * norm(w)``. In most cases, the gap is much smaller than this bound. If there is no
     bound, the rule uses only the norm of the gradient.
     """

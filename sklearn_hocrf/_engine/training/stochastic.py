@@ -25,7 +25,7 @@ from .solvers import STOPPED, Minimizer, Progress, Solver, SolverReport, point_o
 _SAMPLE = 1000  # sequences on which step sizes are tried
 _FIRST_TRIED = 0.4  # within a factor of 2 of the best step size on chunks, addresses and handwriting
 _MOST_TRIED = 100
-_LEAST_FALL = 0.05  # relative decrease of the function in an epoch after which there is another one
+_LEAST_FALL = 0.05  # relative decrease of the function in an epoch after which there is another epoch
 _REMEDY = "give a smaller step_size, or rescale numeric features, sample weights or the penalty"
 _OF_WEIGHTS = ("w", "sums", "squares")
 
@@ -63,9 +63,9 @@ class TrainingState:
 class SGD(Solver):
     """Stochastic gradient descent [1]_, with many cheap steps on a few sequences each, followed by L-BFGS.
 
-    The first passes over the data lower the objective most, and each later pass lowers it less. After an epoch that
-    lowers it by less than 5 %, training therefore continues with :class:`LBFGS`, which uses gradients of all sequences
-    [4]_. Each call of ``partial_fit`` consists of one epoch, without L-BFGS.
+    The first passes over the data lower the objective most, and later passes lower it less and less. After an epoch
+    that lowers the objective by less than 5 %, training therefore continues with :class:`LBFGS`, which uses gradients
+    of all sequences [4]_. Each call of ``partial_fit`` consists of one epoch, without L-BFGS.
 
     Each weight has a separate step size [2]_: step_size / sqrt(G), where G is the sum of its squared gradients g so
     far. L2 and L1 penalties are possible [3]_. With a penalty, the weights of step t minimise
@@ -107,9 +107,9 @@ class SGD(Solver):
 
     The stopping rule is that of :class:`LBFGS`.
 
-    The history contains the exact objective plus penalty after each epoch; computing this sum takes a forward pass. The
-    number of passes counts all visits to sequences: by steps, by these forward passes, by the search for a step size,
-    and by L-BFGS.
+    For each epoch, the history contains the lowest exact value of the objective plus penalty so far; computing the
+    value takes a forward pass. The number of passes counts all visits to sequences: by steps, by these forward passes,
+    by the search for a step size, and by L-BFGS.
 
     References
     ----------
@@ -192,7 +192,7 @@ class SGDMinimizer(Minimizer):
         return result._replace(converged=False, message=STOPPED, stopped=True) if stopped else result
 
     def _continue(self, objective, penalty, begun, n_iter) -> SolverReport:
-        """Run at most ``n_iter`` iterations of L-BFGS, and return a report on all iterations, with the gradient."""
+        """Run at most ``n_iter`` iterations of L-BFGS, and return a report on these and all earlier iterations."""
 
         def joined(report):
             return report._replace(
