@@ -201,7 +201,7 @@ def test_taggers_have_the_same_model(load):
             case.setup(program, n_sentences=20, max_iter=200)
         except load("common").Absent as reason:
             pytest.skip(str(reason))
-        tags += [np.concatenate(case.time_ready_features()), np.concatenate(case.time_raw_tokens())]
+        tags += [np.concatenate(case.time_features()), np.concatenate(case.time_raw_tokens())]
     np.testing.assert_array_equal(tags[0], tags[1])
     np.testing.assert_array_equal(tags[2], tags[3])
     assert np.mean(tags[0] == tags[2]) > 0.99

@@ -75,7 +75,7 @@ class Latency:
         """Return the time of a call of each kind, by name."""
         calls = {
             "pipeline from tokens": lambda n: self.pipe.predict([self.X[n]]),
-            "ready feature lists": lambda n: self.of_lists.predict([self.lists[n]]),
+            "feature lists": lambda n: self.of_lists.predict([self.lists[n]]),
             "marginals": lambda n: self.pipe.predict_marginals([self.X[n]]),
             "segments with probabilities": lambda n: self.pipe.predict_segments([self.X[n]], with_probability=True),
             "ten best": lambda n: self.pipe.predict_nbest([self.X[n]], 10),

@@ -16,7 +16,7 @@ from sklearn_hocrf import HighOrderCRF
 from sklearn_hocrf.datasets import load_conll
 
 PROGRAMS = ["HighOrderCRF", "python-crfsuite"]
-INPUTS = {"ready features": "time_ready_features", "raw tokens": "time_raw_tokens"}
+INPUTS = {"extracted features": "time_features", "raw tokens": "time_raw_tokens"}
 MAX_ITER = 10
 
 
@@ -60,7 +60,7 @@ class Tagging:
         self.tag_features = lambda: [crf.tagger_.tag(items) for items in ready]
         self.tag_tokens = lambda: crf.predict([bench_chunking.dicts_of(sentence) for sentence in self.raw])
 
-    def time_ready_features(self, program=None):
+    def time_features(self, program=None):
         return self.tag_features()
 
     def time_raw_tokens(self, program=None):
@@ -88,7 +88,7 @@ class Threads:
         self.crf = common.fit_quietly(HighOrderCRF(**settings), batch, y)
         self.ready = self.extractor.transform(self.raw)
 
-    def time_ready_features(self, max_order=None, n_jobs=None):
+    def time_features(self, max_order=None, n_jobs=None):
         return self.crf.predict(self.ready)
 
     def time_raw_tokens(self, max_order=None, n_jobs=None):

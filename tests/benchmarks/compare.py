@@ -72,16 +72,16 @@ LIMITS = {
     ("punctuation", "training, C^1"): AtMost(14),
     ("punctuation", "training, C^2"): AtMost(25),
     ("punctuation", "training, C^3"): AtMost(45),
-    ("tagging", "ready features"): AtLeast(3),
-    ("tagging", "ready features, order 1, n_jobs=2, on the wall"): AtMost(0.58),
-    ("tagging", "ready features, order 3, n_jobs=2, on the wall"): AtMost(0.58),
+    ("tagging", "extracted features"): AtLeast(3),
+    ("tagging", "extracted features, order 1, n_jobs=2, on the wall"): AtMost(0.58),
+    ("tagging", "extracted features, order 3, n_jobs=2, on the wall"): AtMost(0.58),
     ("tagging", "raw tokens, order 1, n_jobs=2, on the wall"): AtMost(0.85),
     ("tagging", "raw tokens, order 3, n_jobs=2, on the wall"): AtMost(0.85),
     ("tagging", "raw tokens, extraction included"): AtLeast(5),
     ("start", "warm import, fit and predict beyond scikit-learn's import"): AtMost(1),
     ("start", "cold import, fit and predict"): AtMost(15),
     ("latency", "pipeline from tokens"): AtMost(1.0),
-    ("latency", "ready feature lists"): AtMost(1.1),
+    ("latency", "feature lists"): AtMost(1.1),
     ("latency", "marginals"): AtMost(2.5),
     ("latency", "segments with probabilities"): AtMost(2.5),
     ("latency", "ten best"): AtMost(1000),
@@ -309,7 +309,7 @@ def punctuation(run):
 def tagging(run):
     skip_where(bench_tagging.absent())
     speeds, accuracies = bench_tagging.measure(run.n_rounds, **run.sizes)
-    names = {"ready features": "ready features", "raw tokens": "raw tokens, extraction included"}
+    names = {"extracted features": "extracted features", "raw tokens": "raw tokens, extraction included"}
     for inputs, speed in speeds.items():
         yield Row("tagging", names[inputs], "tokens/s", *speed)
     n_iter = run.sizes.get("max_iter", bench_tagging.MAX_ITER)
@@ -409,7 +409,7 @@ def latency(run):
     made, given = times["python-crfsuite, made"], times["python-crfsuite, given"]
     for name, peer in (
         ("pipeline from tokens", made),
-        ("ready feature lists", given),
+        ("feature lists", given),
         ("marginals", times["python-crfsuite, marginals"]),
         ("segments with probabilities", times["python-crfsuite, marginals"]),
     ):
