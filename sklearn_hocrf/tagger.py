@@ -82,7 +82,7 @@ def export_tagger(
     dtype : {"float32", "float64"}, default="float32"
         Type of the weights. With float64, all results equal those of the estimator up to rounding (1e-12).
     compress : bool or None, default=None
-        Whether to compress everything except the weights, to about a quarter of its size. None compresses files below
+        Whether to compress all arrays except the weights, to about a quarter of their size. None compresses files below
         16 MiB; larger files stay uncompressed, so that processes that map the same file share memory.
 
     Returns
@@ -94,7 +94,7 @@ def export_tagger(
     ------
     ValueError, TypeError
         If the model has a property that a tagger cannot represent: features of segments, ``pruning``, hashed features,
-        arrays of numbers as fields, or several other transformers.
+        arrays of numbers as fields, or transformers other than one extractor.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def export_tagger(
     >>> tagger.predict([["the"], ["old"], ["house"]])
     ['DET', 'ADJ', 'NOUN']
     """
-    from ._estimator.export import export  # imports packages that reading a file does not need
+    from ._estimator.export import export  # imports packages that are not required to read a file
 
     return export(model, path, dtype, compress)
 

@@ -67,9 +67,10 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             :class:`~sklearn_hocrf.HighOrderSemiCRF`, y contains labels, tags or segments, according to ``scheme``.
             Labels may be missing, as in ``known`` of :meth:`predict`: None stands for an unknown label, or for a whole
             unlabelled sequence. :class:`~sklearn_hocrf.HighOrderCRF` also accepts sets of possible labels; see Notes.
-            Sets of more than 8 labels, or of more than half of all labels, create no weights.
+            Patterns and features that occur only at sets of more than 8 labels, or of more than half of all labels
+            (except two of three), get no weights.
         sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, which also weights the counts of patterns and features. Weight 0 excludes the
+            One weight per sequence, which also weights the counts of patterns and features. A weight of 0 excludes the
             sequence.
 
         Returns
@@ -97,15 +98,16 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         Notes
         -----
         If labels are missing, training maximises the probability of the known labels, which is a sum over all
-        labellings that agree with them [1]_. This problem is not convex: training starts from the fit to the longest
-        runs of known labels, if there are any, and ends in a local optimum near this fit; ``optimality_gap_`` is inf.
-        The labels of the model are all labels in y, including those in sets. Local feature matching, ``pruning`` and
-        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` require a y without missing labels.
+        labellings that agree with them [1]_. This problem is not convex: training starts from weights that were fitted
+        to the longest runs of known labels, if there are any, and ends in a nearby local optimum; ``optimality_gap_``
+        is inf. The labels of the model are all labels in y, including those in sets. Local feature matching,
+        ``pruning`` and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` require a y without missing labels.
 
-        Only patterns and (pattern, feature) pairs that occur in the training data have weights. A set counts as an
-        occurrence of each of its labels, and a pattern occurs wherever the labels and sets of neighbouring tokens
-        contain it and the constraints allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of
-        more than half of all labels, count as missing labels, except sets of two of three labels.
+        By default, only single labels, and patterns and (pattern, feature) pairs that occur in the training data, have
+        weights. A set counts as an occurrence of each of its labels, and a pattern occurs wherever the labels and sets
+        of neighbouring tokens contain it and the constraints allow it. No pattern occurs at missing labels, or at sets
+        of more than 8 labels or of more than half of all labels (except two of three); these sets only restrict the
+        possible labels.
 
         Which labels are missing may depend on X and the known labels, but must not depend on the missing labels
         themselves. If only entities are labelled, and the labels of all other tokens are missing, a model that finds
@@ -159,9 +161,9 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         y : list of label sequences, or array-like
             As in :meth:`fit`.
         classes : array-like of labels, default=None
-            All labels of the stream; tags for "bio" and "bioes". If None, these are the labels in y of the first call.
-            Later calls do not need ``classes``. The first call also fixes the constraints, which apply to these labels,
-            and the label patterns: ``patterns="observed"`` selects those that occur in y of the first call.
+            All labels of the stream; for tagging schemes, all tags. If None, these are the labels in y of the first
+            call. Later calls do not need ``classes``. The first call also fixes the constraints, which apply to these
+            labels, and the label patterns: ``patterns="observed"`` selects those that occur in y of the first call.
         sample_weight : array-like of shape (n_sequences,), default=None
             As in :meth:`fit`.
 

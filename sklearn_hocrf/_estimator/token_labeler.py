@@ -85,8 +85,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     pruning : int or None, default=None
         Number of labels that a model of order 0 selects for each token before training; useful if there are many
         labels. All other labels have probability 0 at the token. The selection depends on ``random_state``, but is the
-        same in all fits if that is None. Pruning requires the objective "likelihood", ``feature_order=0`` and a y
-        without missing labels, and cannot be combined with "sgd" or ``partial_fit``. See
+        same in all fits if ``random_state`` is None. Pruning requires the objective "likelihood", ``feature_order=0``
+        and a y without missing labels, and cannot be combined with "sgd" or ``partial_fit``. See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function that training minimises together with the penalty, summed over sequences:
@@ -275,8 +275,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Parameters
         ----------
         model : str or path-like
-            The path of a model file written by any program; reading it requires no other package. For a fitted
-            ``sklearn_crfsuite.CRF``, the path is ``modelfile.name``.
+            The path of a CRFsuite model file, written by any program; no other package is required to read it. For a
+            fitted ``sklearn_crfsuite.CRF``, the path is ``modelfile.name``.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the CRFsuite command-line
             program writes the bytes that it has read.

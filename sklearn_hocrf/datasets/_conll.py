@@ -57,8 +57,8 @@ def load_conll(
         mark.
     max_bytes : int, default=None
         Maximum size of the text in bytes, after decompression. The default is 2**30, but for a gzip file at most 128
-        times the size of the file (or 2**20, if this is more): a small file that decompresses to more text contains no
-        real data, but could fill the memory.
+        times the size of the file (or 2**20, if this is more), because a small file that decompresses to more text
+        contains no real data, but could fill the memory.
 
     Returns
     -------
@@ -70,8 +70,9 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has a different number of columns or an empty label, or cannot be decoded; if the file is too large or
-        damaged, or contains no sequences; if fewer than two columns have names; if the encoding does not exist.
+        If the number of columns in a line differs from that of ``columns`` or of the first line; if a label is empty,
+        or a line cannot be decoded; if the file is too large or damaged, or contains no sequences; if fewer than two
+        columns have names; if the encoding does not exist.
 
     Examples
     --------

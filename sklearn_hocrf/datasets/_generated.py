@@ -1,6 +1,6 @@
 """Generated data: sentences with names, bibliographic references, and sequences from Markov chains.
 
-The sequences from Markov chains of any order are made in three steps:
+The sequences from Markov chains of any order are generated in three steps:
 
 chain      random successors and probabilities for each context, that is, each tuple of the last ``order`` labels
 labels     sampled from the chain, all sequences at once, position by position
@@ -284,8 +284,8 @@ def make_markov_sequences(
     These are the synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is, each tuple of
     the last ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are
     drawn uniformly from [0, 1] and normalised. The first ``order`` labels of a sequence are drawn uniformly. Each label
-    emits ``n_features`` Gaussian values. Their means, different for each label, are drawn uniformly from [0, 1], and
-    their standard deviation is ``noise``.
+    emits ``n_features`` Gaussian values. The means of these values, different for each label, are drawn uniformly from
+    [0, 1], and the standard deviation is ``noise``.
 
     All sequences from one call follow the same chain, so split them into training and test data.
 

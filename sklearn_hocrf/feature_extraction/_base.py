@@ -1,6 +1,6 @@
 """Base classes of the transformers, and fingerprints of strings of tokens.
 
-Segment transformers identify the strings of tokens in training sequences by fingerprints:
+Segment transformers identify each string of tokens in training sequences by a fingerprint:
 
 
     tokens of a sequence:  in the in          strings of two tokens: [in the], [the in]
@@ -67,7 +67,7 @@ class SegmentFeatures(NamedTuple):
     """The segment features that a transformer has learned."""
 
     blocks: list  # of token features and of lengths
-    makers: list  # objects that make the other blocks
+    makers: list  # objects that compute the other blocks
     fields: list  # raw columns that the makers read
     max_length: int | None
     scheme: str | None = None  # of the segments in y; None if y is not needed
@@ -75,7 +75,7 @@ class SegmentFeatures(NamedTuple):
 
 
 class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Base class of the transformers that make features of segments."""
+    """Base class of the transformers that compute features of segments."""
 
     @abstractmethod
     def _learned(self, X, space, batch, y) -> SegmentFeatures:
@@ -124,7 +124,8 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
         return (*first, *self._blocks, *(RowBlock(maker, data, self._scheme) for maker in self._makers))
 
     def _to_batch(self, batch, **data) -> SequenceBatch:
-        """Return the batch with all features; ``data`` are further arrays for the makers, with one number per token."""
+        """Return the batch with all features; ``data`` contains further arrays for the makers, with one number per
+        token."""
         for field in self._string_fields:
             data["number"] = token_numbers(batch.columns[field], field)
         data = {name: freeze(array, array.dtype) for name, array in data.items()}

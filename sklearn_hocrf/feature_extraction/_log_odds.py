@@ -39,8 +39,8 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     Parameters
     ----------
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "bio" and "bioes",
-        a token tagged O is a one-token segment with the label "O".
+        Format in which y specifies the segments, as in ``scheme`` of :class:`~sklearn_hocrf.HighOrderSemiCRF`. In
+        tagging schemes, each O is a segment of one token with the label "O".
     smoothing : float, default=1.0
         The value s in the formula; must be greater than 0.
     field : field or None, default=None
@@ -58,7 +58,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
 
     See Also
     --------
-    SegmentFeatureExtractor : Make other features of segments; ``identity`` makes an indicator for each string.
+    SegmentFeatureExtractor : Compute other features of segments; ``identity`` creates an indicator for each string.
 
     Notes
     -----
@@ -115,7 +115,8 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         Parameters
         ----------
         X : SequenceBatch with raw token columns, or list of sequences of tokens
-            Raw tokens, as for :class:`SequenceFeatureExtractor`, contain no token features.
+            The training sequences. Raw tokens, in the forms that :class:`SequenceFeatureExtractor` reads, provide no
+            token features.
         y : list of sequences
             The segments, in the format that `scheme` names.
 
@@ -178,7 +179,7 @@ class LogOddsRows:
     strings : ndarray of shape (V,)
         Fingerprints, in ascending order.
     occurrences, segments : ndarray of shape (1 + V,)
-        How often each string occurs, and how often it is a segment; the first elements, which are 0, are for all other
+        How often each string occurs, and how often it is a segment; the first elements, which are 0, apply to all other
         strings.
     smoothing : float
     """

@@ -1,10 +1,10 @@
 """Names of features, created when first needed.
 
-A transformer makes one :class:`FeatureNames` in `fit` and passes it to all its batches. If a batch contains the same
+A transformer creates one :class:`FeatureNames` in `fit` and passes it to all its batches. If a batch contains the same
 object as the training batch, an estimator does not need to compare the names.
 
 Names of features are unique, so that weights can be looked up by name. When strings are joined, ambiguous characters
-are escaped with a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers make equal names, a number is
+are escaped with a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers produce equal names, a number is
 appended to the later ones (``w[0]=the#2``).
 """
 

@@ -1,12 +1,12 @@
-"""Templates: the fields, and their offsets from the token, that make an attribute.
+"""Templates: the fields, and their offsets from the token, that form an attribute.
 
     template ((w, -1), (w, 0))   ->   one attribute for each pair of neighbouring words seen, "w[-1]|w[0]=in|the"
 
 A field is represented by an array of integer codes for its sorted values. A template shifts the arrays of its fields.
 An attribute is a value or a tuple of values; the vocabulary of a template is the sorted table of the training tokens'
 codes, with a column for each (field, offset) pair. Names are created when they are first needed, because creating a
-third of a million strings takes more time than all other steps. The same applies to the dicts that look up the
-attributes of a few tokens.
+third of a million strings takes more time than all other steps. The dicts that look up the attributes of a few tokens
+are also created when they are first needed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FieldTable:
     Attributes
     ----------
     size : int
-        Number of codes without boundary marks: the number of labels, or 1 for a numeric field.
+        Number of codes without boundary marks: the number of ``labels``, or 1 for a numeric field.
     n_codes : int
         Number of codes with the two boundary marks.
     """
@@ -88,7 +88,7 @@ class FieldTable:
         self.code_of = None if self.labels is None else {label: code for code, label in enumerate(self.labels)}
 
     def texts(self, joined) -> np.ndarray:
-        """Return the string of each code in names; None for the code of numbers, whose names contain no value."""
+        """Return the string of each code in names; None for numbers, whose names contain no value."""
         if self.labels is None:
             return np.array([None, BOS, EOS], dtype=object)
         return np.array([*(value_text(label, joined) for label in self.labels), BOS, EOS], dtype=object)
@@ -122,7 +122,7 @@ class Window:
 
 
 class TemplateVocabulary:
-    """The attributes that one template makes.   V attributes.
+    """The attributes that one template produces.   V attributes.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class TemplateVocabulary:
         return ids[position]
 
     def lookup(self, columns) -> np.ndarray:
-        """Return the attribute id of each row of codes, of shape (N,) int32, in [0, V); -1 for none."""
+        """Return the attribute id of each row of codes, of shape (N,) int32, in [0, V); -1 if there is none."""
         keys, key_index = np.unique(self.codes[0], return_inverse=True)
         position = find_keys(keys, columns[0])
         for column, known, table in zip(columns[1:], self.codes[1:], self.tables[1:], strict=True):

@@ -79,7 +79,7 @@ class Phrases:
     words : iterable of tuple of str
         The words of each phrase, normalised.
     normalize : "casefold" or None
-        How to normalise tokens before comparing them.
+        How to normalise tokens before comparing them with ``words``.
     """
 
     __name__ = "phrase_marks"  # name of the token feature, unless the user chooses another
@@ -115,7 +115,7 @@ class Phrases:
 
 
 def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | None = "casefold") -> Phrases:
-    """Make a token function that marks the tokens of listed phrases, such as the names of cities or journals.
+    """Return a token function that marks the tokens of listed phrases, such as the names of cities or journals.
 
     The function returns "B", "I" and "E" for the first, inner and last tokens of a phrase, "S" for a phrase of one
     token, and None for all other tokens. If phrases overlap, it marks the one that begins first; if several begin at

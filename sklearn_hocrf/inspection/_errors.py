@@ -16,7 +16,7 @@ Segment = tuple[int, int, Any]
 class SegmentError(NamedTuple):
     """One error of a segmentation: a row of the table that :func:`error_table` returns.
 
-    See the example of that function.
+    See the example of :func:`error_table`.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Two competing labellings of a sequence: the best one, and the best alternative that meets a condition."""
+"""Two competing labellings of a sequence: the best one, and the best of the others that meet a condition."""
 
 from __future__ import annotations
 

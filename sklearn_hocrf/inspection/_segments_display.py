@@ -304,7 +304,7 @@ class _Piece(NamedTuple):
 
 
 def _gaps_of(sequence: Any, separators: list[str]) -> list[str]:
-    """Return the text after each token, from the sequence's text and offsets if it has any, else ``separators``."""
+    """Return the text after each token, from a sequence's text and offsets, or from ``separators`` if it has none."""
     if not (hasattr(sequence, "text") and hasattr(sequence, "offsets")):
         return separators
     starts, stops = sequence.offsets.T.tolist()

@@ -18,7 +18,7 @@ EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of e
 class Weight(NamedTuple):
     """One weight of a model: a row of the table that :func:`weights_table` returns.
 
-    See the examples of that function.
+    See the examples of :func:`weights_table`.
 
     Attributes
     ----------

@@ -381,15 +381,15 @@ def extract_segments(
           optional, and other keys are ignored;
         * structured arrays with fields of these names, such as those that ``predict_segments`` returns.
 
-        Labels that are such tuples, beginning with two integers, are read as segments.
+        Labels that are tuples of this form, with two integers at the beginning, are also read as segments.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments:
 
         * "auto": the scheme that all labels fit, or else "runs"; "segments" if y consists of segments;
         * "runs": a segment is a maximal run of equal labels;
         * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and continues with I of the same label;
-        * "bioes": the same, with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
-          other letters for the same tags;
+        * "bioes": the same, but with E for the last token of a segment and S for segments of one token; "bilou" (spaCy)
+          and "bmes" use other letters for the same tags;
         * "iob1": a segment begins with I, or with B if it directly follows a segment of the same label;
         * "segments": `y` must consist of segments.
 

@@ -41,7 +41,7 @@ MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
 
 class CachedTables:
-    """Tables that the first query to a model creates. They are kept as long as the state; copies and files omit them.
+    """Tables that the first query to a model creates, and that the state keeps; its copies and files omit them.
 
     Attributes
     ----------
@@ -122,14 +122,14 @@ class FittedState(NamedTuple):
         }
 
     def set_on(self, estimator: BaseEstimator) -> None:
-        """Set all fitted attributes at once, so that no interrupt or other thread finds a mixture of models."""
+        """Set all fitted attributes in one step, so that no interrupt or other thread can mix two models."""
         attributes = self.attributes()
         before = estimator.__dict__.copy()
         estimator.__dict__.update(attributes)
-        del before  # kept the replaced values alive, so that none is destroyed in the middle of the update
+        del before  # until here, it kept the replaced values alive, so that ``update`` destroyed none of them
 
     def checked(self, kind: Kind) -> FittedState:
-        """Return the state with read-only weights, or raise a ValueError if its parts do not fit together.
+        """Return the state with read-only weights, or raise a ValueError if its parts are inconsistent.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class FittedModel:
     Attributes
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        A shallow copy of the estimator, for its parameters and fitted attributes.
+        A shallow copy of the estimator, with its parameters and fitted attributes.
     state : FittedState
         The result of fit, which includes layout, weights and features.
     kind : Kind
@@ -287,7 +287,7 @@ class FittedModel:
         return read_truth(self.targets, y, batch, form, self.name, unknown)
 
     def read_labelled(self, X: Sized, y: Sized, unknown: str) -> LabelledBatch:
-        """Return sequences with their labels, some of which may be missing; ``unknown`` as for :meth:`read_truth`."""
+        """Return sequences with their labels, some possibly missing; ``unknown`` is as for :meth:`read_truth`."""
         query = self.query(X)
         return query.labelled(self.targets.read_known(y, query.posterior.batch, query.form, self.name, "y", unknown))
 
@@ -303,7 +303,7 @@ class FittedModel:
         return float(token_weight @ self.targets.are_right(decoded, truth)), float(token_weight.sum())
 
     def mask_of(self, known: Sized, batch: SequenceBatch, what: str, form: str = "sequences") -> Mask:
-        """Return the mask of the labellings that agree with ``known``, which messages call ``what``."""
+        """Return the mask of labellings that agree with ``known``; ``what`` is the name of ``known`` in messages."""
         return self.targets.read_known(known, batch, form, self.name, what).mask
 
     # --- queries ------------------------------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ class FittedModel:
 
 
 class OneCall:
-    """The tables of a fitted state for calls with one sequence, created at the first such call; never copied or saved.
+    """Tables for calls with one sequence, which the first such call creates; copies and files of the state omit them.
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ class OneCall:
         return None if sums is None else [sums[1]]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray | None:
-        """Return the log-likelihood of the only sequence of X, if labels are strings; None if a batch is needed."""
+        """Return the log-likelihood of the only sequence of X; None if a batch is needed, as for unknown labels."""
         if type(y) is not list or len(y) != 1 or type(y[0]) is not list or set(map(type, y[0])) != {str}:
             return None
         codes = [*map(self.code_of.get, y[0], repeat(-1))]
@@ -374,7 +374,7 @@ class OneCall:
         return None if log_likelihood is None else np.array([log_likelihood])
 
     def _attributes(self, X: Any, steps: Sequence = ()) -> tuple | None:
-        """Return the attributes of the sequence as ``token_entries`` reads them; None if X must be read as a batch."""
+        """Return the attributes of the sequence in the form that ``token_entries`` reads; None if a batch is needed."""
         if steps:
             read = getattr(steps[0], "__token_ids__", None) if len(steps) == 1 and type(X) is list else None
             names, n_features, _, *attributes = (read and read(X[0])) or (None,) * 3
@@ -393,7 +393,7 @@ class OneCall:
 
 
 def _numbers_of(rows: Any, n_features: int) -> tuple | None:
-    """Return rows of numbers as attributes of all tokens; None if X must be read as a batch."""
+    """Return rows of numbers as attributes of all tokens; None if a batch is needed."""
     if type(rows) is list and set(map(type, rows)) == {list}:
         kinds = set(map(type, chain.from_iterable(rows)))
         rows = np.array(rows, np.float64) if kinds <= {float} and set(map(len, rows)) == {n_features} else None
@@ -409,7 +409,7 @@ def one_call(estimator: Any, X: Any) -> OneCall | None:
     """Return the :class:`OneCall` for X, a list or a batch of one sequence; None if a batch is needed."""
     if not (type(X) is list or type(X) is SequenceBatch) or len(X) != 1:
         return None
-    state = getattr(estimator, "__dict__", {}).get("_state")  # read once, because another thread may fit
+    state = getattr(estimator, "__dict__", {}).get("_state")  # read once, because another thread may fit the estimator
     if state is None or state.tables is None:
         return None
     one = state.tables.one
@@ -419,6 +419,6 @@ def one_call(estimator: Any, X: Any) -> OneCall | None:
 
 
 def predict_one(estimator: Any, X: Any, steps: Sequence = ()) -> list | None:
-    """Return the labels of X, a list or a batch of one sequence, after some transformers; None if a batch is needed."""
+    """Return the labels of X, a list or batch of one sequence that ``steps`` transform; None if a batch is needed."""
     one = one_call(estimator, X)
     return None if one is None else one.predict(X, steps)

@@ -127,11 +127,11 @@ class Rules(NamedTuple):
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of a sequence; None: all
 
     def mask(self, offsets: np.ndarray) -> Mask | None:
-        """Return the labellings of sequences that begin and end with allowed labels; None means all."""
+        """Return a mask of the labellings that begin and end with allowed labels; None means all labellings."""
         return None if self.borders is None else Mask.of_borders(offsets, self.borders)
 
     def equal(self, other: Rules) -> bool:
-        """Return whether other rules are equivalent."""
+        """Return whether the other rules are equivalent to these."""
         borders: list[Any] = [self.borders, other.borders]
         return set(self.forbidden) == set(other.forbidden) and np.array_equal(*borders)
 
@@ -176,7 +176,8 @@ def compile_rules(history: str, constraints: str | Constraints | None, labels: n
 
 
 def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
-    """Return the rules for two tables: which label may follow which, and which may begin and end sequences."""
+    """Return rules from two tables: of labels that may follow each label, and of those that may begin and end
+    sequences."""
     return Rules(tuple(map(tuple, np.argwhere(~follow).tolist())), None if borders.all() else borders)
 
 
@@ -248,7 +249,8 @@ def refuse_breaches(
     labels : ndarray of shape (L,)
     runs : LabelRuns
     history : {"tokens", "segments"}
-        Whether the runs of the rules consist of labels in ``runs``, or of labels of segments (runs of equal labels).
+        Whether the rules forbid runs of the labels in ``runs``, or runs of the labels of segments (maximal runs of
+        equal labels).
     """
     breaches = [*_forbidden_run(rules, len(labels), runs, history), *_forbidden_border(rules, runs)]
     if not breaches:
@@ -289,7 +291,7 @@ _AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"
 
 
 def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -> list:
-    """Return the last token or segment of the first forbidden run, if any, and one for each label of the run."""
+    """Return the end of the first forbidden run and the positions of its labels, as a list with at most one element."""
     if not rules.forbidden:
         return []
     compiled = compile_patterns(given_patterns((), n_labels + 1, history), rules.forbidden)
@@ -307,13 +309,13 @@ def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -
     while len(tokens) < automaton.arc_length[arc]:
         before = tokens[0] - 1
         while history == SEGMENTS and len(tokens) > 1 and codes[before] == codes[tokens[0]]:
-            before -= 1  # of the same segment
+            before -= 1  # which is in the same segment
         tokens.insert(0, before)
     return [(tokens[-1], tokens, "")]
 
 
 def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
-    """Return the first tokens or segments with a forbidden label at the start and at the end of sequences, if any."""
+    """Return the first positions with a forbidden label at the start and at the end of sequences, if any."""
     if rules.borders is None:
         return []
     violations, has_labels = [], np.diff(runs.offsets) > 0
