@@ -96,7 +96,7 @@ else:
     }
 
     def __getattr__(name):
-        """Import a public name at its first use: a tagger requires only numpy, and subpackages take time to import."""
+        """Import a public name at its first use: importing subpackages takes time, and a tagger requires only numpy."""
         if name not in {*__all__, "crf", "dask", "semicrf"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:

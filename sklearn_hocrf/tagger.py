@@ -134,8 +134,9 @@ def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = N
     path : str or path
         An existing file of that name is replaced atomically.
     bias : str or None, default=None
-        Name of an attribute that you will add to each token, with the value 1. Its weights are the model's intercepts,
-        plus the weights that an attribute of this name already has. Required only if ``fit_intercept=True``.
+        Name of an attribute that you will add to each token, with the value 1. The weights of this attribute are the
+        model's intercepts, plus the weights that an attribute of the same name already has. Required only if
+        ``fit_intercept=True``.
 
     Raises
     ------

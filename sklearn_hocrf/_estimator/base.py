@@ -35,7 +35,8 @@ def _can_stream(estimator: BaseEstimator) -> bool:
 class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, CallbacksMixin, BaseEstimator):
     """The methods of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
-    Both estimators document its parameters and attributes in the same words (tests/documentation/test_docstrings.py).
+    Both estimators document their common parameters and attributes in the same words
+    (tests/documentation/test_docstrings.py).
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
@@ -60,8 +61,8 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
             shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
             frame or sparse matrix is n sequences of length 1. Empty sequences have no effect. The model keeps an array
-            dense if at least half of its values are nonzero, and keeps float32. This saves memory and time, and changes
-            results only by rounding.
+            dense if at least half of its values are nonzero, and keeps float32. Dense arrays and float32 save memory
+            and time, and change results only by rounding.
         y : list of label sequences, or array-like
             One label per token: hashable values that are mutually comparable. For a plain 2-D X, y is 1-D. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`, y contains labels, tags or segments, according to ``scheme``.
@@ -193,8 +194,8 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
 
         A call takes about as long as a pass over its sequences and over all weights, so it is best to pass thousands of
         sequences in each call. The first call determines the step size from its sequences, unless you set ``step_size``
-        of the solver; it should therefore contain more than a few sequences. A ``min_count`` above 1 raises an error,
-        because the counts would depend on the entire stream.
+        of the solver; this call should therefore contain more than a few sequences. A ``min_count`` above 1 raises an
+        error, because the counts would depend on the entire stream.
 
         Examples
         --------

@@ -18,9 +18,9 @@ from .fit.progress import FIT, ITERATION, STARTING, check_held_out
 class EarlyStopping:
     """A callback that stops training when predictions of held-out sequences no longer improve.
 
-    Pass it to the ``set_callbacks`` method of an estimator. It follows scikit-learn's callback protocol (1.9 or later)
-    and works with any solver. After each iteration, the current model predicts held-out sequences. Training stops after
-    ``patience`` successive iterations without a better score.
+    Pass the callback to the ``set_callbacks`` method of an estimator. The callback follows the protocol of
+    scikit-learn's callbacks (1.9 or later) and works with any solver. After each iteration, the current model predicts
+    held-out sequences. Training stops after ``patience`` successive iterations without a better score.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class EarlyStopping:
     Notes
     -----
     ``fit`` returns the model of the first iteration with the best score, even if training has ended for another reason.
-    ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are the same as if training had ended there, while
-    ``n_passes_`` counts all passes.
+    ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are the same as if training had ended at this iteration,
+    while ``n_passes_`` counts all passes.
 
     Early stopping ignores the iterations that train the starting weights. After each of the other iterations,
     predicting the held-out sequences takes additional time.
@@ -104,7 +104,7 @@ class EarlyStopping:
         return {**self.__dict__, "_runs": {}}
 
     def setup(self, estimator: BaseEstimator, context: Any) -> None:
-        """Prepare for a fit of an estimator.
+        """Prepare for the fit of an estimator, or raise an error for its class or for ``scoring``.
 
         Parameters
         ----------

@@ -191,13 +191,13 @@ def _refuse_kinds(fitted) -> None:
 
 
 def _scheme(fitted) -> str | None:
-    """Return how labels describe segments; None if only some labels are tags."""
+    """Return the scheme by which labels describe segments; None if only some labels are tags."""
     scheme, labels = fitted.scheme, fitted.labels.tolist()
     return None if scheme == "runs" and mixed_tags(labels) else scheme
 
 
 def _columns(fitted) -> tuple[dict, sparse.csr_array]:
-    """Return the column of each longer pattern with feature weights, and the weights, one row per attribute.
+    """Return the columns of patterns of several labels with feature weights, and the weights, one row per attribute.
 
     The first columns are those of the labels; they include the weights of the labels' parts.
     """

@@ -99,7 +99,7 @@ def make_pipeline(
     scikit-learn's pipelines offer only the methods that scikit-learn defines; this pipeline also offers
     ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``, ``predict_nbest``,
     ``sample``, ``entropy`` and all other methods that take X, if its last step provides them. The pipeline transforms X
-    with the other steps, passes all other arguments unchanged to the last step, and returns its result. If the last
+    with the other steps, passes all other arguments unchanged to the last step, and returns the result. If the last
     step is a search, the pipeline calls the method of its best estimator.
 
     Parameters
@@ -110,7 +110,7 @@ def make_pipeline(
     memory : str, joblib.Memory or None, default=None
         Cache for fitted transformers.
     transform_input : list of str or None, default=None
-        Metadata of ``fit`` that the steps also transform; see :class:`~sklearn.pipeline.Pipeline`.
+        Names of the metadata of ``fit`` that the steps also transform; see :class:`~sklearn.pipeline.Pipeline`.
     verbose : bool, default=False
         Whether to print the time that each step takes.
 

@@ -57,7 +57,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           there is none. ``scheme_`` contains the result; if another scheme is possible, `fit` issues a warning. Name
           the scheme if tags arrive in parts, from calls of :meth:`partial_fit` with ``classes`` or from Dask.
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
-          the same label. This scheme requires at least two labels.
+          the same label. "runs" requires at least two labels.
         * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I; plain "B" and
           "I" denote the label "_". Each O is a segment of one token. An I that does not follow a B or I of the same
           label begins a segment, as in conlleval.
@@ -402,10 +402,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             As in :meth:`predict`.
         threshold : float or None, default=None
             If None, the method returns the segments of the most probable segmentation. If a number in [0, 1], it
-            returns all segments that are at least as probable, with their probabilities. These segments may overlap if
-            the threshold is at most 0.5. A low threshold finds more of the true segments than the best segmentation
-            contains. A threshold of 0 returns all possible segments, except that some with probabilities below 1e-250
-            may be missing.
+            returns all segments whose probabilities are at least this number, with these probabilities. These segments
+            may overlap if the threshold is at most 0.5. A low threshold finds more of the true segments than the best
+            segmentation contains. A threshold of 0 returns all possible segments, except that some with probabilities
+            below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             The probabilities are conditional on the known part.

@@ -266,7 +266,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
 
         The estimator predicts the same labels and marginals, and accepts the same X: sequences of feature dicts, or of
         lists of attribute names. All methods of a fitted estimator are available, such as ``predict_nbest`` and
-        ``predict_segments``. If several labellings have the same score, the two programs may predict different ones.
+        ``predict_segments``. If several labellings have the same score, CRFsuite and the estimator may predict
+        different ones.
 
         The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels. There are no
         weights of single labels, so the estimator has ``fit_intercept=False``. The CRFsuite algorithms "ap", "pa" and

@@ -43,8 +43,8 @@ def warm_up(tell: Callable[[int, int, int], None]) -> WarmUp:
     Parameters
     ----------
     tell : callable
-        Called before the first and after each model with the number of models used so far, the total number of models,
-        and the number of kernel versions that have been compiled or loaded so far.
+        Called before the first model and after each model, with the number of models used so far, the total number of
+        models, and the number of kernel versions that have been compiled or loaded so far.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def parts(X, y):
 
 
 def answers(X, _):
-    """Yield functions that call all methods for predictions of tagging models, with and without known labels."""
+    """Yield functions that call the prediction methods of tagging models, with and without known labels."""
     for model in hocrf.HighOrderCRF(max_iter=2), hocrf.HighOrderSemiCRF(scheme="bio", max_iter=2):
         yield partial(use_answers, model, X, tags_of(X))
 

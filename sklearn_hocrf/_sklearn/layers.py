@@ -30,7 +30,7 @@ from .names import check_declared, check_method_params, safe_indexing
 class TaggerFeatures(NamedTuple):
     """Description from which a tagger (see ``tagger``) computes attributes.
 
-    The method ``__tagger_features__`` of a transformer returns it. The method receives a bool array that is True for
+    The method ``__tagger_features__`` of a transformer returns this description, given a bool array that is True for
     attributes with weights; the file need not contain other attributes.
     """
 
@@ -355,7 +355,7 @@ def check_fits(estimator: BaseEstimator, X: Sized, y: Sized, splits: list, param
 def each_fold(
     use: Callable, estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict, **parallel: Any
 ) -> list:
-    """Fit a clone for each split, and return the results of a function of the clone and the test part.
+    """Fit a clone for each split, and return the results of the function ``use`` for the clones and test parts.
 
     Parameters
     ----------

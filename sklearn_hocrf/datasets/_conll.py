@@ -216,7 +216,7 @@ def dump_conll(X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str
     Raises
     ------
     TypeError
-        If a token, one of its columns or a label is not a string.
+        If a token is neither a string nor a tuple, list or dict of strings, or if a label is not a string.
     ValueError
         If X and y do not match, if a token lacks a column, if a sequence or a label is empty, or if the columns could
         not be read back from a line, because one of them is empty or contains a line end, a space or a tab. The message

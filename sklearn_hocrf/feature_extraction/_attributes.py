@@ -83,8 +83,7 @@ class NamedAttributes:
 
 
 class GivenNames:
-    """Creation of attributes from tokens that name them (feature dicts, lists of names); base class of the
-    templates."""
+    """Creation of attributes from tokens that name them: feature dicts and lists of names."""
 
     paddings: ClassVar[tuple] = ("mark",)
     unused: ClassVar[str | None] = "templates='attributes' has"  # in messages, before "no use for it"

@@ -231,9 +231,9 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
             A text file in UTF-8. Lines that are empty or begin with ``#``, and spaces and tabs around a template, are
             ignored.
         fields : sequence of str or None, default=None
-            The columns of the tokens, as for the class. None means the columns of tuples and lists in their order, the
-            keys of dicts (such as those from :func:`~sklearn_hocrf.datasets.load_conll`) in the order of their first
-            appearance, or the one column of plain strings.
+            The columns of the tokens, as in the parameter ``fields`` of the class. None means the columns of tuples and
+            lists in their order, the keys of dicts (such as those from :func:`~sklearn_hocrf.datasets.load_conll`) in
+            the order of their first appearance, or the one column of plain strings.
         min_count : int, default=1
             Features that occur in fewer training tokens are dropped.
 
@@ -280,8 +280,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     def feature_order(self) -> int | dict[str, Any]:
         """The orders of the label patterns that are paired with the features of CRF++ or Wapiti templates.
 
-        Pass it to the estimators as `feature_order`. It is 0, or a dict from the first letters of feature names to
-        orders.
+        Pass this attribute to the estimators as `feature_order`. The value is 0, or a dict from the first letters of
+        feature names to orders.
         """
         return self._strings().feature_order
 
@@ -316,7 +316,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Parameters
         ----------
         X : list of sequences of tokens
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
         y : None
             Ignored.
 
@@ -461,8 +461,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return self
 
     def __token_ids__(self, tokens) -> tuple | None:
-        """Return the names and number of attributes, and a sequence's columns and attributes as ``token_entries`` reads
-        them.
+        """Return names and number of attributes, and the columns and attributes of a sequence for ``token_entries``.
 
         The result is None if the caller must build a batch instead. The method supports feature dicts, lists of names,
         strings, numbers and arrays of common types, if ``transform`` would not issue a warning for them.

@@ -174,8 +174,7 @@ def without_tokens(columns) -> dict:
 
 
 def merge_columns(left, right) -> dict:
-    """Return columns that contain the values of both arguments, but no tokens, in the order in which fields first
-    appear."""
+    """Return columns with the values of both arguments but no tokens, in the order in which fields first appear."""
     merged = {**left, **right}
     for field, column in left.items():
         other = merged[field]

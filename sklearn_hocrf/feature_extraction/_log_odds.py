@@ -25,7 +25,8 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     For a string of tokens, let w be the number of training segments with this text, and n the number of its other
     occurrences in the training sequences, including overlapping ones. With the smoothing s, the feature ``log_odds`` is
     ``log((w + s) / (n + s))``. This single real-valued feature can therefore replace or complement one indicator per
-    string. It also distinguishes strings that were never segments from strings that never occurred in training.
+    string. The feature also distinguishes strings that were never segments from strings that never occurred in
+    training.
 
     .. warning::
 
@@ -63,7 +64,7 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     Notes
     -----
     For strings that do not occur in training, strings longer than `max_length_` and strings with missing values, w and
-    n are 0. Their log-odds are then 0, which has the same effect as no feature.
+    n are 0. The log-odds of such strings are 0, which has the same effect as no feature.
 
     Strings are compared by their 63-bit fingerprints. Among a million strings, two have the same fingerprint with a
     probability of about 5e-8.
@@ -137,15 +138,15 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     def fit_transform(self, X: Any, y: Any) -> SequenceBatch:
         """Count strings and segments, and return the training sequences with **leave-one-out** features.
 
-        This differs from ``fit(X, y).transform(X)``: the features of a sequence use only the counts of the other
-        sequences.
+        The result differs from that of ``fit(X, y).transform(X)``: the features of a sequence use only the counts of
+        the other sequences.
 
         Parameters
         ----------
         X : SequenceBatch with raw token columns, or list of sequences of tokens
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
         y : list of sequences
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
 
         Returns
         -------

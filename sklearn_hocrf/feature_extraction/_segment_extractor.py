@@ -89,12 +89,12 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         if there is no text field. None is the same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
-        segments as arrays of shape (n_segments,). It returns an array of that shape with the values of a feature, as
-        numbers or bools. The feature is named after the function or, in a dict, by the function's key. Features that
-        are 0 for all training segments have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing)
-        or of strings (None if missing); for tokens with several fields, it is a dict of such arrays. ``cumsum`` and
-        similar operations are faster than loops. Define functions in an importable module: a fitted transformer with
-        lambdas cannot be pickled, and skops cannot load one with methods such as ``dict.get``.
+        segments as arrays of shape (n_segments,). The function returns an array of the same shape, which contains the
+        values of a feature as numbers or bools. The feature is named after the function or, in a dict, after its key.
+        Features that are 0 for all training segments have no effect. `tokens` is an array of shape (T,), of float64
+        (nan if missing) or of strings (None if missing); for tokens with several fields, it is a dict of such arrays.
+        ``cumsum`` and similar operations are faster than loops. Define functions in an importable module: a fitted
+        transformer with lambdas cannot be pickled, and skops cannot load one with methods such as ``dict.get``.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -225,9 +225,9 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
         y : list of sequences, or None, default=None
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
 
         Returns
         -------

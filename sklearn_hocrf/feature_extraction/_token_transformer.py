@@ -116,7 +116,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in :meth:`fit`, with the same errors.
+            As in :meth:`fit`; invalid input raises the same errors.
         y : list of label sequences, default=None
             As in :meth:`fit`.
 

@@ -64,7 +64,7 @@ def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: I
 class Table(list):
     """A list of named tuples that is shown as a table.
 
-    It is an ordinary list, which ``pandas.DataFrame`` converts to a data frame.
+    A table is an ordinary list, which ``pandas.DataFrame`` converts to a data frame.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class SegmentError(NamedTuple):
     true, predicted : tuple (start, stop, label), or None
         The true segment and the predicted segment.
     true_text, predicted_text : str
-        The texts of these segments.
+        The texts of the true segment and of the predicted segment.
     probability : float or None
         Probability of the predicted segment.
     """
@@ -60,8 +60,8 @@ def error_table(
         The tokens: strings, or tokens with fields or attributes, of which the first string is shown.
     y_true, y_pred : list of sequences
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts, such as the
-        result of ``predict_segments(X, with_probability=True)``. The two may have different forms; if one contains
-        tags, segments of the other that are labelled "O" are ignored.
+        result of ``predict_segments(X, with_probability=True)``. ``y_true`` and ``y_pred`` may have different forms; if
+        one of them contains tags, segments of the other that are labelled "O" are ignored.
     scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). With "tokens", each token
         is a separate segment.

@@ -76,7 +76,7 @@ class Explanation:
         return "\n".join([self.title, repr(self.table[:_MOST_ROWS]), *self._rest()])
 
     def _repr_html_(self) -> str:
-        """Return both labellings, and the largest contributions."""
+        """Return both labellings and the largest contributions as HTML."""
         both = SegmentsDisplay.from_predictions([self.tokens] * 2, [self.labels, self.labels_against])
         both.names = ["best:", "against:"]
         rest = "".join(f"<div>{text}</div>" for text in self._rest())

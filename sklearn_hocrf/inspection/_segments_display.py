@@ -47,8 +47,8 @@ class SegmentsDisplay:
     max_sequences : int
         Maximum number of sequences shown, 20 by default.
     colors : dict
-        The colour of each label as "#RRGGBB", which you can change. The first eight are distinguishable with any kind
-        of colour vision; their tints follow, and then the colours repeat.
+        The colour of each label as "#RRGGBB"; you can replace the colours. The first eight colours are distinguishable
+        with any kind of colour vision; their tints follow, and then the colours repeat.
 
     Examples
     --------
@@ -113,7 +113,7 @@ class SegmentsDisplay:
         known : list of label sequences, or array-like, default=None
             As in the estimator's ``predict``.
         separator : str, default=" "
-            The string between tokens; use "" if tokens are characters. It is ignored for a
+            The string between tokens; use "" if tokens are characters. The separator is ignored for a
             :class:`~sklearn_hocrf.text.TokenizedText`, which contains the original text.
 
         Returns
@@ -209,7 +209,7 @@ class SegmentsDisplay:
     # --- contents -----------------------------------------------------------------------------------------------------
 
     def _pieces(self, n: int) -> Iterator[_Piece]:
-        """Yield all tokens of a sequence in pieces."""
+        """Yield the pieces of a sequence: its segments, and the tokens between segments."""
         truth = None if self.true_segments is None else {segment[:3] for segment in self.true_segments[n]}
         at = 0
         for start, stop, label, probability in self.segments[n]:

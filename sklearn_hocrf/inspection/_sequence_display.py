@@ -57,8 +57,8 @@ class SequenceDisplay:
     figure_ : matplotlib.figure.Figure
         The figure that contains the axes.
     colors : dict
-        The colour of each label as "#RRGGBB", which you can change. The colours are those of :class:`SegmentsDisplay`:
-        the first eight are distinguishable with any kind of colour vision.
+        The colour of each label as "#RRGGBB"; you can replace the colours. The default colours are those of
+        :class:`SegmentsDisplay`: the first eight are distinguishable with any kind of colour vision.
 
     Raises
     ------

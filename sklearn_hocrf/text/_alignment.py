@@ -199,7 +199,7 @@ def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: s
 
 
 def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
-    """Return segments, with an added segment of label "O" for each token between them."""
+    """Return the segments, and a segment labelled "O" for each token between them."""
     tile: list[Span] = []
     last = 0
     for segment in [*segments, (n_tokens, n_tokens, OUTSIDE)]:
@@ -291,7 +291,7 @@ def convert_tags(
         The scheme of `y`. Invalid tags, such as an I after an O in "bio", begin a segment, as in conlleval (see
         :func:`~sklearn_hocrf.text.extract_segments`).
     target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
-        The scheme of the result. If it is also the scheme of `y`, valid tags remain the same. With "runs", neighbouring
+        The scheme of the result. If `y` already has this scheme, valid tags remain the same. With "runs", neighbouring
         segments with the same label become a single segment.
     lengths : iterable of int, default=None
         Number of tokens of each sequence, if the source is "segments"; tokens outside all segments get "O". By default,
@@ -397,10 +397,10 @@ def extract_segments(
     strict : bool, default=False
         Whether to exclude invalid tags from segments, as with ``mode="strict"`` in seqeval. Examples are an I after an
         O in "bio", and a B without an E in "bioes". If False, every tag other than O belongs to a segment; a new
-        segment begins at B, at S, after E, and where the label changes. These are the rules of conlleval, seqeval's
-        default mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "iob1", a B is valid directly after a B or I of
-        the same label, even if that tag is invalid itself. An invalid B is read as O; a one-token segment that begins
-        with B directly before the invalid tag is also omitted.
+        segment begins at B, at S, after E, and where the label changes. conlleval, seqeval's default mode and
+        :class:`~sklearn_hocrf.HighOrderSemiCRF` follow the same rules. In "iob1", a B is valid directly after a B or I
+        of the same label, even if that tag is invalid itself. An invalid B is read as O; a one-token segment that
+        begins with B directly before the invalid tag is also omitted.
 
             tags (bio)           strict=False            strict=True
             O    I-PER           [1, 2) PER              none

@@ -77,7 +77,7 @@ class FittedState(NamedTuple):
     history: np.ndarray  # (n_iter + 1,)
     gap: float
     trained_with: dict  # the parameter ``constraints``
-    stream: TrainingState | None = None  # of partial_fit
+    stream: TrainingState | None = None  # state of the solver, if partial_fit trained the weights
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: Any = None  # (S,)   of the parts of labels
@@ -222,9 +222,9 @@ class FittedModel:
         The result of fit, which includes layout, weights and features.
     kind : Kind
     targets : TokenTargets or SegmentTargets
-        The targets of the state.
+        The targets in ``state``, which convert y to codes and codes to the form of y.
     labels : ndarray of shape (L,)
-        The labels of the patterns.
+        The labels of which patterns consist, of tokens or of segments.
 
     Raises
     ------
@@ -274,7 +274,7 @@ class FittedModel:
         return self.kind.reader(self.estimator)._replace(check_columns=check_columns)
 
     def read(self, X: Sized) -> tuple[SequenceBatch, str]:
-        """Return X as a batch, and its form."""
+        """Return X as a batch, and the form of X."""
         return read_sequences(self.reader, X, self.state.features)
 
     def query(self, X: Sized, known: Sized | None = None) -> Query:
@@ -321,7 +321,7 @@ class FittedModel:
         return self.model().posterior(batch, mask, self.n_jobs, evidence)
 
     def divided_by(self, temperature: float) -> BaseEstimator:
-        """Return a copy of the fitted estimator with weights divided by a temperature and the same other attributes."""
+        """Return a copy of the fitted estimator whose weights are divided by a temperature."""
         state, divided = self.state, copy.copy(self.estimator)
         total = float(state.temperature * temperature)
         # the state of partial_fit belongs to the old weights
@@ -406,7 +406,7 @@ def _numbers_of(rows: Any, n_features: int) -> tuple | None:
 
 
 def one_call(estimator: Any, X: Any) -> OneCall | None:
-    """Return the :class:`OneCall` for X, a list or a batch of one sequence; None if a batch is needed."""
+    """Return the :class:`OneCall` for X, a list or batch of one sequence; None if X must be read as a batch."""
     if not (type(X) is list or type(X) is SequenceBatch) or len(X) != 1:
         return None
     state = getattr(estimator, "__dict__", {}).get("_state")  # read once, because another thread may fit the estimator
@@ -419,6 +419,6 @@ def one_call(estimator: Any, X: Any) -> OneCall | None:
 
 
 def predict_one(estimator: Any, X: Any, steps: Sequence = ()) -> list | None:
-    """Return the labels of X, a list or batch of one sequence that ``steps`` transform; None if a batch is needed."""
+    """Return the labels of X, a list or batch of one sequence, transformed by ``steps``; None if a batch is needed."""
     one = one_call(estimator, X)
     return None if one is None else one.predict(X, steps)

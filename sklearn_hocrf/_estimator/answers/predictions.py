@@ -551,9 +551,9 @@ class TagSegmentsMixin:
             As in :meth:`predict`.
         threshold : float or None, default=None
             If None, the method returns the segments that the labels of :meth:`predict` encode. If a number in [0, 1],
-            it returns all segments that are at least as probable, with their probabilities. These segments may overlap
-            if the threshold is at most 0.5. A low threshold finds more of the true segments than the best labelling
-            contains.
+            it returns all segments whose probabilities are at least this number, with these probabilities. These
+            segments may overlap if the threshold is at most 0.5. A low threshold finds more of the true segments than
+            the best labelling contains.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels of any kind. "auto" selects the scheme
             that ``constraints`` names, otherwise the scheme of ``classes_`` if all of them look like tags, otherwise

@@ -115,7 +115,7 @@ class FitSteps:
         return choose_training(self.parameters, self.name)
 
     def check_fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None) -> None:
-        """Raise the errors of ``fit`` before training; if X is None, only those that depend on the other arguments."""
+        """Raise the errors that ``fit`` raises before training; if X is None, only those that do not depend on X."""
         with unwarned():  # fit itself issues these warnings
             self.check()
             training = self.choose_training()
@@ -311,8 +311,7 @@ class FitSteps:
         )
 
     def check_possible(self, problem: Problem, sequence_ids: np.ndarray | None) -> None:
-        """Raise a ValueError if no labelling of some sequence agrees with y; the message names the first such
-        sequence."""
+        """Raise a ValueError if a sequence has no labelling that agrees with y; the message names the first one."""
         if problem.known is None:
             return
         mask = both(problem.support, problem.known)

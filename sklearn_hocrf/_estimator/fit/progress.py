@@ -67,7 +67,7 @@ class ProgressLines:
     name : str or None
         Name of the estimator; if None, nothing is written.
     callback : callable or None
-        Called after each line; its result is returned.
+        Another solver callback, which is called after each line and may stop training.
     """
 
     def __init__(self, name: str | None, callback: Callable[[Progress], Any] | None = None) -> None:
@@ -137,7 +137,7 @@ class FitTasks:
         return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
 
     def end(self, **more: Any) -> None:
-        """End the task of the whole fit; the callbacks receive ``more``."""
+        """End the task of the whole fit, and pass ``more`` to the callbacks."""
         if self._callbacks:
             self._root.call_on_fit_task_end(**self._arguments, **more)
 

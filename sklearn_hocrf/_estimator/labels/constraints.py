@@ -45,10 +45,10 @@ class Constraints(BaseEstimator):
     Notes
     -----
     For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
-    The same applies to ``HighOrderCRF(history="segments")``, where a pair of equal labels represents a token that
-    continues a segment: if ``("REM", "REM")`` is forbidden, REM segments consist of one token. Forbidden runs of at
-    most ``max_order + 1`` labels take no additional time. Longer runs take as much time as patterns of the same length.
-    Each run takes about a kilobyte of memory.
+    For ``HighOrderCRF(history="segments")``, neighbours are also neighbouring segments, except that a pair of equal
+    labels represents a token that continues a segment: if ``("REM", "REM")`` is forbidden, REM segments consist of one
+    token. Forbidden runs of at most ``max_order + 1`` labels take no additional time. Longer runs take as much time as
+    patterns of the same length. Each run takes about a kilobyte of memory.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class Rules(NamedTuple):
         return None if self.borders is None else Mask.of_borders(offsets, self.borders)
 
     def equal(self, other: Rules) -> bool:
-        """Return whether the other rules are equivalent to these."""
+        """Return whether ``other`` contains equivalent rules."""
         borders: list[Any] = [self.borders, other.borders]
         return set(self.forbidden) == set(other.forbidden) and np.array_equal(*borders)
 
@@ -176,8 +176,7 @@ def compile_rules(history: str, constraints: str | Constraints | None, labels: n
 
 
 def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
-    """Return rules from two tables: of labels that may follow each label, and of those that may begin and end
-    sequences."""
+    """Convert tables to rules: which labels may follow each label, and which labels may begin and end sequences."""
     return Rules(tuple(map(tuple, np.argwhere(~follow).tolist())), None if borders.all() else borders)
 
 
@@ -291,7 +290,7 @@ _AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"
 
 
 def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -> list:
-    """Return the end of the first forbidden run and the positions of its labels, as a list with at most one element."""
+    """Return a list with the end, positions and description of the first forbidden run, or an empty list."""
     if not rules.forbidden:
         return []
     compiled = compile_patterns(given_patterns((), n_labels + 1, history), rules.forbidden)
@@ -315,7 +314,7 @@ def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -
 
 
 def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
-    """Return the first positions with a forbidden label at the start and at the end of sequences, if any."""
+    """Return a list, as :func:`_forbidden_run` does, for the first forbidden labels at starts and ends of sequences."""
     if rules.borders is None:
         return []
     violations, has_labels = [], np.diff(runs.offsets) > 0
@@ -333,7 +332,7 @@ class NamedParts(NamedTuple):
     codes: LabelParts
 
     def equal(self, names: np.ndarray, codes: LabelParts) -> bool:
-        """Return whether other names and codes describe the same parts."""
+        """Return whether the given names and codes describe the same parts as this object."""
         return self.names.tolist() == names.tolist() and self.codes.equal(codes)
 
 

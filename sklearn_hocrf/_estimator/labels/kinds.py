@@ -48,7 +48,7 @@ class Kind:
         return LayoutBuilder(frame, rule, fit_intercept)
 
     def warn_of_unlimited_lengths(self, layout: Any, batch: SequenceBatch, *others: str) -> None:
-        """Warn if segments have no limit, sequences are long, and features or the settings ``others`` require all
+        """Warn if segments are unlimited, sequences long, and features or options (``others``) require all
         candidates."""
 
 

@@ -188,7 +188,7 @@ def segment_tables(
 
 
 def tags_of_labels(labels: np.ndarray, scheme: str, constraints: str | BaseEstimator | None) -> SegmentTags:
-    """Return the labels of a model with some constraints as tags of segments.
+    """Return the labels of a model as tags of segments, given the constraints of the model.
 
     Raises
     ------
