@@ -122,7 +122,7 @@ def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = N
     """Write a fitted model of order 1 as a CRFsuite model file.
 
     python-crfsuite and all other programs that read such files can tag with the file, so only the training code of an
-    application has to change. The labels and probabilities are the same as those of the model.
+    application has to change. These programs predict the same labels and probabilities as the model.
 
     Parameters
     ----------

@@ -61,8 +61,8 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
             shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
             frame or sparse matrix is n sequences of length 1. Empty sequences have no effect. The model keeps an array
-            dense if at least half of its values are nonzero, and keeps float32. Dense arrays and float32 save memory
-            and time, and change results only by rounding.
+            dense if at least half of its values are nonzero, and does not convert float32 to float64. Dense arrays and
+            float32 save memory and time, and change results only by rounding.
         y : list of label sequences, or array-like
             One label per token: hashable values that are mutually comparable. For a plain 2-D X, y is 1-D. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`, y contains labels, tags or segments, according to ``scheme``.
@@ -93,16 +93,17 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             (``optimality_gap_``).
         UserWarning
             If the label patterns contain more than a million labels in total and may take much time or memory. The
-            warning precedes training and gives estimates of both. There is also a warning if fewer than a tenth of the
-            tokens have a label in y, or if the rows of a plain 2-D X seem to be one sequence.
+            warning precedes training and estimates the time and memory. There is also a warning if fewer than a tenth
+            of the tokens have a label in y, or if the rows of a plain 2-D X seem to be one sequence.
 
         Notes
         -----
-        If labels are missing, training maximises the probability of the known labels, which is a sum over all
-        labellings that agree with them [1]_. This problem is not convex: training starts from weights that were fitted
-        to the longest runs of known labels, if there are any, and ends in a nearby local optimum; ``optimality_gap_``
-        is inf. The labels of the model are all labels in y, including those in sets. Local feature matching,
-        ``pruning`` and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` require a y without missing labels.
+        If labels are missing, training maximises the probability of the known labels, which is the sum of the
+        probabilities of all labellings that agree with them [1]_. This problem is not convex: training starts from
+        weights that were fitted to the longest runs of known labels, if there are any, and ends in a nearby local
+        optimum; ``optimality_gap_`` is inf. The labels of the model are all labels in y, including those in sets. Local
+        feature matching, ``pruning`` and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` require a y without
+        missing labels.
 
         By default, only single labels, and patterns and (pattern, feature) pairs that occur in the training data, have
         weights. A set counts as an occurrence of each of its labels, and a pattern occurs wherever the labels and sets

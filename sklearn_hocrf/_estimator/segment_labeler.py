@@ -90,7 +90,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         model.
     constraints : Constraints or None, default=None
         Which labels may follow each other: forbidden runs of segment labels, or allowed pairs, and the labels that a
-        sequence may begin and end with. A segmentation that violates a constraint has probability 0, and raises an
+        sequence may begin and end with. A segmentation that violates a constraint has probability 0, and causes an
         error in training. With "runs", neighbouring segments with equal labels remain impossible.
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations; "all" selects every possible pattern
@@ -339,7 +339,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             * "bio" and others: "B-PER" means that a segment with this label begins at the token, and "I-PER" that such
               a segment contains the token but does not begin there. E and S mean that the token is the last one of its
               segment; in schemes with E and S, B and I mean that it is not. If a known neighbouring tag contradicts
-              this, tags are read as in :meth:`fit`. After an unknown tag, an I of "iob1" may also begin a segment.
+              these rules, tags are read as in :meth:`fit`. After an unknown tag, an I of "iob1" may also begin a
+              segment.
 
         Returns
         -------

@@ -55,7 +55,7 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         penalty makes many weights exactly 0; patterns and pairs without nonzero weights are removed from the fitted
         model.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
-        Which labels may follow each other. A label sequence that violates a constraint has probability 0, and raises an
+        Which labels may follow each other. A label sequence that violates a constraint has probability 0, and causes an
         error in training. With the name of a tagging scheme, only the valid tag sequences of the scheme are possible.
         :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed pairs and the labels that a
         sequence may begin and end with.
@@ -136,7 +136,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
-        Weight of each (part, feature) pair. It is added to the weights in ``coef_`` of all labels with this part.
+        Weight of each (part, feature) pair. The weight is added to the weights in ``coef_`` of all labels with this
+        part.
     automaton_ : PatternAutomaton
         The compiled patterns.
     n_features_in_ : int
@@ -264,10 +265,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     def from_crfsuite(cls, model: str | PathLike[str], *, encoding: str = "utf-8") -> Self:
         """Return a CRFsuite model as a fitted estimator.
 
-        The estimator predicts the same labels and marginals, and accepts the same X: sequences of feature dicts, or of
-        lists of attribute names. All methods of a fitted estimator are available, such as ``predict_nbest`` and
-        ``predict_segments``. If several labellings have the same score, CRFsuite and the estimator may predict
-        different ones.
+        The estimator predicts the same labels and marginals as CRFsuite, and accepts the same X: sequences of feature
+        dicts, or of lists of attribute names. All methods of a fitted estimator are available, such as
+        ``predict_nbest`` and ``predict_segments``. If several labellings have the same score, CRFsuite and the
+        estimator may predict different ones.
 
         The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels. There are no
         weights of single labels, so the estimator has ``fit_intercept=False``. The CRFsuite algorithms "ap", "pa" and

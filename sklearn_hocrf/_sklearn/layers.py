@@ -147,7 +147,7 @@ def model_inside(estimator: BaseEstimator) -> Any:
 
 
 def name_of_weight(estimator: BaseEstimator) -> str | None:
-    """Return the name of the ``fit`` parameter for weights (in pipelines, that of the last step), or None."""
+    """Return the name of the ``fit`` parameter for sample weights (in pipelines, that of the last step), or None."""
     if isinstance(estimator, Pipeline):
         step, last = estimator.steps[-1]
         name = name_of_weight(last)

@@ -1,4 +1,4 @@
-"""Read and write files with one token per line. Input files may be gzipped; errors about them name the line."""
+"""Read and write files with one token per line. Input files may be gzipped; errors in their contents name the line."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def load_conll(
 ) -> tuple[list[list[dict[str, str]]], list[list[str]]]:
     """Load a file in the format of the CoNLL shared tasks: one token per line, and an empty line between sequences.
 
-    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. These files have ten columns, and the first column
-    numbers the words 1, 2, 3 ...; the lines of ranges (1-2) and of empty nodes (3.1) are skipped.
+    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. CoNLL-U files have ten columns, and the first
+    column numbers the words 1, 2, 3 ...; the lines of ranges (1-2) and of empty nodes (3.1) are skipped.
 
     Parameters
     ----------

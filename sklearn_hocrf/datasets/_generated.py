@@ -347,10 +347,10 @@ def make_digit_words(
     """Generate words of noisy handwritten digits; the digits follow a Markov chain of order 3.
 
     A word is a sequence of 5 to 12 images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Five digits may
-    follow a given digit; given the last two digits, three may follow, and given the last three, two. Label patterns of
-    each higher order, up to 3, therefore correct more of the errors that noise causes. At the beginning of a word,
-    where the context is shorter, all successors are equally likely; afterwards, their probabilities are drawn uniformly
-    from [0, 1] and normalised.
+    follow a given digit; given the last two digits, three may follow, and given the last three, two. With each increase
+    of the order, up to 3, label patterns therefore correct more of the errors that noise causes. At the beginning of a
+    word, where the context is shorter, all successors are equally likely; afterwards, their probabilities are drawn
+    uniformly from [0, 1] and normalised.
 
     The chain is always the same, so generate training words with one seed, and test words with another. An image may
     occur in several words, each time with fresh noise.

@@ -46,7 +46,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     array of numbers, such as an embedding, produces one dense feature for each of its numbers. Missing values are
     ``None``, absent keys of a dict, masked entries and, in data frames, nan among strings as well as pandas' NA and
     NaT. A template with a missing value produces no attribute. :meth:`transform` ignores attributes that did not occur
-    in training. If the training tokens had a single field, it also accepts plain strings, which it reads as values of
+    in training. If the training tokens had a single field, :meth:`transform` also reads plain strings, as values of
     that field.
 
     Parameters
@@ -60,8 +60,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         templates: the tokens are feature dicts or lists of attribute names, which become features unchanged. Strings
         such as ``"U01:%x[-1,0]/%x[0,1]"`` are CRF++ or Wapiti templates (see :meth:`from_file`).
     token_features : "auto", None, list or dict, default="auto"
-        Functions of a field's value. Templates refer to them by name; a function that no template uses applies at
-        offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
+        Functions of a field's value. Templates refer to these functions by name; a function that no template uses
+        applies at offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
         :func:`phrase_marks`, or a pair of a field and one of these; without a field, the function applies to the first
         text field. A token feature is named after its function, as in ``"shape"``, or ``"shape(pos)"`` if the element
         is a pair. A dict ``{name: element}`` sets other names. The extractor calls a function once for every distinct
@@ -220,10 +220,10 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
         A template is a string with macros: ``%x[-1,0]`` stands for the first column of the previous token, so
         ``U01:%x[-1,0]/%x[0,1]`` produces strings such as ``U01:the/NN``; ``%X`` converts the value to lower case. As in
-        these programs, equal strings are the same feature, even if they come from different templates; identifiers such
-        as ``U01:`` distinguish templates. The first letter of a template, in upper or lower case, specifies what its
-        features are paired with: ``U`` for labels, ``B`` for pairs of labels, ``*`` for both. A template that is only
-        ``B`` or ``*`` stands for the pairs of labels themselves.
+        CRF++ and Wapiti, equal strings are the same feature, even if they come from different templates; identifiers
+        such as ``U01:`` distinguish templates. The first letter of a template, in upper or lower case, specifies what
+        its features are paired with: ``U`` for labels, ``B`` for pairs of labels, ``*`` for both. A template that is
+        only ``B`` or ``*`` stands for the pairs of labels themselves.
 
         Parameters
         ----------

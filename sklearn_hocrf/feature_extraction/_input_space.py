@@ -222,7 +222,7 @@ class TemplateCounts(NamedTuple):
 
 
 class TokenCounts(NamedTuple):
-    """Counts of a `SequenceFeatureExtractor` for a part of the training sequences; empty if it contains no tokens."""
+    """Counts of a `SequenceFeatureExtractor` for a part of the training sequences; empty for parts without tokens."""
 
     space: Any  # an InputSpace
     columns: dict = {}  # raw columns of no tokens, with all values

@@ -237,7 +237,7 @@ class LogOddsRows:
 
 
 def _occurrences(numbers, offsets, lengths_at, sequences, lengths) -> list[np.ndarray]:
-    """Return the fingerprint, sequence and segment flag of each string of the given lengths in some sequences.
+    """Return the fingerprint and sequence of each string of the given lengths, and whether the string is a segment.
 
     Strings with missing values are left out. ``lengths_at`` contains the length of the segment that begins at each
     token.

@@ -198,7 +198,7 @@ class InputFeatures(NamedTuple):
         return cls(attribute_names, names, True)
 
     def check_same(self, features: InputFeatures) -> None:
-        """Raise an error if the features of new data differ from these."""
+        """Raise an error if the features of new data differ from the features in `fit`."""
         if features.has_blocks != self.has_blocks:
             raise ValueError(
                 f"X comes {'with' if features.has_blocks else 'without'} features of segments, unlike the X of fit"

@@ -50,9 +50,10 @@ def error_table(
     """Return all errors of predicted segments with their texts, the most confident ones first.
 
     The table shows each wrong predicted segment next to the true segment with the same start and stop ("label"), or
-    else next to the true segment with which it shares the most tokens ("other boundary"). Wrong predicted segments
-    without such a partner are "spurious", and true segments without one are "missing". Errors with high probabilities
-    are often annotation errors. Without probabilities, the errors are in the order of the sequences.
+    else next to the true segment with which it shares the most tokens ("other boundary"). Wrong predicted segments that
+    match no true segment in this way are "spurious", and the remaining true segments that were not predicted are
+    "missing". Errors with high probabilities are often annotation errors. Without probabilities, the errors are in the
+    order of the sequences.
 
     Parameters
     ----------

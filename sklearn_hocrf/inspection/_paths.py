@@ -62,7 +62,7 @@ class Contest:
         return self.model.labelling(self.batch.offsets, best.codes[1], best.lengths[1])
 
     def _runner_up(self, position: int) -> Any:
-        """Return the best of the labellings that label a token differently."""
+        """Return the best of the labellings that label a token differently from the best labelling."""
         labelling = self._best_under(self._mask(position, np.arange(len(self.fitted.labels)) != self.best[position]))
         if labelling is None:
             raise ValueError(f"the model allows nothing else at position {position}, so there is nothing to explain")

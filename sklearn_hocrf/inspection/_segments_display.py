@@ -33,8 +33,8 @@ class SegmentsDisplay:
         not overlap. Segments with the label "O" are shown like the text between segments. The label "_", which stands
         for tags without a label, is not shown.
     true_segments : list of lists of segments or None, default=None
-        The true segments. Predicted segments that are not among them are marked as wrong, and true segments that are
-        not predicted are listed below their sequence.
+        The true segments. Predicted segments that are not among the true segments are marked as wrong, and true
+        segments that are not predicted are listed below their sequence.
     gaps : list of lists of str or None, default=None
         The text after each token; None means a space after every token.
     names : list of str or None, default=None
@@ -103,7 +103,7 @@ class SegmentsDisplay:
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in the estimator's ``predict``. For a token that is a mapping, a list or a tuple, the display shows the
             first string; for a token without strings, it shows the position. For a
-            :class:`~sklearn_hocrf.SequenceBatch`, it shows the first column of strings.
+            :class:`~sklearn_hocrf.SequenceBatch`, the display shows the first column of strings.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"

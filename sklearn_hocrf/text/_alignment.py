@@ -49,7 +49,7 @@ def tags_from_spans(
         :func:`~sklearn_hocrf.text.extract_segments` accepts, such as dicts.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
         How token labels encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all spans get
-        "O"; with "segments", each of them becomes a segment labelled "O".
+        "O"; with "segments", each of these tokens becomes a segment labelled "O".
     misaligned : {"raise", "expand", "contract", "drop"}, default="raise"
         How to treat spans that are not aligned with token boundaries. "raise" raises an error, "expand" extends the
         span to all tokens that it touches, "contract" reduces it to the tokens that are completely inside, and "drop"
@@ -397,10 +397,10 @@ def extract_segments(
     strict : bool, default=False
         Whether to exclude invalid tags from segments, as with ``mode="strict"`` in seqeval. Examples are an I after an
         O in "bio", and a B without an E in "bioes". If False, every tag other than O belongs to a segment; a new
-        segment begins at B, at S, after E, and where the label changes. conlleval, seqeval's default mode and
-        :class:`~sklearn_hocrf.HighOrderSemiCRF` follow the same rules. In "iob1", a B is valid directly after a B or I
-        of the same label, even if that tag is invalid itself. An invalid B is read as O; a one-token segment that
-        begins with B directly before the invalid tag is also omitted.
+        segment begins at B, at S, after E, and where the label changes. The same rules apply in conlleval, in seqeval's
+        default mode and in :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "iob1", a B is valid directly after a B or I of
+        the same label, even if that tag is invalid itself. An invalid B is read as O; a one-token segment that begins
+        with B directly before the invalid tag is also omitted.
 
             tags (bio)           strict=False            strict=True
             O    I-PER           [1, 2) PER              none

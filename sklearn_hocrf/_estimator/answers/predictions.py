@@ -214,9 +214,9 @@ class PredictionsMixin:
     def score(self, X: Sized, y: Sized, sample_weight: ArrayLike | None = None) -> float:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
-        The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, in
-        tagging schemes, the tag must be correct; with "segments", the label must be correct, and a segment must start
-        at the token in both the prediction and y, or in neither. For other scores, pass
+        The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, the
+        tag must be correct if the scheme is a tagging scheme; with "segments", the label must be correct, and a segment
+        must start at the token in both the prediction and y, or in neither. For other scores, pass
         ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to searches;
         scikit-learn's own scorers, such as "f1_macro", cannot score sequences.
 
@@ -377,7 +377,8 @@ class AnswersMixin:
         -------
         candidates : list of lists of Labelling
             Named tuples ``(labels, score, log_probability)``. ``score`` is the sum of the weights that apply to the
-            labelling, and ``log_probability`` is the logarithm of its probability, given ``known``.
+            labelling, each times the value of its feature, and ``log_probability`` is the logarithm of its probability,
+            given ``known``.
 
         Raises
         ------

@@ -65,7 +65,7 @@ class FitSteps:
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        The estimator to fit. The steps read its fitted attributes only for a warm start and for a stream.
+        The estimator to fit. The steps read the estimator's fitted attributes only for a warm start and for a stream.
     """
 
     def __init__(self, estimator: BaseEstimator) -> None:

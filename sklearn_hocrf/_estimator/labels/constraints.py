@@ -244,7 +244,7 @@ def refuse_breaches(
     ----------
     rules : Rules
     constraints : object
-        The source of the rules, for the message.
+        The constraints as the user specified them, for the message.
     labels : ndarray of shape (L,)
     runs : LabelRuns
     history : {"tokens", "segments"}

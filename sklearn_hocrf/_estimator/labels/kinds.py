@@ -48,8 +48,7 @@ class Kind:
         return LayoutBuilder(frame, rule, fit_intercept)
 
     def warn_of_unlimited_lengths(self, layout: Any, batch: SequenceBatch, *others: str) -> None:
-        """Warn if segments are unlimited, sequences long, and features or options (``others``) require all
-        candidates."""
+        """Warn if segments are unlimited, sequences long, and features or ``others`` require all candidates."""
 
 
 class SegmentKind(Kind):
