@@ -56,9 +56,9 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         model.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
         Which labels may follow each other. A label sequence that violates a constraint has probability 0, and causes an
-        error in training. With the name of a tagging scheme, only the valid tag sequences of the scheme are possible.
-        :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed pairs and the labels that a
-        sequence may begin and end with.
+        error in training. If you pass the name of a tagging scheme, only the valid tag sequences of the scheme are
+        possible. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed pairs and the labels
+        that a sequence may begin and end with.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels; "all" selects every possible pattern (more

@@ -133,7 +133,7 @@ def token_form(X) -> str | None:
 
 
 def kept_blocks(batch) -> tuple:
-    """Return a batch's blocks; if it has none yet, return the block of its token features, if any."""
+    """Return the blocks of a batch or, if the batch contains none yet, the block of its token features, if any."""
     return tuple(block for block in blocks_of(batch) if batch.blocks is not None or block.n_features)
 
 

@@ -368,7 +368,7 @@ class FitSteps:
 def _last_point(
     last: FittedState, layout: WeightLayout, new_ids: np.ndarray | None
 ) -> tuple[np.ndarray, TrainingState | None]:
-    """Return the starting weights for a layout, and the matching state of the solver, or None."""
+    """Return the starting weights for a layout, and the matching state of the solver (None if no state is kept)."""
     state = last.stream
     if new_ids is None:
         return last.weights.copy(), state
