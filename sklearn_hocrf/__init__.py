@@ -7,7 +7,7 @@ neighbouring labels. Gradients and probabilities are exact.
 =======================================  ===============================================================================
 :mod:`sklearn_hocrf.crf`                 labels of tokens
 :mod:`sklearn_hocrf.semicrf`             labels of segments
-:mod:`sklearn_hocrf.feature_extraction`  transformers that make features
+:mod:`sklearn_hocrf.feature_extraction`  transformers that create features
 :mod:`sklearn_hocrf.training`            settings of solvers, early stopping
 :mod:`sklearn_hocrf.scores`              label scores of other programs: predictions, log-likelihoods, gradients
 :mod:`sklearn_hocrf.model_selection`     learned penalties, cross-validated predictions, calibration, conformal sets
@@ -20,9 +20,9 @@ neighbouring labels. Gradients and probabilities are exact.
 =======================================  ===============================================================================
 
 :func:`make_pipeline` chains transformers and an estimator into a pipeline that offers all methods of the estimator.
-:class:`Constraints` restricts which labels may follow each other. Pass ``TRUSTED_TYPES`` to ``skops.io.load``; see
-https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html. ``python -m sklearn_hocrf warm-up`` compiles
-all kernels; see :mod:`sklearn_hocrf.__main__`.
+:class:`Constraints` restricts which labels may follow each other. To load a model that skops saved, pass
+``TRUSTED_TYPES`` to ``skops.io.load``; see https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/production.html.
+``python -m sklearn_hocrf warm-up`` compiles all kernels; see :mod:`sklearn_hocrf.__main__`.
 
 >>> from sklearn_hocrf import HighOrderCRF
 >>> X, y = (
@@ -96,7 +96,7 @@ else:
     }
 
     def __getattr__(name):
-        """Import a public name at its first use: a tagger requires only numpy, and subpackages take time to import."""
+        """Import a public name at its first use: importing subpackages takes time, and a tagger requires only numpy."""
         if name not in {*__all__, "crf", "dask", "semicrf"}:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:

@@ -1,6 +1,6 @@
 """The command line: ``hocrf``, or ``python -m sklearn_hocrf``.
 
-Models are trained on files with one token per line and its label in the last column, as for CRF++ and Wapiti; an empty
+Models are trained on files with one token per line and its label in the last column, as in CRF++ and Wapiti; an empty
 line ends a sequence. ``tag`` reads one sequence at a time and requires only numpy::
 
     hocrf fit train.conll -o names.hocrf --order 2 --constraints bio

@@ -1,8 +1,8 @@
 """High-order semi-Markov conditional random fields: labelled segments, with weights for patterns of their labels.
 
 :class:`HighOrderSemiCRF` divides sequences into labelled segments (fields of a reference, names, words of unspaced
-text). Its label patterns span segments of any length, and its features may describe whole segments. It offers the
-methods that :mod:`sklearn_hocrf.crf` lists; ``scheme`` specifies how y represents the segments.
+text). Its label patterns span segments of any length, and its features may describe whole segments. The estimator
+offers the methods that :mod:`sklearn_hocrf.crf` lists; ``scheme`` specifies how y represents the segments.
 
 >>> from sklearn_hocrf import HighOrderSemiCRF, make_pipeline
 >>> from sklearn_hocrf.datasets import make_references

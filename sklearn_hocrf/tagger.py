@@ -82,7 +82,7 @@ def export_tagger(
     dtype : {"float32", "float64"}, default="float32"
         Type of the weights. With float64, all results equal those of the estimator up to rounding (1e-12).
     compress : bool or None, default=None
-        Whether to compress everything except the weights, to about a quarter of its size. None compresses files below
+        Whether to compress all arrays except the weights, to about a quarter of their size. None compresses files below
         16 MiB; larger files stay uncompressed, so that processes that map the same file share memory.
 
     Returns
@@ -94,7 +94,7 @@ def export_tagger(
     ------
     ValueError, TypeError
         If the model has a property that a tagger cannot represent: features of segments, ``pruning``, hashed features,
-        arrays of numbers as fields, or several other transformers.
+        arrays of numbers as fields, or transformers other than one extractor.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def export_tagger(
     >>> tagger.predict([["the"], ["old"], ["house"]])
     ['DET', 'ADJ', 'NOUN']
     """
-    from ._estimator.export import export  # imports packages that reading a file does not need
+    from ._estimator.export import export  # imports packages that are not required to read a file
 
     return export(model, path, dtype, compress)
 
@@ -122,7 +122,7 @@ def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = N
     """Write a fitted model of order 1 as a CRFsuite model file.
 
     python-crfsuite and all other programs that read such files can tag with the file, so only the training code of an
-    application has to change. The labels and probabilities are the same as those of the model.
+    application has to change. These programs predict the same labels and probabilities as the model.
 
     Parameters
     ----------
@@ -134,8 +134,9 @@ def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = N
     path : str or path
         An existing file of that name is replaced atomically.
     bias : str or None, default=None
-        Name of an attribute that you will add to each token, with the value 1. Its weights are the model's intercepts,
-        plus the weights that an attribute of this name already has. Required only if ``fit_intercept=True``.
+        Name of an attribute that you will add to each token, with the value 1. The weights of this attribute are the
+        model's intercepts, plus the weights that an attribute of the same name already has. Required only if
+        ``fit_intercept=True``.
 
     Raises
     ------

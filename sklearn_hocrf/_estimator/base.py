@@ -35,7 +35,8 @@ def _can_stream(estimator: BaseEstimator) -> bool:
 class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, CallbacksMixin, BaseEstimator):
     """The methods of a penalised sequence model; see :class:`~sklearn_hocrf.HighOrderCRF`.
 
-    Both estimators document its parameters and attributes in the same words (tests/documentation/test_docstrings.py).
+    Both estimators document their common parameters and attributes in the same words
+    (tests/documentation/test_docstrings.py).
     """
 
     _doc_link_template = VersionMixin._doc_link_template.replace("{estimator_module}", "sklearn_hocrf")
@@ -60,16 +61,17 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             A sequence is a list of feature dicts, a list of attribute-name lists, or a 2-D array or sparse matrix of
             shape (n_tokens, n_features). A 3-D array is a list of sequences of equal length; a plain 2-D array, data
             frame or sparse matrix is n sequences of length 1. Empty sequences have no effect. The model keeps an array
-            dense if at least half of its values are nonzero, and keeps float32. This saves memory and time, and changes
-            results only by rounding.
+            dense if at least half of its values are nonzero, and does not convert float32 to float64. Dense arrays and
+            float32 save memory and time, and change results only by rounding.
         y : list of label sequences, or array-like
             One label per token: hashable values that are mutually comparable. For a plain 2-D X, y is 1-D. For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`, y contains labels, tags or segments, according to ``scheme``.
             Labels may be missing, as in ``known`` of :meth:`predict`: None stands for an unknown label, or for a whole
             unlabelled sequence. :class:`~sklearn_hocrf.HighOrderCRF` also accepts sets of possible labels; see Notes.
-            Sets of more than 8 labels, or of more than half of all labels, create no weights.
+            Patterns and features that occur only at sets of more than 8 labels, or of more than half of all labels
+            (except two of three), get no weights.
         sample_weight : array-like of shape (n_sequences,), default=None
-            One weight per sequence, which also weights the counts of patterns and features. Weight 0 excludes the
+            One weight per sequence, which also weights the counts of patterns and features. A weight of 0 excludes the
             sequence.
 
         Returns
@@ -91,21 +93,23 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
             (``optimality_gap_``).
         UserWarning
             If the label patterns contain more than a million labels in total and may take much time or memory. The
-            warning precedes training and gives estimates of both. There is also a warning if fewer than a tenth of the
-            tokens have a label in y, or if the rows of a plain 2-D X seem to be one sequence.
+            warning precedes training and estimates the time and memory. There is also a warning if fewer than a tenth
+            of the tokens have a label in y, or if the rows of a plain 2-D X seem to be one sequence.
 
         Notes
         -----
-        If labels are missing, training maximises the probability of the known labels, which is a sum over all
-        labellings that agree with them [1]_. This problem is not convex: training starts from the fit to the longest
-        runs of known labels, if there are any, and ends in a local optimum near this fit; ``optimality_gap_`` is inf.
-        The labels of the model are all labels in y, including those in sets. Local feature matching, ``pruning`` and
-        :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` require a y without missing labels.
+        If labels are missing, training maximises the probability of the known labels, which is the sum of the
+        probabilities of all labellings that agree with them [1]_. This problem is not convex: training starts from
+        weights that were fitted to the longest runs of known labels, if there are any, and ends in a nearby local
+        optimum; ``optimality_gap_`` is inf. The labels of the model are all labels in y, including those in sets. Local
+        feature matching, ``pruning`` and :class:`~sklearn_hocrf.model_selection.PenaltySearchCV` require a y without
+        missing labels.
 
-        Only patterns and (pattern, feature) pairs that occur in the training data have weights. A set counts as an
-        occurrence of each of its labels, and a pattern occurs wherever the labels and sets of neighbouring tokens
-        contain it and the constraints allow it. No pattern occurs at missing labels. Sets of more than 8 labels, or of
-        more than half of all labels, count as missing labels, except sets of two of three labels.
+        By default, only single labels, and patterns and (pattern, feature) pairs that occur in the training data, have
+        weights. A set counts as an occurrence of each of its labels, and a pattern occurs wherever the labels and sets
+        of neighbouring tokens contain it and the constraints allow it. No pattern occurs at missing labels, or at sets
+        of more than 8 labels or of more than half of all labels (except two of three); these sets only restrict the
+        possible labels.
 
         Which labels are missing may depend on X and the known labels, but must not depend on the missing labels
         themselves. If only entities are labelled, and the labels of all other tokens are missing, a model that finds
@@ -159,9 +163,9 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
         y : list of label sequences, or array-like
             As in :meth:`fit`.
         classes : array-like of labels, default=None
-            All labels of the stream; tags for "bio" and "bioes". If None, these are the labels in y of the first call.
-            Later calls do not need ``classes``. The first call also fixes the constraints, which apply to these labels,
-            and the label patterns: ``patterns="observed"`` selects those that occur in y of the first call.
+            All labels of the stream; for tagging schemes, all tags. If None, these are the labels in y of the first
+            call. Later calls do not need ``classes``. The first call also fixes the constraints, which apply to these
+            labels, and the label patterns: ``patterns="observed"`` selects those that occur in y of the first call.
         sample_weight : array-like of shape (n_sequences,), default=None
             As in :meth:`fit`.
 
@@ -191,8 +195,8 @@ class BaseSequenceLabeler(VersionMixin, PredictionsMixin, AnswersMixin, Callback
 
         A call takes about as long as a pass over its sequences and over all weights, so it is best to pass thousands of
         sequences in each call. The first call determines the step size from its sequences, unless you set ``step_size``
-        of the solver; it should therefore contain more than a few sequences. A ``min_count`` above 1 raises an error,
-        because the counts would depend on the entire stream.
+        of the solver; this call should therefore contain more than a few sequences. A ``min_count`` above 1 raises an
+        error, because the counts would depend on the entire stream.
 
         Examples
         --------

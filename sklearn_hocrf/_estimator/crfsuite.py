@@ -48,7 +48,7 @@ from .labels.constraints import Rules, compile_label_parts
 
 
 def crfsuite_estimator(kind: Any, model: str | PathLike[str], encoding: str) -> Any:
-    """Return a CRFsuite model as a fitted ``kind``; parameters as for ``HighOrderCRF.from_crfsuite``."""
+    """Return a CRFsuite model as a fitted ``kind``; the parameters are as for ``HighOrderCRF.from_crfsuite``."""
     if not isinstance(model, (str, PathLike)):
         raise TypeError(
             f"model must be the path of a model file, not a {type(model).__name__}; of a sklearn_crfsuite.CRF it is "
@@ -111,7 +111,7 @@ def _ranks(names: list[str], in_order: list[str]) -> np.ndarray:
 
 
 def write_crfsuite_file(model: BaseEstimator, path: str | PathLike[str], bias: str | None) -> None:
-    """Write a fitted model; parameters and errors as for :func:`sklearn_hocrf.tagger.export_crfsuite`."""
+    """Write a fitted model; the parameters and errors are as for :func:`sklearn_hocrf.tagger.export_crfsuite`."""
     weights = _written_weights(model, bias)
     labels, attributes = _encoded(weights.labels, "label"), _encoded(weights.attributes, "attribute")
     size = HEADERS + sum(len(key) + EACH_NAME for key in chain(labels, attributes))

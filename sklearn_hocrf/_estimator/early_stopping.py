@@ -18,24 +18,24 @@ from .fit.progress import FIT, ITERATION, STARTING, check_held_out
 class EarlyStopping:
     """A callback that stops training when predictions of held-out sequences no longer improve.
 
-    Pass it to the ``set_callbacks`` method of an estimator. It follows scikit-learn's callback protocol (1.9 or later)
-    and works with any solver. After each iteration, the current model predicts held-out sequences. Training stops after
-    ``patience`` successive iterations without a better score.
+    Pass the callback to the ``set_callbacks`` method of an estimator. The callback follows the protocol of
+    scikit-learn's callbacks (1.9 or later) and works with any solver. After each iteration, the current model predicts
+    held-out sequences. Training stops after ``patience`` successive iterations without a better score.
 
     Parameters
     ----------
     X : list of sequences, SequenceBatch, array-like or sparse matrix
-        The held-out sequences, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`; for an estimator in a pipeline,
-        transformed by the steps before it.
+        The held-out sequences, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`. If the estimator is in a pipeline, first
+        transform them with the steps before it.
     y : list of label sequences, or array-like
         The labels of X, as in :meth:`~sklearn_hocrf.HighOrderCRF.fit`.
     scoring : str, callable or None, default=None
         A single score, as in :class:`~sklearn.model_selection.GridSearchCV`; :mod:`sklearn_hocrf.metrics` contains
-        scorers. None means ``score`` of the estimator, the token accuracy. A string is the name of a scikit-learn
-        scorer; for segment F1 and other sequence metrics, pass the scorer itself, such as
+        scorers. None means the estimator's ``score`` method, which returns the token accuracy. A string is the name of
+        a scikit-learn scorer; for segment F1 and other sequence metrics, pass the scorer itself, such as
         :func:`~sklearn_hocrf.metrics.segment_f1_scorer`.
     patience : int, default=5
-        Number of iterations without a new highest score after which training stops.
+        Number of successive iterations without a new highest score after which training stops.
 
     Attributes
     ----------
@@ -50,11 +50,11 @@ class EarlyStopping:
     Notes
     -----
     ``fit`` returns the model of the first iteration with the best score, even if training has ended for another reason.
-    ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are the same as if training had ended there, while
-    ``n_passes_`` counts all passes.
+    ``n_iter_``, ``objective_history_`` and ``optimality_gap_`` are the same as if training had ended at this iteration,
+    while ``n_passes_`` counts all passes.
 
-    Iterations that train the starting weights do not count. After each of the other iterations, the model predicts the
-    held-out sequences, which takes time.
+    Early stopping ignores the iterations that train the starting weights. After each of the other iterations,
+    predicting the held-out sequences takes additional time.
 
     Early stopping acts like a penalty [1]_, and takes less time than a search for the best penalty. However, its result
     depends on the solver, whereas the effect of ``sigma_reg``, which
@@ -104,7 +104,7 @@ class EarlyStopping:
         return {**self.__dict__, "_runs": {}}
 
     def setup(self, estimator: BaseEstimator, context: Any) -> None:
-        """Prepare for a fit of an estimator.
+        """Prepare for the fit of an estimator, or raise an error for its class or for ``scoring``.
 
         Parameters
         ----------
@@ -161,7 +161,7 @@ class EarlyStopping:
         return float(score)
 
     def _best_estimator(self, estimator: BaseEstimator) -> Any:
-        """Return the model that replaces the last one, or None. The estimator calls this method at the end of fit."""
+        """Return the model with the best score, or None. The estimator calls this method at the end of fit."""
         best = self._runs[estimator].best
         return best[0] if best else None
 
@@ -174,7 +174,7 @@ class EarlyStopping:
 
 @contextmanager
 def _about_held_out() -> Iterator[None]:
-    """Return a context that marks errors as errors in the held-out data."""
+    """Return a context manager that marks errors as errors in the held-out data."""
     try:
         yield
     except (ValueError, TypeError) as error:

@@ -12,8 +12,8 @@ scheme
 n_columns
     C, the number of scores of a token; those of the L labels come first.
 packed
-    By name, the type and shape of each array that the file contains as a gzip stream of its bytes; with
-    ``export_tagger(model, path, compress=False)``, there are none.
+    By name, the type and shape of each array that the file contains as a gzip stream of its bytes. With
+    ``export_tagger(model, path, compress=False)``, there are no such arrays.
 features
     The description of the attributes; see below.
 
@@ -50,7 +50,7 @@ outside
     The strings for position p < 0 and for the n-th position after the end: "crf++" for ``_Bp`` and ``_B+n``, "wapiti"
     for ``_xp`` and ``_x+n``, where distances above 4 are ``#``. These strings are never converted to lower case.
 fields
-    Only if columns have names: the names of the columns that are read. In tokens that are dicts, they are the keys.
+    Only if columns have names: the names of the columns that are read. If tokens are dicts, these names are the keys.
 
 Field templates have the kind "templates" and these entries:
 
@@ -69,8 +69,9 @@ templates
     The value of an attribute is the product of the numbers at its places, or 1 if there are none.
 phrases
     Only with lists of phrases: each list compares the strings of a ``field`` with ``size`` phrases. The strings of the
-    phrases follow those of the columns, with the character 0 between words. The last fields are those of the lists:
-    "B", "I", "E" and "S" mark the first, inner, last and only token of a phrase. ``normalize`` is "casefold" or null.
+    phrases follow those of the columns, with the character 0 between words. The last ``fields`` are those of the lists,
+    in which "B", "I", "E" and "S" mark the first, inner, last and only token of a phrase. ``normalize`` is "casefold"
+    or null.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def _pack(header, arrays, dtype, compress) -> bytes:
             if not float(np.abs(array).max(initial=0.0)) <= _tagger.MAX_WEIGHT:
                 raise ValueError(f"some weights are larger than {dtype}, or a tagger, can have")
         contents[name] = array if kind == "f" else _smallest(array)
-    contents["code"] = np.diff(contents["code"], prepend=contents["code"].dtype.type(0))  # compresses better
+    contents["code"] = np.diff(contents["code"], prepend=contents["code"].dtype.type(0))  # differences compress better
     packed = {}
     if compress or (compress is None and sum(array.nbytes for array in contents.values()) <= _tagger.SMALL_FILE):
         for name in (name for name, (kind, _) in ARRAYS.items() if kind == "u"):  # weights hardly compress
@@ -190,13 +191,13 @@ def _refuse_kinds(fitted) -> None:
 
 
 def _scheme(fitted) -> str | None:
-    """Return how labels describe segments; None if only some labels are tags."""
+    """Return the scheme by which labels describe segments; None if only some labels are tags."""
     scheme, labels = fitted.scheme, fitted.labels.tolist()
     return None if scheme == "runs" and mixed_tags(labels) else scheme
 
 
 def _columns(fitted) -> tuple[dict, sparse.csr_array]:
-    """Return the column of each longer pattern with feature weights, and the weights, one row per attribute.
+    """Return the columns of patterns of several labels with feature weights, and the weights, one row per attribute.
 
     The first columns are those of the labels; they include the weights of the labels' parts.
     """
@@ -256,7 +257,7 @@ def _automaton(fitted, column_of_pattern) -> dict:
 
 
 def _features(fitted, transformers, kept) -> TaggerFeatures:
-    """Return the transformer's or the model's description of the attributes; ``kept`` marks those with weights."""
+    """Return the description of the attributes by the transformer or the model; ``kept`` marks those with weights."""
     space = fitted.state.features
     if not transformers and space.vocabulary is not None:
         return TaggerFeatures.of_names(list(space.vocabulary), kept)

@@ -29,10 +29,11 @@ else:
 
 
 class SequencePipeline(_Pipeline):
-    """The pipelines of :func:`make_pipeline`; parameters as in :class:`~sklearn.pipeline.Pipeline`.
+    """The pipelines of :func:`make_pipeline`; the parameters are those of :class:`~sklearn.pipeline.Pipeline`.
 
-    The methods that take X are created below: each transforms X with the other steps and calls the last step, or its
-    best estimator if the last step is a search. A method exists only if the last step provides it.
+    The methods that take X are created below. Each transforms X with all steps except the last one, and calls the same
+    method of the last step or, if that is a search, of its best estimator. A method exists only if the last step
+    provides it.
     """
 
     _doc_link_module = "sklearn_hocrf"  # for the links in scikit-learn's diagrams
@@ -65,7 +66,7 @@ def _questions(estimator):
     names = [name for name in dir(estimator) if not name.startswith("_") and not hasattr(Pipeline, name)]
     methods = {name: getattr(estimator, name) for name in names if inspect.isroutine(getattr(estimator, name))}
     about_X = [name for name, method in methods.items() if list(inspect.signature(method).parameters)[1:2] == ["X"]]
-    return [name for name in about_X if name != "partial_fit"]  # it trains
+    return [name for name in about_X if name != "partial_fit"]  # a method that trains
 
 
 def _passed_on(name, estimator):
@@ -98,7 +99,7 @@ def make_pipeline(
     scikit-learn's pipelines offer only the methods that scikit-learn defines; this pipeline also offers
     ``predict_marginals``, ``pattern_marginals``, ``log_likelihood``, ``predict_segments``, ``predict_nbest``,
     ``sample``, ``entropy`` and all other methods that take X, if its last step provides them. The pipeline transforms X
-    with the other steps, passes all other arguments unchanged to the last step, and returns its result. If the last
+    with the other steps, passes all other arguments unchanged to the last step, and returns the result. If the last
     step is a search, the pipeline calls the method of its best estimator.
 
     Parameters
@@ -109,7 +110,7 @@ def make_pipeline(
     memory : str, joblib.Memory or None, default=None
         Cache for fitted transformers.
     transform_input : list of str or None, default=None
-        Metadata of ``fit`` that the steps also transform; see :class:`~sklearn.pipeline.Pipeline`.
+        Names of the metadata of ``fit`` that the steps also transform; see :class:`~sklearn.pipeline.Pipeline`.
     verbose : bool, default=False
         Whether to print the time that each step takes.
 

@@ -31,12 +31,12 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
         score = sum over patterns z and features i of w(z, i) g_i(x, u, v) + sum over patterns z of w(z),
 
-    where z runs over the label patterns that end with this segment (the labels up to y end with z). A feature g_i is a
-    function of the whole segment, such as the number of times that a word occurs in it, its first word, or its length.
-    If X contains only features of tokens, each feature contributes at every token of the segment; if all segments also
-    consist of one token, the model is a :class:`HighOrderCRF`. A pattern of k + 1 labels has order k and spans k + 1
-    segments, however long they are [3]_. ``max_order=1`` gives the semi-Markov CRF of Sarawagi and Cohen [1]_, and
-    features of token tags inside segments give the hybrid model of Andrew [2]_.
+    where z runs over the label patterns that end with this segment (the labels of the segments up to this one end with
+    z). A feature g_i is a function of the whole segment, such as the number of times that a word occurs in it, its
+    first word, or its length. If X contains only features of tokens, each feature contributes at every token of the
+    segment; if all segments also consist of one token, the model is equivalent to a :class:`HighOrderCRF`. A pattern of
+    k + 1 labels has order k and spans k + 1 segments, however long they are [3]_. ``max_order=1`` gives the semi-Markov
+    CRF of Sarawagi and Cohen [1]_, and features of token tags inside segments give the hybrid model of Andrew [2]_.
 
     Training maximises the log-likelihood of the training segmentations minus a Gaussian penalty. The problem is convex,
     and ``optimality_gap_`` bounds the difference between the final value of the objective and the optimum.
@@ -57,13 +57,13 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           there is none. ``scheme_`` contains the result; if another scheme is possible, `fit` issues a warning. Name
           the scheme if tags arrive in parts, from calls of :meth:`partial_fit` with ``classes`` or from Dask.
         * "runs": one label per token. A segment is a maximal run of equal labels, so neighbouring segments never have
-          the same label. This scheme requires at least two labels.
+          the same label. "runs" requires at least two labels.
         * "bio": one tag per token, "B-PER", "I-PER" or "O". A segment begins with B and continues with I; plain "B" and
           "I" denote the label "_". Each O is a segment of one token. An I that does not follow a B or I of the same
           label begins a segment, as in conlleval.
-        * "bioes": as "bio", with E for the last token and S for segments of one token. "bilou" (spaCy) and "bmes" are
-          the same scheme with other letters.
-        * "iob1": as "bio", but a segment begins with I, and with B only directly after a segment of the same label.
+        * "bioes": like "bio", but with E for the last token of a segment and S for segments of one token. "bilou"
+          (spaCy) and "bmes" are the same scheme with other letters.
+        * "iob1": like "bio", but a segment begins with I, and with B only directly after a segment of the same label.
           Only y may use this scheme; predictions are in "bio".
         * "segments": lists of (start, stop, label) with ``stop`` excluded, or segments in any other form that
           :func:`~sklearn_hocrf.text.extract_segments` accepts; probabilities are ignored. The labels of tokens between
@@ -72,14 +72,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
 
     segment_length : int, inf, (least, most), dict or None, default=None
         The maximum length of a segment in tokens, or a pair of minimum and maximum, for all labels, or a dict of these
-        by label. None, also in a pair or in a dict, means the length of the longest training segment of the label; so
-        does leaving a label out of a dict. Training segments outside the limits raise an error;
+        by label. None (also inside a pair or dict), or a label missing from a dict, means the length of the label's
+        longest training segment. Training segments outside the limits raise an error;
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html shows how to leave out or cut such
         segments. Training time is proportional to the maximum length, unless the maximum is inf (see Notes). With
-        "runs" and a maximum length of 1 for all labels, neighbouring segments may have equal labels, and the model is a
-        :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the minimum length.
-        Prediction raises an error if a sequence has no segmentation within the limits. The label "O" of "bio" and
-        "bioes" always has length 1.
+        "runs" and a maximum length of 1 for all labels, neighbouring segments may have equal labels, and the model is
+        equivalent to a :class:`HighOrderCRF`. The first and the last segment of a sequence may be shorter than the
+        minimum length. Prediction raises an error if a sequence has no segmentation within the limits. In tagging
+        schemes, segments with the label "O" always have length 1.
     sigma_reg : float or mapping, default=1.0
         Standard deviation of the Gaussian prior: the penalty is the sum of w^2 / (2 sigma^2), so smaller values give a
         stronger penalty, and ``inf`` gives none. A mapping contains a value for each group of weights;
@@ -90,7 +90,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         model.
     constraints : Constraints or None, default=None
         Which labels may follow each other: forbidden runs of segment labels, or allowed pairs, and the labels that a
-        sequence may begin and end with. A segmentation that violates a constraint has probability 0, and raises an
+        sequence may begin and end with. A segmentation that violates a constraint has probability 0, and causes an
         error in training. With "runs", neighbouring segments with equal labels remain impossible.
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training segmentations; "all" selects every possible pattern
@@ -205,7 +205,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     of the number of labels. ``feature_order`` costs little for features of the first token ("begin:"); for other
     features, use it only where it improves the predictions.
 
-    With ``segment_length=inf`` for some label, the model scores segments token by token, with the same results. Time
+    If ``segment_length`` is inf for any label, the model scores segments token by token, with the same results. Time
     and memory are then proportional to tokens x (arcs + 2 x states), or, with lengths up to n as features
     (``length="capped"``), to tokens x (arcs + (n + 1) x states). Some settings require all candidate segments instead,
     up to the length of the longest sequence: features of whole segments (``identity``, ``functions``,
@@ -339,7 +339,8 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             * "bio" and others: "B-PER" means that a segment with this label begins at the token, and "I-PER" that such
               a segment contains the token but does not begin there. E and S mean that the token is the last one of its
               segment; in schemes with E and S, B and I mean that it is not. If a known neighbouring tag contradicts
-              this, tags are read as in :meth:`fit`. After an unknown tag, an I of "iob1" may also begin a segment.
+              these rules, tags are read as in :meth:`fit`. After an unknown tag, an I of "iob1" may also begin a
+              segment.
 
         Returns
         -------
@@ -402,10 +403,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
             As in :meth:`predict`.
         threshold : float or None, default=None
             If None, the method returns the segments of the most probable segmentation. If a number in [0, 1], it
-            returns all segments that are at least as probable, with their probabilities. These segments may overlap if
-            the threshold is at most 0.5. A low threshold finds more of the true segments than the best segmentation
-            contains. A threshold of 0 returns all possible segments, except that some with probabilities below 1e-250
-            may be missing.
+            returns all segments whose probabilities are at least this number, with these probabilities. These segments
+            may overlap if the threshold is at most 0.5. A low threshold finds more of the true segments than the best
+            segmentation contains. A threshold of 0 returns all possible segments, except that some with probabilities
+            below 1e-250 may be missing.
         known : list of label sequences, or array-like, default=None
             As in :meth:`predict`.
             The probabilities are conditional on the known part.
@@ -417,7 +418,7 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
         -------
         segments : list of lists of (int, int, label), or list of structured arrays of shape (n_segments,)
             (start, stop, label) of each segment, in order, with ``stop`` excluded. Without a threshold, the segments
-            tile the sequence, except that O tokens of "bio" and "bioes" are left out; :meth:`predict_marginals` returns
+            tile the sequence, except that O tokens of tagging schemes are left out; :meth:`predict_marginals` returns
             their probabilities. With probabilities, the result consists of arrays with the fields ``start`` and
             ``stop`` (int64), ``label`` and ``probability`` (float64), sorted by start, stop and label; pass their
             ``tolist()`` to json, which does not support numpy numbers. A probability refers to a segment with exactly

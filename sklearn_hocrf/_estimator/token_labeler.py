@@ -55,10 +55,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         penalty makes many weights exactly 0; patterns and pairs without nonzero weights are removed from the fitted
         model.
     constraints : {"bio", "bioes", "bilou", "bmes", "iob1"}, Constraints or None, default=None
-        Which labels may follow each other. A label sequence that violates a constraint has probability 0, and raises an
-        error in training. With the name of a tagging scheme, only the valid tag sequences of the scheme are possible.
-        :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed pairs and the labels that a
-        sequence may begin and end with.
+        Which labels may follow each other. A label sequence that violates a constraint has probability 0, and causes an
+        error in training. If you pass the name of a tagging scheme, only the valid tag sequences of the scheme are
+        possible. :class:`~sklearn_hocrf.Constraints` forbids runs of labels, or lists the allowed pairs and the labels
+        that a sequence may begin and end with.
 
     patterns : {"observed", "all"} or iterable of tuples of labels, default="observed"
         "observed" selects the patterns that occur in the training labels; "all" selects every possible pattern (more
@@ -85,8 +85,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     pruning : int or None, default=None
         Number of labels that a model of order 0 selects for each token before training; useful if there are many
         labels. All other labels have probability 0 at the token. The selection depends on ``random_state``, but is the
-        same in all fits if that is None. Pruning requires the objective "likelihood", ``feature_order=0`` and a y
-        without missing labels, and cannot be combined with "sgd" or ``partial_fit``. See
+        same in all fits if ``random_state`` is None. Pruning requires the objective "likelihood", ``feature_order=0``
+        and a y without missing labels, and cannot be combined with "sgd" or ``partial_fit``. See
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/many_labels.html.
     objective : {"likelihood", "local_feature_matching"}, default="likelihood"
         The function that training minimises together with the penalty, summed over sequences:
@@ -136,7 +136,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     label_parts_ : ndarray of shape (n_parts,)
         The parts that two or more labels share, sorted; empty without ``label_parts``.
     part_coef_ : scipy.sparse.csr_array of shape (n_parts, n_features_in_)
-        Weight of each (part, feature) pair. It is added to the weights in ``coef_`` of all labels with this part.
+        Weight of each (part, feature) pair. The weight is added to the weights in ``coef_`` of all labels with this
+        part.
     automaton_ : PatternAutomaton
         The compiled patterns.
     n_features_in_ : int
@@ -264,9 +265,10 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
     def from_crfsuite(cls, model: str | PathLike[str], *, encoding: str = "utf-8") -> Self:
         """Return a CRFsuite model as a fitted estimator.
 
-        The estimator predicts the same labels and marginals, and accepts the same X: sequences of feature dicts, or of
-        lists of attribute names. All methods of a fitted estimator are available, such as ``predict_nbest`` and
-        ``predict_segments``. If several labellings have the same score, the two programs may predict different ones.
+        The estimator predicts the same labels and marginals as CRFsuite, and accepts the same X: sequences of feature
+        dicts, or of lists of attribute names. All methods of a fitted estimator are available, such as
+        ``predict_nbest`` and ``predict_segments``. If several labellings have the same score, CRFsuite and the
+        estimator may predict different ones.
 
         The features of CRFsuite are pairs of an attribute and a label, and pairs of neighbouring labels. There are no
         weights of single labels, so the estimator has ``fit_intercept=False``. The CRFsuite algorithms "ap", "pa" and
@@ -275,8 +277,8 @@ class HighOrderCRF(TagSegmentsMixin, BaseSequenceLabeler):
         Parameters
         ----------
         model : str or path-like
-            The path of a model file written by any program; reading it requires no other package. For a fitted
-            ``sklearn_crfsuite.CRF``, the path is ``modelfile.name``.
+            The path of a CRFsuite model file, written by any program; no other package is required to read it. For a
+            fitted ``sklearn_crfsuite.CRF``, the path is ``modelfile.name``.
         encoding : str, default="utf-8"
             Encoding of labels and attributes in the file. Python packages write UTF-8; the CRFsuite command-line
             program writes the bytes that it has read.

@@ -163,7 +163,7 @@ def _tag(options) -> None:
                 answer = "".join(f"{text}\n" for text in write(tagger, tokens, lines, options.nbest))
             except ValueError as error:
                 raise ValueError(f"{name}, lines {lines[0].lineno} to {lines[-1].lineno}: {error}") from None
-            print(answer, flush=True, end="\n" if write is _best else "")  # a program may wait for it
+            print(answer, flush=True, end="\n" if write is _best else "")  # a program may wait for the output
 
 
 def _read(path: str) -> Any:
@@ -209,7 +209,7 @@ def _best(tagger, tokens, lines, n) -> Iterator[str]:
 
 
 def _objects(tagger, tokens, lines, _) -> Iterator[str]:
-    """Yield the JSON object of a sequence."""
+    """Yield one JSON object for a sequence, as a string."""
     (labelling,) = tagger.predict_nbest(tokens, 1)
     spans = [
         {"start": start, "stop": stop, "label": label, "probability": p, "text": " ".join(words)}
@@ -297,8 +297,8 @@ def _tell_size(what: str, n_bytes: int) -> None:
 def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLine]]:
     """Yield the sequences of a stream, one at a time, and an empty list for each empty line.
 
-    A ValueError is raised for a line with fewer columns than the model reads, and for a line whose number of columns
-    differs from that of earlier lines.
+    Raise a ValueError for a line that is too long, is not UTF-8, contains fewer columns than the model reads, or
+    differs from earlier lines in the number of columns.
     """
     lines: list[InputLine] = []
     width = None
@@ -311,7 +311,7 @@ def _sequences(stream: Any, name: str, n_columns: int) -> Iterator[list[InputLin
         text = text.rstrip("\r\n")
         if not text.isascii() and (bad := re.search("[\udc80-\udcff]", text)):
             raise ValueError(f"{where}, character {bad.start() + 1}: the byte {ord(bad[0]) - 0xDC00:#x} is not UTF-8")
-        columns = re.split("[ \t]+", text.strip(" \t"))  # as load_conll does: spaces of other kinds are parts of tokens
+        columns = re.split("[ \t]+", text.strip(" \t"))  # as in load_conll: spaces of other kinds are parts of tokens
         if columns == [""]:
             if lines:
                 yield lines

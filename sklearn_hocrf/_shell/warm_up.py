@@ -25,14 +25,14 @@ from .._engine.kernels import lists as rounded
 from .._engine.kernels._jit import waiting
 
 SIZE = [3, 5, 1, 4], 3  # lengths of sequences, and number of features
-EXTREME = [600, 3, 4], 3  # likewise, with a sequence long enough to be processed alone
+EXTREME = [600, 3, 4], 3  # likewise, but the first sequence is long enough to be processed alone
 
 
 class WarmUp(NamedTuple):
     """Result of a warm-up."""
 
-    n_versions: int  # of kernels called from Python, which are compiled with all kernels that they call
-    n_compiled: int  # of these; the others were in the folder already
+    n_versions: int  # of kernels that Python code calls, which are compiled with all kernels that they call
+    n_compiled: int  # of these versions; the others were in the folder already
     folder: str
     seconds: float
 
@@ -43,8 +43,8 @@ def warm_up(tell: Callable[[int, int, int], None]) -> WarmUp:
     Parameters
     ----------
     tell : callable
-        Called before the first and after each model with the number of models used so far, the total number of models,
-        and the number of kernel versions so far, compiled or loaded.
+        Called before the first model and after each model, with the number of models used so far, the total number of
+        models, and the number of kernel versions that have been compiled or loaded so far.
 
     Raises
     ------
@@ -133,7 +133,7 @@ def toy(lengths, n_features):
 
 
 def chains(X, y):
-    """Yield uses of chains, with sparse and dense features and with all objectives and solvers."""
+    """Yield functions that use chains, with sparse and dense features and with all objectives and solvers."""
     dicts = [[{"f": str(row[0]), "g": row.sum()} for row in rows] for rows in X]
     batch = hocrf.feature_extraction.SequenceFeatureExtractor().fit_transform(dicts)
     for form in X, dicts, batch, [rows + 0.5 for rows in X], [(rows + 0.5).astype(np.float32) for rows in X]:
@@ -143,7 +143,7 @@ def chains(X, y):
 
 
 def segments(X, y):
-    """Yield uses of semi-CRFs, with and without segment features and with all objectives and solvers."""
+    """Yield functions that use semi-CRFs, with and without segment features and with all objectives and solvers."""
     names = [[f"w{np.flatnonzero(row).sum()}" for row in rows] for rows in X]
     tokens = hocrf.feature_extraction.SequenceFeatureExtractor([(("w", 0),)]).fit(names).transform(names)
     extractor = hocrf.feature_extraction.SegmentFeatureExtractor(
@@ -157,18 +157,18 @@ def segments(X, y):
 
 
 def parts(X, y):
-    """Yield uses of models whose labels share a part."""
+    """Yield a function that uses a model whose labels share a part."""
     yield partial(use, hocrf.HighOrderCRF(label_parts=lambda _: ["early"], max_iter=2), X, y)
 
 
 def answers(X, _):
-    """Yield uses of tagging models: all predictions except the best labelling, with and without known labels."""
+    """Yield functions that call the prediction methods of tagging models, with and without known labels."""
     for model in hocrf.HighOrderCRF(max_iter=2), hocrf.HighOrderSemiCRF(scheme="bio", max_iter=2):
         yield partial(use_answers, model, X, tags_of(X))
 
 
 def lattices(X, y):
-    """Yield uses of candidate lattices."""
+    """Yield functions that use candidate lattices."""
     yield partial(use, hocrf.HighOrderCRF(pruning=2, max_iter=2), X, y)
     yield partial(use_answers, hocrf.HighOrderCRF(pruning=2, constraints="bio", max_iter=2), X, tags_of(X))
 
@@ -179,7 +179,7 @@ def tags_of(X):
 
 
 def many_weights(*_):
-    """Yield a use of the quasi-Newton kernels for more weights than toy models have."""
+    """Yield a function that uses the quasi-Newton kernels for more weights than toy models have."""
     vector = np.zeros(1, np.int16), np.zeros(1)
     yield lambda: rounded.add(*vector, rounded.dot(*vector, np.zeros(1), np.zeros(rounded.ABREAST)), np.zeros(1))
 
@@ -191,14 +191,14 @@ def use_answers(model, X, tags):
     model.predict_nbest(X, 2)
     model.sample(X, 2, known=known)
     model.entropy(X)
-    model.entropy(X, known=tags)  # so low that it is computed from choices
+    model.entropy(X, known=tags)  # so low that the kernels compute it from choices
     model.predict_segments(X, threshold=0.1)
     model.predict_segments(X, with_probability=True)
     model.predict_segments(X[:1], with_probability=True)
 
 
 def extremes(X, y):
-    """Yield uses of a sequence long enough to be processed alone, and of features that require wide number types."""
+    """Yield functions that use a sequence long enough to be processed alone, and features that require wide numbers."""
     for kind in hocrf.HighOrderCRF, hocrf.HighOrderSemiCRF:
         model = kind(2, feature_order=1, max_iter=2)
         yield partial(use_extreme, model, X, y)

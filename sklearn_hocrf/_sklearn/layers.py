@@ -1,4 +1,4 @@
-"""Access to models inside pipelines and searches, which offer only scikit-learn's methods, and splits of sequences.
+"""Access to models inside pipelines and searches, which offer only scikit-learn's methods; splits of sequences.
 
 The estimators do not import this module, because it imports scikit-learn's pipelines.
 """
@@ -28,9 +28,9 @@ from .names import check_declared, check_method_params, safe_indexing
 
 
 class TaggerFeatures(NamedTuple):
-    """Description by which a tagger (see ``tagger``) makes attributes.
+    """Description from which a tagger (see ``tagger``) computes attributes.
 
-    The method ``__tagger_features__`` of a transformer returns it. The method receives a bool array that is True for
+    The method ``__tagger_features__`` of a transformer returns this description, given a bool array that is True for
     attributes with weights; the file need not contain other attributes.
     """
 
@@ -38,7 +38,7 @@ class TaggerFeatures(NamedTuple):
     attributes: np.ndarray  # attributes in the file, in the order of the file
     texts: list  # strings in the file
     code: np.ndarray = np.empty(0, np.uint8)
-    always: Sequence = ()  # pairs: row of the array of that name, attribute
+    always: Sequence = ()  # pairs of a row in the array ``always`` and an attribute
 
     @classmethod
     def of_names(cls, names, kept) -> TaggerFeatures:
@@ -147,7 +147,7 @@ def model_inside(estimator: BaseEstimator) -> Any:
 
 
 def name_of_weight(estimator: BaseEstimator) -> str | None:
-    """Return the name of the ``fit`` parameter for weights (in pipelines, that of the last step), or None."""
+    """Return the name of the ``fit`` parameter for sample weights (in pipelines, that of the last step), or None."""
     if isinstance(estimator, Pipeline):
         step, last = estimator.steps[-1]
         name = name_of_weight(last)
@@ -171,8 +171,7 @@ def model_and_input(estimator: BaseEstimator, X: Sized) -> tuple[Any, Any]:
 
 
 def layers(estimator: BaseEstimator, fitted: bool = False) -> Iterator[tuple[Any, list]]:
-    """Yield an estimator, the estimator inside it, and so on up to the model, each with the steps by which it
-    transforms X.
+    """Yield an estimator, the one inside it, and so on down to the model, each with the steps that transform its X.
 
     Parameters
     ----------
@@ -240,10 +239,10 @@ def _of_best(search, name):
 
 
 class MethodsOfModel:
-    """Mixin that gives a meta-estimator the methods of the model that it wraps; list it before ``BaseEstimator``.
+    """Mixin that gives a meta-estimator the methods of its model; among base classes, list it before ``BaseEstimator``.
 
     ``_answering`` names the attribute with the fitted estimator whose methods are called; ``_reading`` names the
-    attribute with the estimator that receives X, if it is a different one.
+    attribute with the estimator that receives X, if that is a different one.
     """
 
     _answering: ClassVar[str]
@@ -347,7 +346,7 @@ class MethodsOfModel:
 
 
 def check_fits(estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict) -> None:
-    """Raise, before the first fit, the errors of fitting to all data or to the training part of a split."""
+    """Raise, before the first fit, the errors that ``fit`` would raise for all data or the training part of a split."""
     check_fit(estimator, X, y, **params)
     for train, _ in splits if y is not None else ():
         check_fit(estimator, None, safe_indexing(y, train), **check_method_params(X, params, indices=train))
@@ -356,7 +355,7 @@ def check_fits(estimator: BaseEstimator, X: Sized, y: Sized, splits: list, param
 def each_fold(
     use: Callable, estimator: BaseEstimator, X: Sized, y: Sized, splits: list, params: dict, **parallel: Any
 ) -> list:
-    """Fit a clone for each split, and return the results of a function of the clone and the test part.
+    """Fit a clone for each split, and return the results of the function ``use`` for the clones and test parts.
 
     Parameters
     ----------
@@ -378,7 +377,7 @@ def _fit_and_use(use, estimator, X, y, params, train, test):
 
 
 def fit_part(estimator: BaseEstimator, X: Sized, y: Sized, params: dict, part: np.ndarray) -> Any:
-    """Return a clone fitted to a part of the data and of ``params``, as far as these have an entry per sequence."""
+    """Return a clone fitted to a part of the data and to the same part of ``params`` with an entry per sequence."""
     known = () if y is None else (safe_indexing(y, part),)
     return clone(estimator).fit(safe_indexing(X, part), *known, **check_method_params(X, params, indices=part))
 
@@ -406,7 +405,7 @@ def splits_of(splitter: Any, X: Sized, y: Any, **params: Any) -> list:
             raise
         raise ValueError(
             f"{name} needs one class for each sequence, but y has labels of tokens: use KFold(shuffle=True) or "
-            f"GroupKFold, or make a class for each sequence and pass cv=list({name}(..).split(X, classes))"
+            f"GroupKFold, or create a class for each sequence and pass cv=list({name}(..).split(X, classes))"
         ) from error
     if not splits:
         raise ValueError("cv has no splits (left): pass a splitter or a list")

@@ -84,8 +84,8 @@ class CallbacksMixin(CallbackSupportMixin):
         Parameters
         ----------
         *callbacks : objects with the methods of :class:`sklearn.callback.FitCallback`
-            They are called when `fit` begins and ends and, for an estimator, after each iteration. If one returns True
-            after an iteration, training stops; otherwise, callbacks do not change the result.
+            Callbacks are called when `fit` begins and ends and, for an estimator, after each iteration. If one returns
+            True after an iteration, training stops; otherwise, callbacks do not change the result.
 
         Returns
         -------

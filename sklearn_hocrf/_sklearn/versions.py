@@ -76,13 +76,13 @@ class OtherVersionWarning(InconsistentVersionWarning):
 
     def __str__(self):
         return (
-            f"this {self.estimator_name} was saved by sklearn_hocrf {self.original_version}, and is loaded by "
+            f"this {self.estimator_name} was saved by sklearn_hocrf {self.original_version} and is being loaded by "
             f"{self.current_version}: its results may be wrong. Fit it again, or load it with the version that saved it"
         )
 
 
 class VersionMixin:
-    """Mixin that adds the version of the package to the saved state; list it before ``BaseEstimator``.
+    """Mixin that adds the package's version to the saved state; among base classes, list it before ``BaseEstimator``.
 
     In notebooks, scikit-learn's diagram of an estimator links to the documentation page that this class specifies.
     """

@@ -1,4 +1,4 @@
-"""Read and write files with one token per line. Input files may be gzipped; errors about them name the line."""
+"""Read and write files with one token per line. Input files may be gzipped; errors in their contents name the line."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def load_conll(
 ) -> tuple[list[list[dict[str, str]]], list[list[str]]]:
     """Load a file in the format of the CoNLL shared tasks: one token per line, and an empty line between sequences.
 
-    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. These files have ten columns, and the first column
-    numbers the words 1, 2, 3 ...; the lines of ranges (1-2) and of empty nodes (3.1) are skipped.
+    For CoNLL-U files, pass ``separator="\\t"`` and ``comment="#"``. CoNLL-U files have ten columns, and the first
+    column numbers the words 1, 2, 3 ...; the lines of ranges (1-2) and of empty nodes (3.1) are skipped.
 
     Parameters
     ----------
@@ -57,8 +57,8 @@ def load_conll(
         mark.
     max_bytes : int, default=None
         Maximum size of the text in bytes, after decompression. The default is 2**30, but for a gzip file at most 128
-        times the size of the file (or 2**20, if this is more): a small file that decompresses to more text contains no
-        real data, but could fill the memory.
+        times the size of the file (or 2**20, if this is more), because a small file that decompresses to more text
+        contains no real data, but could fill the memory.
 
     Returns
     -------
@@ -70,8 +70,9 @@ def load_conll(
     Raises
     ------
     ValueError
-        If a line has a different number of columns or an empty label, or cannot be decoded; if the file is too large or
-        damaged, or contains no sequences; if fewer than two columns have names; if the encoding does not exist.
+        If the number of columns in a line differs from that of ``columns`` or of the first line; if a label is empty,
+        or a line cannot be decoded; if the file is too large or damaged, or contains no sequences; if fewer than two
+        columns have names; if the encoding does not exist.
 
     Examples
     --------
@@ -215,7 +216,7 @@ def dump_conll(X: Iterable[Sequence[Any]], y: Iterable[Sequence[str]], path: str
     Raises
     ------
     TypeError
-        If a token, one of its columns or a label is not a string.
+        If a token is neither a string nor a tuple, list or dict of strings, or if a label is not a string.
     ValueError
         If X and y do not match, if a token lacks a column, if a sequence or a label is empty, or if the columns could
         not be read back from a line, because one of them is empty or contains a line end, a space or a tab. The message

@@ -1,6 +1,6 @@
 """Generated data: sentences with names, bibliographic references, and sequences from Markov chains.
 
-The sequences from Markov chains of any order are made in three steps:
+The sequences from Markov chains of any order are generated in three steps:
 
 chain      random successors and probabilities for each context, that is, each tuple of the last ``order`` labels
 labels     sampled from the chain, all sequences at once, position by position
@@ -281,13 +281,13 @@ def make_markov_sequences(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Generate sequences whose labels follow a Markov chain.
 
-    These are the synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context, that is, each tuple of
-    the last ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their probabilities are
-    drawn uniformly from [0, 1] and normalised. The first ``order`` labels of a sequence are drawn uniformly. Each label
-    emits ``n_features`` Gaussian values. Their means, different for each label, are drawn uniformly from [0, 1], and
-    their standard deviation is ``noise``.
+    The function generates data like the synthetic data of Ye, Lee, Chieu and Wu (NIPS 2009, section 4.1). Each context,
+    that is, each tuple of the last ``order`` labels, has ``n_successors`` possible next labels, chosen at random; their
+    probabilities are drawn uniformly from [0, 1] and normalised. The first ``order`` labels of a sequence are drawn
+    uniformly. Each label emits ``n_features`` Gaussian values. The means of these values, different for each label, are
+    drawn uniformly from [0, 1], and the standard deviation is ``noise``.
 
-    All sequences from one call follow the same chain, so split them into training and test data.
+    The chain depends on ``random_state``, so split the sequences from one call into training and test data.
 
     Parameters
     ----------
@@ -346,10 +346,10 @@ def make_digit_words(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Generate words of noisy handwritten digits; the digits follow a Markov chain of order 3.
 
-    A word is a sequence of 5 to 12 images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Only five digits
-    may follow a given digit; the digit before it restricts the choice to three, and the digit before that to two. Label
-    patterns of each higher order, up to 3, therefore correct more of the errors that noise causes. At the beginning of
-    a word, where the context is shorter, all successors are equally likely; afterwards, their probabilities are drawn
+    A word is a sequence of 5 to 12 images from scikit-learn's :func:`~sklearn.datasets.load_digits`. Five digits may
+    follow a given digit; given the last two digits, three may follow, and given the last three, two. With each increase
+    of the order, up to 3, label patterns therefore correct more of the errors that noise causes. At the beginning of a
+    word, where the context is shorter, all successors are equally likely; afterwards, their probabilities are drawn
     uniformly from [0, 1] and normalised.
 
     The chain is always the same, so generate training words with one seed, and test words with another. An image may

@@ -44,7 +44,7 @@ class AttributeCounts(NamedTuple):
     complete: tuple  # keys that every token contains
 
     def merged(self, other) -> AttributeCounts:
-        """Return the combined counts of both parts."""
+        """Return the combined counts of this part and ``other``."""
         of_names = self.of_names.copy()
         of_names.update(other.of_names)  # unlike +, which drops counts of 0
         return AttributeCounts(of_names, tuple(key for key in self.complete if key in set(other.complete)))
@@ -83,10 +83,10 @@ class NamedAttributes:
 
 
 class GivenNames:
-    """Maker of attributes for tokens that name them: feature dicts and lists of names."""
+    """Creation of attributes from tokens that name them: feature dicts and lists of names."""
 
     paddings: ClassVar[tuple] = ("mark",)
-    unused: ClassVar[str | None] = "templates='attributes' has"  # no use for other parameters; for messages
+    unused: ClassVar[str | None] = "templates='attributes' has"  # in messages, before "no use for it"
     read = staticmethod(read_attribute_tokens)
 
     def plan(self, parameters, columns, of_all) -> tuple[FeaturePlan, list]:
@@ -127,7 +127,7 @@ class GivenNames:
         return AttributeCounts(Counter(dict(zip(vocabulary, n_of, strict=True))), vocabulary.complete)
 
     def finish(self, counts, min_count, fields) -> Any:
-        """Return the attributes that at least ``min_count`` tokens have; if that is 1, also attributes without
+        """Return the attributes that at least ``min_count`` tokens have; if ``min_count`` is 1, also those without
         tokens."""
         names = (name for name, count in counts.of_names.items() if min_count == 1 or count >= min_count)
         return NamedAttributes(sorted(names), counts.complete)
@@ -137,7 +137,7 @@ class GivenNames:
         return []
 
     def tagger_features(self, extractor, vocabularies, text_fields, kept) -> TaggerFeatures:
-        """Return the description by which a tagger makes the ``kept`` attributes of a fitted extractor."""
+        """Return the description from which a tagger computes the ``kept`` attributes of a fitted extractor."""
         from .._sklearn.layers import TaggerFeatures  # imported here, because few users write such files
 
         return TaggerFeatures.of_names(vocabularies.names().tolist(), kept)

@@ -1,16 +1,15 @@
 """Base classes of the transformers, and fingerprints of strings of tokens.
 
-Segment transformers identify the strings of tokens in training sequences by fingerprints:
-
+Segment transformers identify each string of tokens in training sequences by a fingerprint:
 
     tokens of a sequence:  in the in          strings of two tokens: [in the], [the in]
 
 Each token is represented by a hash of its text. The hashes of two neighbouring blocks of 1, 2, 4, ... tokens are mixed
-into the hash of a block of twice the size, as in Karp, Miller and Rosenberg (1972). Two such blocks, which may overlap,
-cover any string, so its fingerprint is computed from their hashes and its length, without a Python loop over strings.
-Fingerprints have 63 bits: among a million different strings, two have the same fingerprint with a probability of about
-5e-8. Mixing is not linear, because a polynomial of the hashes modulo 2**64 would have the same value for a Thue-Morse
-string of two kinds of tokens and for its complement, if they contain 1,024 or more tokens.
+into the hash of a block of twice the size, as in Karp, Miller and Rosenberg (1972). Any string is covered by two blocks
+of equal size, which may overlap, so its fingerprint is computed from its length and the hashes of these blocks, without
+a Python loop over strings. Fingerprints have 63 bits: among a million different strings, two have the same fingerprint
+with a probability of about 5e-8. Mixing is not linear, because a polynomial of the hashes modulo 2**64 would have the
+same value for a Thue-Morse string of two kinds of tokens and for its complement, if they contain 1,024 or more tokens.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class SegmentFeatures(NamedTuple):
     """The segment features that a transformer has learned."""
 
     blocks: list  # of token features and of lengths
-    makers: list  # objects that make the other blocks
+    makers: list  # objects that compute the other blocks
     fields: list  # raw columns that the makers read
     max_length: int | None
     scheme: str | None = None  # of the segments in y; None if y is not needed
@@ -75,7 +74,7 @@ class SegmentFeatures(NamedTuple):
 
 
 class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Base class of the transformers that make features of segments."""
+    """Base class of the transformers that compute features of segments."""
 
     @abstractmethod
     def _learned(self, X, space, batch, y) -> SegmentFeatures:
@@ -87,7 +86,7 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            X must have the same form as in `fit`.
+            The sequences, in the same form as in `fit`.
 
         Returns
         -------
@@ -124,7 +123,7 @@ class SegmentTransformer(BatchTransformer, auto_wrap_output_keys=None):  # type:
         return (*first, *self._blocks, *(RowBlock(maker, data, self._scheme) for maker in self._makers))
 
     def _to_batch(self, batch, **data) -> SequenceBatch:
-        """Return the batch with all features; ``data`` are further arrays for the makers, with one number per token."""
+        """Return the batch with all features; the makers also read ``data``, arrays with one number per token."""
         for field in self._string_fields:
             data["number"] = token_numbers(batch.columns[field], field)
         data = {name: freeze(array, array.dtype) for name, array in data.items()}

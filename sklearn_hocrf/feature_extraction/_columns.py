@@ -83,7 +83,7 @@ def check_complete(columns, offsets, complete, absent=()) -> None:
     Raises
     ------
     ValueError
-        If such a field is ``absent``, so that no token contains it, not even with None, which marks a missing value.
+        If such a field is in ``absent``, which lists the fields that no token contains, not even with the value None.
 
     Warns
     -----
@@ -436,7 +436,7 @@ def _as_numbers(cell, t, describe) -> np.ndarray:
 
 
 class ArrayTemplates(NamedTuple):
-    """The (field, offset) pairs that make dense columns, and the array length of each field."""
+    """The (field, offset) pairs that produce dense columns, and the array length of each field."""
 
     pairs: list
     widths: Mapping

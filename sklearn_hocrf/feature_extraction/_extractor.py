@@ -40,13 +40,14 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     """Turn sequences of raw tokens into sparse features with templates over neighbouring tokens.
 
     A token is a string, a number, a tuple, list or row of columns, or a dict of columns. A template is a tuple of
-    ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` makes one attribute for every pair of neighbouring words seen
-    in training, for instance ``w[-1]|w[0]=in|the``. Strings become indicators. Numbers and bools become real values
-    (``True`` is 1, and 0 is the same as no attribute); a template of several pairs multiplies their values. An array of
-    numbers, such as an embedding, makes one dense feature for each of its numbers. Missing values are ``None``, absent
-    keys of a dict, masked entries and, in data frames, nan among strings as well as pandas' NA and NaT. A template with
-    a missing value makes no attribute. :meth:`transform` ignores attributes that did not occur in training. If the
-    training tokens had a single field, it also accepts plain strings, which it reads as values of that field.
+    ``(field, offset)`` pairs: ``(("w", -1), ("w", 0))`` produces one attribute for every pair of neighbouring words in
+    the training data, for instance ``w[-1]|w[0]=in|the``. Strings become indicators. Numbers and bools become real
+    values (``True`` is 1, and 0 is the same as no attribute); a template of several pairs multiplies their values. An
+    array of numbers, such as an embedding, produces one dense feature for each of its numbers. Missing values are
+    ``None``, absent keys of a dict, masked entries and, in data frames, nan among strings as well as pandas' NA and
+    NaT. A template with a missing value produces no attribute. :meth:`transform` ignores attributes that did not occur
+    in training. If the training tokens had a single field, :meth:`transform` also reads plain strings, as values of
+    that field.
 
     Parameters
     ----------
@@ -59,8 +60,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         templates: the tokens are feature dicts or lists of attribute names, which become features unchanged. Strings
         such as ``"U01:%x[-1,0]/%x[0,1]"`` are CRF++ or Wapiti templates (see :meth:`from_file`).
     token_features : "auto", None, list or dict, default="auto"
-        Functions of a field's value. Templates refer to them by name; a function that no template uses applies at
-        offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
+        Functions of a field's value. Templates refer to these functions by name; a function that no template uses
+        applies at offset 0. An element of a list is the name of a function (see Notes), a callable, the result of
         :func:`phrase_marks`, or a pair of a field and one of these; without a field, the function applies to the first
         text field. A token feature is named after its function, as in ``"shape"``, or ``"shape(pos)"`` if the element
         is a pair. A dict ``{name: element}`` sets other names. The extractor calls a function once for every distinct
@@ -84,10 +85,10 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Whether to add the attribute ``bias`` to every token.
     padding : {"mark", "drop"}, default="mark"
         Treatment of offsets outside the sequence. "mark": the values are ``__BOS__`` and ``__EOS__``. "drop": templates
-        that extend beyond the sequence make no attribute; the first token has the attribute ``__BOS__``, and the last
-        ``__EOS__``, as in CRFsuite. With CRF++ or Wapiti templates, "mark" uses the markers of that program: ``_x-1``,
-        ``_x+1`` and so on, as in Wapiti, if any template begins with ``*``, ``u`` or ``b``, and otherwise ``_B-1``,
-        ``_B+1``, as in CRF++.
+        that extend beyond the sequence produce no attribute; the first token has the attribute ``__BOS__``, and the
+        last ``__EOS__``, as in CRFsuite. With CRF++ or Wapiti templates, "mark" uses the markers of the program:
+        ``_x-1``, ``_x+1`` and so on, as in Wapiti, if any template begins with ``*``, ``u`` or ``b``, and otherwise
+        ``_B-1``, ``_B+1``, as in CRF++.
 
     Attributes
     ----------
@@ -105,8 +106,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     See Also
     --------
-    phrase_marks : Make a token function that marks the tokens of listed phrases.
-    SegmentFeatureExtractor : Make features of segments from features of tokens.
+    phrase_marks : Return a token function that marks the tokens of listed phrases.
+    SegmentFeatureExtractor : Compute features of segments from features of tokens.
 
     Notes
     -----
@@ -123,8 +124,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     must stay the same. ``min_count`` must be 1. The batches have no feature names, because the hashed names are not
     stored; :meth:`get_feature_names_out` returns ``hash[0]``, ``hash[1]`` and so on.
 
-    A field of one-dimensional numpy arrays, all of the same length d, makes d features: ``vector[0]``, ``vector[1]``
-    and so on, or ``vector[-1][0]`` and so on at the offset -1. They follow all other features. The batch stores their
+    A field of one-dimensional numpy arrays, all of the same length d, produces d features: ``vector[0]``, ``vector[1]``
+    and so on, or ``vector[-1][0]`` and so on at the offset -1. These features follow all others. The batch stores their
     values as float32 in one array of shape (n_tokens, d), which needs a fraction of the memory and time that sparse
     features would need. The values are 0 outside the sequence and for tokens that contain None instead of an array.
     Such a field must be the only one in its template, supports no token features, and is not among the raw token
@@ -218,11 +219,11 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         """Return an extractor with the templates of a CRF++ or Wapiti file.
 
         A template is a string with macros: ``%x[-1,0]`` stands for the first column of the previous token, so
-        ``U01:%x[-1,0]/%x[0,1]`` makes strings such as ``U01:the/NN``; ``%X`` converts the value to lower case. As in
-        these programs, equal strings are the same feature, even if they come from different templates; identifiers such
-        as ``U01:`` distinguish templates. The first letter of a template, in upper or lower case, specifies what its
-        features are paired with: ``U`` for labels, ``B`` for pairs of labels, ``*`` for both. A template that is only
-        ``B`` or ``*`` stands for the pairs of labels themselves.
+        ``U01:%x[-1,0]/%x[0,1]`` produces strings such as ``U01:the/NN``; ``%X`` converts the value to lower case. As in
+        CRF++ and Wapiti, equal strings are the same feature, even if they come from different templates; identifiers
+        such as ``U01:`` distinguish templates. The first letter of a template, in upper or lower case, specifies what
+        its features are paired with: ``U`` for labels, ``B`` for pairs of labels, ``*`` for both. A template that is
+        only ``B`` or ``*`` stands for the pairs of labels themselves.
 
         Parameters
         ----------
@@ -230,9 +231,9 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
             A text file in UTF-8. Lines that are empty or begin with ``#``, and spaces and tabs around a template, are
             ignored.
         fields : sequence of str or None, default=None
-            The columns of the tokens, as for the class. None means the columns of tuples and lists in their order, the
-            keys of dicts (such as those from :func:`~sklearn_hocrf.datasets.load_conll`) in the order of their first
-            appearance, or the one column of plain strings.
+            The columns of the tokens, as in the parameter ``fields`` of the class. None means the columns of tuples and
+            lists in their order, the keys of dicts (such as those from :func:`~sklearn_hocrf.datasets.load_conll`) in
+            the order of their first appearance, or the one column of plain strings.
         min_count : int, default=1
             Features that occur in fewer training tokens are dropped.
 
@@ -279,8 +280,8 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     def feature_order(self) -> int | dict[str, Any]:
         """The orders of the label patterns that are paired with the features of CRF++ or Wapiti templates.
 
-        Pass it to the estimators as `feature_order`. It is 0, or a dict from the first letters of feature names to
-        orders.
+        Pass this attribute to the estimators as `feature_order`. The value is 0, or a dict from the first letters of
+        feature names to orders.
         """
         return self._strings().feature_order
 
@@ -315,7 +316,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         Parameters
         ----------
         X : list of sequences of tokens
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
         y : None
             Ignored.
 
@@ -460,9 +461,9 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
         return self
 
     def __token_ids__(self, tokens) -> tuple | None:
-        """Return the names and number of attributes, and a sequence's columns and attributes as for ``token_entries``.
+        """Return names and number of attributes, and the columns and attributes of a sequence for ``token_entries``.
 
-        The result is None if the caller must make a batch instead. The method supports feature dicts, lists of names,
+        The result is None if the caller must build a batch instead. The method supports feature dicts, lists of names,
         strings, numbers and arrays of common types, if ``transform`` would not issue a warning for them.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
@@ -491,14 +492,14 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def __tagger_features__(self, kept) -> TaggerFeatures:
-        """Return the description by which a tagger makes the attributes; see :class:`TaggerFeatures`."""
+        """Return the description from which a tagger computes the attributes; see :class:`TaggerFeatures`."""
         if self._array_widths:
             raise ValueError(f"a tagger has no fields of arrays, such as {next(iter(self._array_widths))!r:.60}")
         return self._maker.tagger_features(self, self._vocabularies, self._space.text_fields, kept)
 
     @property
     def _maker(self) -> GivenNames | FieldTemplates:
-        """The object that makes attributes; its type depends on the kind of the templates."""
+        """The object that creates attributes; its type depends on the kind of the templates."""
         if isinstance(self.templates, str):
             return GivenNames()
         if are_strings(self.templates):
@@ -587,7 +588,7 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
 
     @property
     def _arrays(self):
-        """The templates that make dense columns."""
+        """The templates that produce dense columns."""
         widths = self._array_widths
         return ArrayTemplates([pairs[0] for pairs in self.templates_ if pairs[0][0] in widths], widths)
 

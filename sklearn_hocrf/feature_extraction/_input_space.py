@@ -1,7 +1,7 @@
-"""Read X, in any form, as a SequenceBatch for segment transformers, and merge parts of training data.
+"""Conversion of X, in any form, to a SequenceBatch for segment transformers, and merging of parts of training data.
 
-The result of a merge is the same as if all parts had been read at once: although each part numbers its values and
-attributes separately, ids are assigned in sorted order, so the merged ids equal those of the whole.
+The result of a merge is the same as if all parts had been read at once: each part numbers its values and attributes
+separately, but the merged ids are assigned in sorted order, so they do not depend on the parts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class InputSpace(NamedTuple):
 
     @classmethod
     def from_input(cls, X, table) -> InputSpace:
-        """Return the form of X, whose tokens are in ``table``."""
+        """Return the form of X; ``table`` contains its tokens."""
         if not table.offsets[-1]:
             raise ValueError("X has no tokens to learn features from")
         kinds = {field: kind_of_column(column) for field, column in table.columns.items()}
@@ -59,7 +59,7 @@ class InputSpace(NamedTuple):
         return [field for field, kind in self.kinds.items() if kind in ("text", MISSING)]
 
     def merged(self, other) -> InputSpace:
-        """Return the common form of both, or raise an error if they are incompatible."""
+        """Return the common form of this X and another, or raise an error if the two are incompatible."""
         if self.form != other.form:
             raise ValueError(f"tokens have the form {self.form!r} in one partition and {other.form!r} in another")
         if self.form != "dict" and self.fields != other.fields:
@@ -133,7 +133,7 @@ def token_form(X) -> str | None:
 
 
 def kept_blocks(batch) -> tuple:
-    """Return a batch's blocks; if it has none yet, return the block of its token features, if any."""
+    """Return the blocks of a batch or, if the batch contains none yet, the block of its token features, if any."""
     return tuple(block for block in blocks_of(batch) if batch.blocks is not None or block.n_features)
 
 
@@ -168,13 +168,13 @@ def _new_codes(table, merged) -> np.ndarray:
 
 
 def without_tokens(columns) -> dict:
-    """Return columns with the same values but no tokens."""
+    """Return columns that contain the values of the given columns, but no tokens."""
     nothing = np.empty(0, np.int64)
     return {field: column.take(nothing) for field, column in columns.items()}
 
 
 def merge_columns(left, right) -> dict:
-    """Return columns with the values of both but no tokens, in the order in which fields first appear."""
+    """Return columns with the values of both arguments but no tokens, in the order in which fields first appear."""
     merged = {**left, **right}
     for field, column in left.items():
         other = merged[field]
@@ -195,13 +195,13 @@ def lacks_counts(what, fields) -> ValueError:
 
 
 class TemplateCounts(NamedTuple):
-    """All attributes that templates make in a part of the training sequences, including rare ones."""
+    """All attributes that templates produce in a part of the training sequences, including rare ones."""
 
     vocabularies: TemplateVocabularies
     n_of: dict  # number of tokens with each attribute, by template
 
     def merged(self, other) -> TemplateCounts:
-        """Return the combined counts, for the templates that both parts contain."""
+        """Return the combined counts of this part and ``other``, for the templates that both contain."""
         templates = [template for template in self.n_of if template in other.n_of]
         parts = [self, other]
         left, right = (part.vocabularies.tables for part in parts)
@@ -222,7 +222,7 @@ class TemplateCounts(NamedTuple):
 
 
 class TokenCounts(NamedTuple):
-    """Counts of a `SequenceFeatureExtractor` for a part of the training sequences; empty if it contains no tokens."""
+    """Counts of a `SequenceFeatureExtractor` for a part of the training sequences; empty for parts without tokens."""
 
     space: Any  # an InputSpace
     columns: dict = {}  # raw columns of no tokens, with all values
@@ -230,7 +230,7 @@ class TokenCounts(NamedTuple):
     counted: Any = None  # AttributeCounts or TemplateCounts
 
     def merged(self, other) -> TokenCounts:
-        """Return the combined counts of both parts, neither of which is empty."""
+        """Return the combined counts of this part and ``other``; neither part is empty."""
         space = self.space.merged(other.space)
         for name in sorted(self.functions.keys() & other.functions.keys()):
             if self.functions[name] != other.functions[name]:

@@ -25,7 +25,8 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     For a string of tokens, let w be the number of training segments with this text, and n the number of its other
     occurrences in the training sequences, including overlapping ones. With the smoothing s, the feature ``log_odds`` is
     ``log((w + s) / (n + s))``. This single real-valued feature can therefore replace or complement one indicator per
-    string. It also distinguishes strings that were never segments from strings that never occurred in training.
+    string. The feature also distinguishes strings that were never segments from strings that never occurred in
+    training.
 
     .. warning::
 
@@ -39,8 +40,8 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     Parameters
     ----------
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "bio" and "bioes",
-        a token tagged O is a one-token segment with the label "O".
+        Format in which y specifies the segments, as in ``scheme`` of :class:`~sklearn_hocrf.HighOrderSemiCRF`. In
+        tagging schemes, each O is a segment of one token with the label "O".
     smoothing : float, default=1.0
         The value s in the formula; must be greater than 0.
     field : field or None, default=None
@@ -58,12 +59,12 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
 
     See Also
     --------
-    SegmentFeatureExtractor : Make other features of segments; ``identity`` makes an indicator for each string.
+    SegmentFeatureExtractor : Compute other features of segments; ``identity`` creates an indicator for each string.
 
     Notes
     -----
     For strings that do not occur in training, strings longer than `max_length_` and strings with missing values, w and
-    n are 0. Their log-odds are then 0, which has the same effect as no feature.
+    n are 0. The log-odds of such strings are 0, which has the same effect as no feature.
 
     Strings are compared by their 63-bit fingerprints. Among a million strings, two have the same fingerprint with a
     probability of about 5e-8.
@@ -115,7 +116,8 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
         Parameters
         ----------
         X : SequenceBatch with raw token columns, or list of sequences of tokens
-            Raw tokens, as for :class:`SequenceFeatureExtractor`, contain no token features.
+            The training sequences. Raw tokens, in the forms that :class:`SequenceFeatureExtractor` reads, provide no
+            token features.
         y : list of sequences
             The segments, in the format that `scheme` names.
 
@@ -136,15 +138,15 @@ class SegmentLogOddsEncoder(SegmentTransformer, auto_wrap_output_keys=None):  # 
     def fit_transform(self, X: Any, y: Any) -> SequenceBatch:
         """Count strings and segments, and return the training sequences with **leave-one-out** features.
 
-        This differs from ``fit(X, y).transform(X)``: the features of a sequence use only the counts of the other
-        sequences.
+        The result differs from that of ``fit(X, y).transform(X)``: the features of a sequence use only the counts of
+        the other sequences.
 
         Parameters
         ----------
         X : SequenceBatch with raw token columns, or list of sequences of tokens
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
         y : list of sequences
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
 
         Returns
         -------
@@ -178,7 +180,7 @@ class LogOddsRows:
     strings : ndarray of shape (V,)
         Fingerprints, in ascending order.
     occurrences, segments : ndarray of shape (1 + V,)
-        How often each string occurs, and how often it is a segment; the first elements, which are 0, are for all other
+        How often each string occurs, and how often it is a segment; the first elements, which are 0, apply to all other
         strings.
     smoothing : float
     """
@@ -235,7 +237,7 @@ class LogOddsRows:
 
 
 def _occurrences(numbers, offsets, lengths_at, sequences, lengths) -> list[np.ndarray]:
-    """Return the fingerprint, sequence and segment flag of each string of the given lengths in some sequences.
+    """Return the fingerprint and sequence of each string of the given lengths, and whether the string is a segment.
 
     Strings with missing values are left out. ``lengths_at`` contains the length of the segment that begins at each
     token.

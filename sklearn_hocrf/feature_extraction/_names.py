@@ -1,10 +1,10 @@
 """Names of features, created when first needed.
 
-A transformer makes one :class:`FeatureNames` in `fit` and passes it to all its batches. If a batch contains the same
+A transformer creates one :class:`FeatureNames` in `fit` and passes it to all its batches. If a batch contains the same
 object as the training batch, an estimator does not need to compare the names.
 
 Names of features are unique, so that weights can be looked up by name. When strings are joined, ambiguous characters
-are escaped with a backslash ("a|b" and "c" make ``a\\|b|c``). If two transformers make equal names, a number is
+are escaped with a backslash ("a|b" and "c" become ``a\\|b|c``). If two transformers produce equal names, a number is
 appended to the later ones (``w[0]=the#2``).
 """
 
@@ -165,7 +165,7 @@ def _number_repeated(names) -> np.ndarray:
 
 
 def names_of_blocks(blocks, attribute_names) -> FeatureNames:
-    """Return the feature names of blocks, without a reference to a batch."""
+    """Return the feature names of blocks as an object that contains no reference to a batch."""
     return FeatureNames(
         [
             PrefixedNames(attribute_names, block.attributes, block.prefix)
@@ -198,7 +198,7 @@ class InputFeatures(NamedTuple):
         return cls(attribute_names, names, True)
 
     def check_same(self, features: InputFeatures) -> None:
-        """Raise an error if the features of new data differ from these."""
+        """Raise an error if the features of new data differ from the features in `fit`."""
         if features.has_blocks != self.has_blocks:
             raise ValueError(
                 f"X comes {'with' if features.has_blocks else 'without'} features of segments, unlike the X of fit"
@@ -208,7 +208,7 @@ class InputFeatures(NamedTuple):
 
 
 def _check_feature_names(names, fitted, what):
-    """Raise an error if names differ; the same object and empty lists, the usual cases, need no comparison."""
+    """Raise an error if names differ; identical objects and empty lists, the usual cases, need no comparison."""
     if names is fitted or not len(names) + len(fitted):
         return
     if len(names) != len(fitted):

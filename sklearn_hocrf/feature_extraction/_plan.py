@@ -22,7 +22,7 @@ class FeaturePlan(NamedTuple):
 
 
 def plan_of(templates, token_features, affixes, columns, *, is_fixed) -> FeaturePlan:
-    """Return the plan for parameters and training columns; with ``is_fixed``, it does not depend on their strings."""
+    """Return the plan for parameters and training columns; with ``is_fixed``, the plan does not depend on strings."""
     first_text = next((field for field, column in columns.items() if is_text(column)), None)
     is_auto = isinstance(token_features, str) and token_features == "auto"
     chosen = _default_templates(columns) if templates is None else check_templates(templates)

@@ -43,7 +43,7 @@ from ._segment_rows import FunctionRows, IdentityRows, check_functions
 
 
 class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  # type: ignore[call-arg]
-    """Make features of segments from token features, lengths, texts and functions.
+    """Compute features of segments from token features, lengths, texts and functions.
 
     The features of a segment [start, stop) are its length, its text, the values of user-defined functions, and token
     features. Token features count at all tokens of the segment (*bag*), at its first token, at its last token, at the
@@ -66,16 +66,17 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         respectively. The names of the resulting features begin with ``"begin:"``, ``"end:"`` and ``"inside:"``. For a
         feature that is always 1, pass ``"bias"``, the attribute that ``SequenceFeatureExtractor(bias=True)`` adds.
     tags : None, "unigrams", "bigrams" or dict, default=None
-        ``{n-gram: token features}``: token features that count at the last token of an n-gram of token tags inside a
-        segment ("B", "I", "BI", "II", "BII" ...). The tag of the first token of a segment is B, and that of the others
-        is I. "B|" and "I|" are the bigrams across a boundary: they combine the last tag of a segment with the token
-        features of the first token after it. The names of features begin with the n-gram and a colon, as in ``"BI:"``.
-        "unigrams" combines every tag with all token features; "bigrams" also combines every pair of tags with them.
+        ``{n-gram: token features}`` selects token features that count at the last token of an n-gram of token tags
+        inside a segment ("B", "I", "BI", "II", "BII" ...). The tag of the first token of a segment is B, and that of
+        the others is I. "B|" and "I|" are the bigrams across a boundary: they combine the last tag of a segment with
+        the token features of the first token after it. The names of features begin with the n-gram and a colon, as in
+        ``"BI:"``. "unigrams" combines every tag with all token features; "bigrams" also combines every pair of tags
+        with them.
     length : None, "indicator", "capped", "gamma" or tuple of them, default=None
-        Features of the segment's length d. "indicator" makes the features ``length=1`` to ``length=max_length``; longer
-        segments get no indicator. "capped" is the same, except that the last indicator, whose name ends with a plus
-        sign, also applies to longer segments. "gamma" makes two features for any length: ``length``, which is d itself,
-        and ``log_length``, its natural logarithm. With the weights -1 / scale for ``length`` and shape - 1 for
+        Features of the segment's length d. "indicator" creates the features ``length=1`` to ``length=max_length``;
+        longer segments get no indicator. "capped" is the same, except that the last indicator, whose name ends with a
+        plus sign, also applies to longer segments. "gamma" creates two features for any length: ``length``, which is d
+        itself, and ``log_length``, its natural logarithm. With the weights -1 / scale for ``length`` and shape - 1 for
         ``log_length``, the lengths of a label's segments follow a gamma distribution. Because the lengths of a
         sequence's segments have a fixed sum, the weights of ``length`` are determined only up to a constant that all
         labels share.
@@ -83,22 +84,22 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Maximum length with a separate indicator; None means the length of the longest training segment. If `length` is
         None, a number raises an error.
     identity : bool, field or None, default=False
-        Whether to make an indicator, ``identity=<text>``, for each text of a training segment. Instead of True, you can
-        pass the field that contains the text; True means the first text field of the raw tokens, or the first field if
-        there is no text field. None is the same as False.
+        Whether to create an indicator, ``identity=<text>``, for each text of a training segment. Instead of True, you
+        can pass the field that contains the text; True means the first text field of the raw tokens, or the first field
+        if there is no text field. None is the same as False.
     functions : callable, sequence of callables, or dict of them by name, default=()
         ``function(tokens, starts, stops)`` is called once for each sequence, with the boundaries of all its candidate
-        segments as arrays of shape (n_segments,). It returns an array of that shape with the values of a feature, as
-        numbers or bools. The feature is named after the function or, in a dict, by the function's key. Features that
-        are 0 for all training segments have no effect. `tokens` is an array of shape (T,), of float64 (nan if missing)
-        or of strings (None if missing); for tokens with several fields, it is a dict of such arrays. ``cumsum`` and
-        similar operations are faster than loops. Define functions in an importable module: a fitted transformer with
-        lambdas cannot be pickled, and skops cannot load one with methods such as ``dict.get``.
+        segments as arrays of shape (n_segments,). The function returns an array of the same shape, which contains the
+        values of a feature as numbers or bools. The feature is named after the function or, in a dict, after its key.
+        Features that are 0 for all training segments have no effect. `tokens` is an array of shape (T,), of float64
+        (nan if missing) or of strings (None if missing); for tokens with several fields, it is a dict of such arrays.
+        ``cumsum`` and similar operations are faster than loops. Define functions in an importable module: a fitted
+        transformer with lambdas cannot be pickled, and skops cannot load one with methods such as ``dict.get``.
     min_count : int, default=1
         Texts (`identity`) and features of functions that occur in fewer training segments are dropped.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
-        Format in which y specifies the segments, as for :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit` requires y for
-        `identity`, for `functions`, and for length indicators without `max_length`.
+        Format in which y specifies the segments, as in ``scheme`` of :class:`~sklearn_hocrf.HighOrderSemiCRF`. `fit`
+        requires y for `identity`, for `functions`, and for length indicators without `max_length`.
 
     Attributes
     ----------
@@ -190,9 +191,10 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            Raw tokens, as for :class:`SequenceFeatureExtractor`, contain no token features, only strings and numbers
-            for `identity` and `functions`. This also applies to feature dicts, lists of attribute names and numeric
-            arrays, unless a :class:`SequenceFeatureExtractor` has turned them into features.
+            The training sequences. Raw tokens, in the forms that :class:`SequenceFeatureExtractor` reads, provide no
+            token features: only `identity` and `functions` read their strings and numbers. Feature dicts, lists of
+            attribute names and numeric arrays are also read as raw tokens, unless a :class:`SequenceFeatureExtractor`
+            has turned them into features.
         y : list of sequences, or None, default=None
             The training segments, in the format that `scheme` names. Only some features require them.
 
@@ -223,9 +225,9 @@ class SegmentFeatureExtractor(SegmentTransformer, auto_wrap_output_keys=None):  
         Parameters
         ----------
         X : SequenceBatch, or list of sequences of tokens
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
         y : list of sequences, or None, default=None
-            As in `fit`, with the same errors.
+            As in `fit`; invalid input raises the same errors.
 
         Returns
         -------

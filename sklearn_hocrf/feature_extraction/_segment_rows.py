@@ -158,7 +158,7 @@ def _reader(column) -> Callable[[int, int], np.ndarray]:
 
 
 def _read_only(array) -> np.ndarray:
-    """Make an array read-only and return it, so that no function can change it for the next one."""
+    """Make an array read-only and return it, so that no function can change the array for the next function."""
     array.flags.writeable = False
     return array
 

@@ -1,6 +1,6 @@
 """CRF++ and Wapiti templates: strings with macros, which are replaced by strings of tokens.
 
-``U01:%x[-1,0]/%x[0,1]`` makes attributes such as ``U01:the/NN``. Equal strings are the same attribute, whichever
+``U01:%x[-1,0]/%x[0,1]`` produces attributes such as ``U01:the/NN``. Equal strings are the same attribute, whichever
 template they come from. The first letter, in upper or lower case, determines what the attributes are paired with: ``U``
 for labels, ``B`` for pairs of labels, ``*`` for both.
 """
@@ -42,7 +42,7 @@ class TemplateLine(NamedTuple):
 
 
 class StringTemplates(GivenNames):
-    """Compiled CRF++ or Wapiti templates, with which an extractor makes attribute names.
+    """Compiled CRF++ or Wapiti templates, from which an extractor creates attribute names.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class StringTemplates(GivenNames):
     def __init__(self, templates):
         self.lines = list(map(_parsed_line, templates))
         self.style = "wapiti" if any(line.text[0] in "*ub" for line in self.lines) else "crf++"
-        self.making = [line for line in self.lines if len(line.text) > 1]  # the others are pairs of labels alone
+        self.making = [line for line in self.lines if len(line.text) > 1]  # the others represent only pairs of labels
         self.n_columns = 1 + max((column for line in self.making for _, column, _ in line.macros), default=0)
 
     @property
@@ -116,7 +116,7 @@ class StringTemplates(GivenNames):
     def _names(self, table) -> tuple[dict, np.ndarray, np.ndarray]:
         """Return a dict from attribute names to ids, and the tokens' ids, some of which may repeat, as CSR arrays.
 
-        Each template makes a name only once for each distinct combination of strings that its macros read.
+        Each template creates a name only once for each distinct combination of strings that its macros read.
         """
         window, columns, read = Window(table.offsets), self._columns(table), {}
         for macro in dict.fromkeys(chain.from_iterable(line.macros for line in self.making)):

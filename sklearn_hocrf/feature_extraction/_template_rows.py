@@ -1,6 +1,6 @@
-"""Rows of features, which templates make from the columns of tokens.
+"""Rows of features that templates build from the columns of tokens.
 
-The module also writes the description by which a tagger makes the same features, in the format of ``tagger``.
+The module also writes the description from which a tagger computes the same features, in the format of ``tagger``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from .._sklearn.layers import TaggerFeatures
 
 NO_ATTRIBUTES = TemplateVocabularies([], {})  # if attributes are hashed
-ALWAYS = {"bias": 0, BOS: 1, EOS: 2}  # rows of a tagger's array of that name
+ALWAYS = {"bias": 0, BOS: 1, EOS: 2}  # rows of the array ``always`` in tagger files
 FEW_TOKENS = 1000  # the most tokens whose attributes are looked up in dicts, one sequence after the other
 
 
 @dataclass(frozen=True)
 class FieldTemplates(GivenNames):
-    """Templates of (field, offset) pairs, with which an extractor makes attributes."""
+    """Templates of (field, offset) pairs, with which an extractor creates attributes."""
 
-    templates: list  # only those that make attributes
+    templates: list  # only those that produce attributes
     functions: dict  # {name: (field, function or its name)}
     padding: str
     bias: bool
@@ -146,7 +146,7 @@ class FieldTemplates(GivenNames):
         return np.concatenate([ids for ids, _ in attributes], axis=1), () if are_one else np.concatenate(values, axis=1)
 
     def ids_of_one(self, vocabularies, columns, n_tokens) -> tuple | None:
-        """Return the attributes of a sequence, whose columns are lists, as ``Vocabulary.ids_of`` does."""
+        """Return the attributes of a sequence, given its columns as lists, in the form of ``Vocabulary.ids_of``."""
         n_hashed = self.n_features
         if len(vocabularies.all) != len(self.templates) or (n_hashed is not None and len(vocabularies)):
             return None  # from another fit or an earlier version

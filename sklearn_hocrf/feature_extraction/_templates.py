@@ -1,12 +1,12 @@
-"""Templates: the fields, and their offsets from the token, that make an attribute.
+"""Templates: the fields, and their offsets from the token, that form an attribute.
 
     template ((w, -1), (w, 0))   ->   one attribute for each pair of neighbouring words seen, "w[-1]|w[0]=in|the"
 
 A field is represented by an array of integer codes for its sorted values. A template shifts the arrays of its fields.
 An attribute is a value or a tuple of values; the vocabulary of a template is the sorted table of the training tokens'
 codes, with a column for each (field, offset) pair. Names are created when they are first needed, because creating a
-third of a million strings takes more time than all other steps. The same applies to the dicts that look up the
-attributes of a few tokens.
+third of a million strings takes more time than all other steps of the extraction. The dicts that look up the attributes
+of a few tokens are also created when they are first needed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class FieldTable:
     Attributes
     ----------
     size : int
-        Number of codes without boundary marks: the number of labels, or 1 for a numeric field.
+        Number of codes without boundary marks: the number of ``labels``, or 1 for a numeric field.
     n_codes : int
         Number of codes with the two boundary marks.
     """
@@ -88,7 +88,7 @@ class FieldTable:
         self.code_of = None if self.labels is None else {label: code for code, label in enumerate(self.labels)}
 
     def texts(self, joined) -> np.ndarray:
-        """Return the string of each code in names; None for the code of numbers, whose names contain no value."""
+        """Return the string of each code in names; None for numbers, whose names contain no value."""
         if self.labels is None:
             return np.array([None, BOS, EOS], dtype=object)
         return np.array([*(value_text(label, joined) for label in self.labels), BOS, EOS], dtype=object)
@@ -122,7 +122,7 @@ class Window:
 
 
 class TemplateVocabulary:
-    """The attributes that one template makes.   V attributes.
+    """The attributes that one template produces.   V attributes.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class TemplateVocabulary:
         return len(self.codes[0])
 
     def learn(self, columns, min_count=1) -> np.ndarray:
-        """Collect the rows of codes that occur at least ``min_count`` times; return ids as :meth:`lookup` does.
+        """Collect the rows of codes that occur at least ``min_count`` times; return their ids as :meth:`lookup` does.
 
         ``columns`` contains an int32 array of shape (N,) for each pair, -1 where a value is missing.
         """
@@ -157,7 +157,7 @@ class TemplateVocabulary:
         return ids[position]
 
     def lookup(self, columns) -> np.ndarray:
-        """Return the attribute id of each row of codes, of shape (N,) int32, in [0, V); -1 for none."""
+        """Return the attribute id of each row of codes, of shape (N,) int32, in [0, V); -1 if there is none."""
         keys, key_index = np.unique(self.codes[0], return_inverse=True)
         position = find_keys(keys, columns[0])
         for column, known, table in zip(columns[1:], self.codes[1:], self.tables[1:], strict=True):
@@ -197,7 +197,7 @@ class TemplateVocabulary:
 
 
 def distinct_rows(columns, n_codes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return each row's index among the distinct rows of codes, (N,), and the count and the last row of each of these.
+    """Return each row's index among the distinct rows of codes, (N,), and the count and last row of each distinct row.
 
     Rows with a code of -1 get the index -1. Columns are joined two at a time, so that keys fit into an int64. For a
     single column, the distinct rows are all codes up to the highest one; for codes that do not occur, the last row is
@@ -234,7 +234,7 @@ def find_keys(keys, key) -> np.ndarray:
 
 
 def _made_of(function, is_text, text):
-    """Return the result of a function for a string: a string or a finite number, or None if a value is missing."""
+    """Return the result of a function for a string: a string, a number or None; None for a missing string."""
     made = None if text is None else function(text)
     if made is not None and not (isinstance(made, str) if is_text else type(made) in (bool, int, float)):
         raise TypeError(f"{made!r} is of another kind than in fit")
@@ -295,10 +295,11 @@ class TemplateVocabularies:
         return offsets_of([*map(len, self.all)])
 
     def find(self, columns, functions, marks, n_hashed=None) -> tuple[np.ndarray, np.ndarray | None] | None:
-        """Return a sequence's attribute ids, (n_templates, T), -1 for none, and their values, or None if all are 1.
+        """Return a sequence's attribute ids, (n_templates, T), -1 for no attribute, and values (None if all are 1).
 
-        ``columns`` contains a list of values for each field. With ``marks``, positions outside the sequence are marked.
-        The result is None if a field is missing, or if a function returns a value of another kind than in `fit`.
+        ``columns`` contains a list of values for each field. With ``marks``, fields contain boundary marks outside the
+        sequence. The result is None if a field is missing, or if a function returns a value of another kind than in
+        `fit`.
         """
         try:
             template_ids = self.by_value(functions, n_hashed)
@@ -313,10 +314,10 @@ class TemplateVocabularies:
     def ids_of_texts(
         self, columns, functions, marks, always, n_hashed=None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
-        """Return the attributes of a sequence as ``Vocabulary.ids_of`` does; see ``find``.
+        """Return the attributes of a sequence in the form of ``Vocabulary.ids_of``; for the parameters, see ``find``.
 
-        ``always`` contains the ids of all tokens' attributes that do not come from templates, (n_always, T), -1 for
-        none.
+        ``always`` contains the ids of all tokens' attributes that do not come from templates, (n_always, T), with -1
+        for no attribute.
         """
         attributes = self.find(columns, functions, marks, n_hashed) if self.all else (always[:0], None)
         if attributes is None:

@@ -1,7 +1,7 @@
 """Token functions: functions of the string of a single token, and marks of listed phrases.
 
 The named functions and the search for phrases are in ``_data/tagger.py``, which must not import this package. Functions
-are called once per distinct string, not once per token, so plain Python is fast enough. They return a str (one
+are called once per distinct string, not once per token, so plain Python is fast enough. A function returns a str (one
 attribute per distinct value), a number (a real-valued attribute), a bool (an indicator) or None (no attribute).
 """
 
@@ -79,7 +79,7 @@ class Phrases:
     words : iterable of tuple of str
         The words of each phrase, normalised.
     normalize : "casefold" or None
-        How to normalise tokens before comparing them.
+        How to normalise tokens before comparing them with ``words``.
     """
 
     __name__ = "phrase_marks"  # name of the token feature, unless the user chooses another
@@ -115,11 +115,11 @@ class Phrases:
 
 
 def phrase_marks(phrases: Iterable[str | Sequence[str]], *, normalize: str | None = "casefold") -> Phrases:
-    """Make a token function that marks the tokens of listed phrases, such as the names of cities or journals.
+    """Return a token function that marks the tokens of listed phrases, such as the names of cities or journals.
 
     The function returns "B", "I" and "E" for the first, inner and last tokens of a phrase, "S" for a phrase of one
-    token, and None for all other tokens. If phrases overlap, it marks the one that begins first; if several begin at
-    the same token, it marks the longest.
+    token, and None for all other tokens. If phrases overlap, the function marks the one that begins first; if several
+    begin at the same token, it marks the longest one.
 
     Parameters
     ----------

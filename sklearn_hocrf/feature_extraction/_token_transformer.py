@@ -25,7 +25,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
     """Apply a transformer of rows, such as a scaler, to the tokens of all sequences.
 
     scikit-learn's transformers require a single table. This transformer stacks the tokens of all sequences, calls the
-    wrapped transformer, and splits the result into the original sequences. In a cross-validated pipeline, the wrapped
+    wrapped transformer, and splits its result into the original sequences. In a cross-validated pipeline, the wrapped
     transformer is therefore fitted anew in each fold, to training tokens only.
 
     Parameters
@@ -33,7 +33,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
     transformer : transformer
         Any transformer that returns one row for each input row: `StandardScaler`, `PCA`, `SimpleImputer`,
         `OneHotEncoder`, `ColumnTransformer` for data frames, `DictVectorizer` for dicts, or a pipeline of such
-        transformers. `fit` fits a clone of it, not the original.
+        transformers. `fit` fits a clone of the transformer, not the original.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class TokenTransformer(VersionMixin, TransformerMixin, BaseEstimator, auto_wrap_
         Parameters
         ----------
         X : list of sequences, SequenceBatch, array-like or sparse matrix
-            As in :meth:`fit`, with the same errors.
+            As in :meth:`fit`; invalid input raises the same errors.
         y : list of label sequences, default=None
             As in :meth:`fit`.
 

@@ -142,7 +142,7 @@ class WindowFeatures(  # type: ignore[call-arg]
         return np.array([*names, *(f"{name}_{suffix}" for suffix in FUNCTIONS for name in names)], dtype=object)
 
     def _read(self, X, reset):
-        """Return the tokens of X, and their rows as a float64 array, or None if there are no tokens."""
+        """Return the tokens of X, and their rows as a float64 array (None if there are no tokens)."""
         tokens = TokenRows.from_sequences(X, type(self).__name__, fit=reset)
         if not tokens.offsets[-1]:
             return tokens, None

@@ -33,7 +33,7 @@ _MOST_ROWS = 60  # shown in a table
 
 
 def color_map(labels: Iterable) -> dict:
-    """Return a colour for each label: eight colours, then their tints, then the same again; grey for "O"."""
+    """Return a colour for each label: eight colours, then their tints, repeated if necessary; grey for "O"."""
     colors = itertools.cycle([*COLORS, *TINTS])
     return {label: GREY if label == OUTSIDE else next(colors) for label in dict.fromkeys(labels)}
 
@@ -64,7 +64,7 @@ def html_table(head: Iterable[str], rows: Iterable[Iterable[str]], alignments: I
 class Table(list):
     """A list of named tuples that is shown as a table.
 
-    It is an ordinary list, which ``pandas.DataFrame`` converts to a data frame.
+    A table is an ordinary list, which ``pandas.DataFrame`` converts to a data frame.
 
     Parameters
     ----------
@@ -122,12 +122,12 @@ class Table(list):
 
 
 def remaining(count: int, what: str) -> list[str]:
-    """Return a list with a line that counts the rows not shown; the list is empty if all are shown."""
+    """Return a list with one line, which counts the rows that are not shown; empty if all are shown."""
     return [f"... and {count} more {what}{'s' if count > 1 else ''}"] if count > 0 else []
 
 
 def number(value: float) -> str:
-    """Format a number with three decimals; use an exponent from a million on and for nonzero numbers that round to 0.
+    """Format a number with three decimals; use an exponent above a million, and for nonzero numbers that round to 0.
 
     Examples
     --------

@@ -16,7 +16,7 @@ Segment = tuple[int, int, Any]
 class SegmentError(NamedTuple):
     """One error of a segmentation: a row of the table that :func:`error_table` returns.
 
-    See the example of that function.
+    See the example of :func:`error_table`.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class SegmentError(NamedTuple):
     true, predicted : tuple (start, stop, label), or None
         The true segment and the predicted segment.
     true_text, predicted_text : str
-        The texts of these segments.
+        The texts of the true segment and of the predicted segment.
     probability : float or None
         Probability of the predicted segment.
     """
@@ -50,9 +50,10 @@ def error_table(
     """Return all errors of predicted segments with their texts, the most confident ones first.
 
     The table shows each wrong predicted segment next to the true segment with the same start and stop ("label"), or
-    else next to the true segment with which it shares the most tokens ("other boundary"). Wrong predicted segments
-    without such a partner are "spurious", and true segments without one are "missing". Errors with high probabilities
-    are often annotation errors. Without probabilities, the errors are in the order of the sequences.
+    else next to the true segment with which it shares the most tokens ("other boundary"). Wrong predicted segments that
+    match no true segment in this way are "spurious", and the remaining true segments that were not predicted are
+    "missing". Errors with high probabilities are often annotation errors. Without probabilities, the errors are in the
+    order of the sequences.
 
     Parameters
     ----------
@@ -60,8 +61,8 @@ def error_table(
         The tokens: strings, or tokens with fields or attributes, of which the first string is shown.
     y_true, y_pred : list of sequences
         Token labels, or segments in any form that :func:`~sklearn_hocrf.text.extract_segments` accepts, such as the
-        result of ``predict_segments(X, with_probability=True)``. The two may have different forms; if one contains
-        tags, segments of the other that are labelled "O" are ignored.
+        result of ``predict_segments(X, with_probability=True)``. ``y_true`` and ``y_pred`` may have different forms; if
+        one of them contains tags, segments of the other that are labelled "O" are ignored.
     scheme : {"auto", "tokens", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How token labels encode segments (see :func:`~sklearn_hocrf.text.extract_segments`). With "tokens", each token
         is a separate segment.

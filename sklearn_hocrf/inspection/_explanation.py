@@ -33,7 +33,8 @@ class Contribution(NamedTuple):
     feature : str, int or None
         The feature; None for the weight of the pattern itself.
     value : float
-        How much more often the weight applies in the first labelling than in the second.
+        The sum of the feature's values (1 for the weight of the pattern itself) where the pattern occurs in the first
+        labelling, minus this sum for the second labelling.
     weight : float
     contribution : float
         The product of the value and the weight.
@@ -75,7 +76,7 @@ class Explanation:
         return "\n".join([self.title, repr(self.table[:_MOST_ROWS]), *self._rest()])
 
     def _repr_html_(self) -> str:
-        """Return both labellings, and the largest contributions."""
+        """Return both labellings and the largest contributions as HTML."""
         both = SegmentsDisplay.from_predictions([self.tokens] * 2, [self.labels, self.labels_against])
         both.names = ["best:", "against:"]
         rest = "".join(f"<div>{text}</div>" for text in self._rest())
@@ -97,9 +98,9 @@ def explain(
     """Explain by exact log-odds, weight by weight, why a model prefers its best labelling of a sequence to another.
 
     Let y be the most probable labelling and y' the most probable one that labels a token differently. In log P(y) - log
-    P(y'), all weights cancel except those that apply more often in one of the two. Each of these is a row of the table,
-    which therefore contains not only the weights of features at the token, but also those of label patterns and of
-    neighbours whose labels differ in y'.
+    P(y'), all weights cancel except those that contribute differently to the two labellings. Each of these weights is a
+    row of the table, which therefore contains not only the weights of features at the token, but also those of label
+    patterns and of neighbours whose labels differ in y'.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def explain(
     Returns
     -------
     explanation : Explanation
-        Notebooks show it as HTML. It has these attributes:
+        Notebooks show the explanation as HTML. Its attributes are:
 
         sequence : int
             The index of the sequence in X.
@@ -138,7 +139,7 @@ def explain(
             position.
         table : Table
             Columns ``pattern``, ``feature``, ``value``, ``weight`` and ``contribution``, the largest contributions
-            first. They add up to ``log_odds_paths``.
+            first. The contributions add up to ``log_odds_paths``.
         tokens : list of str
             The tokens as strings.
 

@@ -1,4 +1,4 @@
-"""Two competing labellings of a sequence: the best one, and the best alternative that meets a condition."""
+"""Two competing labellings of a sequence: the best one, and the best of the others that meet a condition."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Contest:
         return self.model.labelling(self.batch.offsets, best.codes[1], best.lengths[1])
 
     def _runner_up(self, position: int) -> Any:
-        """Return the best labelling that has another label at a token."""
+        """Return the best of the labellings that label a token differently from the best labelling."""
         labelling = self._best_under(self._mask(position, np.arange(len(self.fitted.labels)) != self.best[position]))
         if labelling is None:
             raise ValueError(f"the model allows nothing else at position {position}, so there is nothing to explain")

@@ -33,8 +33,8 @@ class SegmentsDisplay:
         not overlap. Segments with the label "O" are shown like the text between segments. The label "_", which stands
         for tags without a label, is not shown.
     true_segments : list of lists of segments or None, default=None
-        The true segments. Predicted segments that are not among them are marked as wrong, and true segments that are
-        not predicted are listed below their sequence.
+        The true segments. Predicted segments that are not among the true segments are marked as wrong, and true
+        segments that are not predicted are listed below their sequence.
     gaps : list of lists of str or None, default=None
         The text after each token; None means a space after every token.
     names : list of str or None, default=None
@@ -47,8 +47,8 @@ class SegmentsDisplay:
     max_sequences : int
         Maximum number of sequences shown, 20 by default.
     colors : dict
-        The colour of each label as "#RRGGBB", which you can change. The first eight are distinguishable with any kind
-        of colour vision; their tints follow, and then the colours repeat.
+        The colour of each label as "#RRGGBB"; you can replace the colours. The first eight colours are distinguishable
+        with any kind of colour vision; their tints follow, and then the colours repeat.
 
     Examples
     --------
@@ -103,7 +103,7 @@ class SegmentsDisplay:
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in the estimator's ``predict``. For a token that is a mapping, a list or a tuple, the display shows the
             first string; for a token without strings, it shows the position. For a
-            :class:`~sklearn_hocrf.SequenceBatch`, it shows the first column of strings.
+            :class:`~sklearn_hocrf.SequenceBatch`, the display shows the first column of strings.
         y_true : list of sequences or None, default=None
             The true labels or segments, to show errors.
         scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
@@ -113,7 +113,7 @@ class SegmentsDisplay:
         known : list of label sequences, or array-like, default=None
             As in the estimator's ``predict``.
         separator : str, default=" "
-            The string between tokens; use "" if tokens are characters. It is ignored for a
+            The string between tokens; use "" if tokens are characters. The separator is ignored for a
             :class:`~sklearn_hocrf.text.TokenizedText`, which contains the original text.
 
         Returns
@@ -209,7 +209,7 @@ class SegmentsDisplay:
     # --- contents -----------------------------------------------------------------------------------------------------
 
     def _pieces(self, n: int) -> Iterator[_Piece]:
-        """Yield all tokens of a sequence in pieces."""
+        """Yield the pieces of a sequence: its segments, and the tokens between segments."""
         truth = None if self.true_segments is None else {segment[:3] for segment in self.true_segments[n]}
         at = 0
         for start, stop, label, probability in self.segments[n]:
@@ -304,7 +304,7 @@ class _Piece(NamedTuple):
 
 
 def _gaps_of(sequence: Any, separators: list[str]) -> list[str]:
-    """Return the text after each token, from the sequence's text and offsets if it has any, else ``separators``."""
+    """Return the text after each token, from a sequence's text and offsets, or from ``separators`` if it has none."""
     if not (hasattr(sequence, "text") and hasattr(sequence, "offsets")):
         return separators
     starts, stops = sequence.offsets.T.tolist()

@@ -57,8 +57,8 @@ class SequenceDisplay:
     figure_ : matplotlib.figure.Figure
         The figure that contains the axes.
     colors : dict
-        The colour of each label as "#RRGGBB", which you can change. The colours are those of :class:`SegmentsDisplay`:
-        the first eight are distinguishable with any kind of colour vision.
+        The colour of each label as "#RRGGBB"; you can replace the colours. The default colours are those of
+        :class:`SegmentsDisplay`: the first eight are distinguishable with any kind of colour vision.
 
     Raises
     ------
@@ -268,9 +268,10 @@ class SequenceDisplay:
         Parameters
         ----------
         ax : matplotlib.axes.Axes or None, default=None
-            Where to plot; None makes a new figure.
+            The axes to plot on; None creates a new figure.
         start, stop : int or None, default=0, None
-            The range of tokens to plot, as in a slice; None means the end. It is best to plot long sequences in parts.
+            The range of tokens to plot, as in a slice; ``stop=None`` means the end. It is best to plot long sequences
+            in parts.
 
         Returns
         -------
@@ -396,7 +397,7 @@ def _checked_times(times: ArrayLike | None, n_tokens: int) -> np.ndarray | None:
     array = np.asarray(times)
     if array.shape != (n_tokens,):
         raise ValueError(f"times have the shape {array.shape}, but the sequence has {n_tokens} tokens")
-    if array.dtype.kind in "biuf":  # differences of small integers would overflow
+    if array.dtype.kind in "biuf":  # differences of small integer types would overflow
         array = np.array(finite_numbers(array, n_tokens, "times", f"the sequence has {n_tokens} tokens"))
     late = np.flatnonzero(~(array[1:] > array[:-1]))
     if len(late):

@@ -18,7 +18,7 @@ EACH_TOKEN = "(each token)"  # in tables, in place of a feature: the weight of e
 class Weight(NamedTuple):
     """One weight of a model: a row of the table that :func:`weights_table` returns.
 
-    See the examples of that function.
+    See the examples of :func:`weights_table`.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ def _of_label(fitted: FittedModel, label: Any) -> np.ndarray:
 
 
 def _of_feature(names: list, feature: Any, has_tokens: bool) -> np.ndarray:
-    """Return a mask of the chosen features, then the choices for weights of tokens and of patterns themselves."""
+    """Return a mask of the chosen features, followed by whether weights of tokens and of patterns are chosen."""
     if feature is None or isinstance(feature, bool):
         chosen = np.full(len(names) + 2, feature is not False)
         chosen[-2:] = feature is not True

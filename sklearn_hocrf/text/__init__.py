@@ -8,8 +8,8 @@
 :func:`extract_segments`  finds the segments of label sequences
 ========================  ==============================================================================================
 
-Like :mod:`sklearn_hocrf.tagger`, this module needs only numpy. Positions count the characters (code points) of a Python
-string, as in spaCy; JavaScript and Java count UTF-16 units, of which an emoji has two.
+Like :mod:`sklearn_hocrf.tagger`, this module requires only numpy. Positions count the characters (code points) of a
+Python string, as in spaCy; JavaScript and Java count UTF-16 units, of which an emoji has two.
 
 >>> from sklearn_hocrf.text import spans_from_tags, tags_from_spans, tokenize
 >>> X = tokenize(["Ann Lee lives in Oslo."])

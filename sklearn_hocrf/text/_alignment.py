@@ -49,7 +49,7 @@ def tags_from_spans(
         :func:`~sklearn_hocrf.text.extract_segments` accepts, such as dicts.
     scheme : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}, default="bio"
         How token labels encode spans, as in :func:`~sklearn_hocrf.text.extract_segments`. Tokens outside all spans get
-        "O"; with "segments", each of them becomes a segment labelled "O".
+        "O"; with "segments", each of these tokens becomes a segment labelled "O".
     misaligned : {"raise", "expand", "contract", "drop"}, default="raise"
         How to treat spans that are not aligned with token boundaries. "raise" raises an error, "expand" extends the
         span to all tokens that it touches, "contract" reduces it to the tokens that are completely inside, and "drop"
@@ -199,7 +199,7 @@ def labels_of_segments(segments: list[list[Span]], lengths: list[int], scheme: s
 
 
 def _tile_spans(segments: list[Span], n_tokens: int) -> list[Span]:
-    """Return segments, with an added segment of label "O" for each token between them."""
+    """Return the segments, and a segment labelled "O" for each token between them."""
     tile: list[Span] = []
     last = 0
     for segment in [*segments, (n_tokens, n_tokens, OUTSIDE)]:
@@ -291,7 +291,7 @@ def convert_tags(
         The scheme of `y`. Invalid tags, such as an I after an O in "bio", begin a segment, as in conlleval (see
         :func:`~sklearn_hocrf.text.extract_segments`).
     target : {"bio", "bioes", "bilou", "bmes", "iob1", "runs", "segments"}
-        The scheme of the result. If it is also the scheme of `y`, valid tags remain the same. With "runs", neighbouring
+        The scheme of the result. If `y` already has this scheme, valid tags remain the same. With "runs", neighbouring
         segments with the same label become a single segment.
     lengths : iterable of int, default=None
         Number of tokens of each sequence, if the source is "segments"; tokens outside all segments get "O". By default,
@@ -381,15 +381,15 @@ def extract_segments(
           optional, and other keys are ignored;
         * structured arrays with fields of these names, such as those that ``predict_segments`` returns.
 
-        Labels that are such tuples, beginning with two integers, are read as segments.
+        Labels that are tuples of this form, with two integers at the beginning, are also read as segments.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}, default="auto"
         How labels encode segments:
 
         * "auto": the scheme that all labels fit, or else "runs"; "segments" if y consists of segments;
         * "runs": a segment is a maximal run of equal labels;
         * "bio": tags "B-PER", "I-PER", "O"; a segment begins with B and continues with I of the same label;
-        * "bioes": the same, with E for the last token and S for segments of one token; "bilou" (spaCy) and "bmes" use
-          other letters for the same tags;
+        * "bioes": the same, but with E for the last token of a segment and S for segments of one token; "bilou" (spaCy)
+          and "bmes" use other letters for the same tags;
         * "iob1": a segment begins with I, or with B if it directly follows a segment of the same label;
         * "segments": `y` must consist of segments.
 
@@ -397,8 +397,8 @@ def extract_segments(
     strict : bool, default=False
         Whether to exclude invalid tags from segments, as with ``mode="strict"`` in seqeval. Examples are an I after an
         O in "bio", and a B without an E in "bioes". If False, every tag other than O belongs to a segment; a new
-        segment begins at B, at S, after E, and where the label changes. These are the rules of conlleval, seqeval's
-        default mode and :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "iob1", a B is valid directly after a B or I of
+        segment begins at B, at S, after E, and where the label changes. The same rules apply in conlleval, in seqeval's
+        default mode and in :class:`~sklearn_hocrf.HighOrderSemiCRF`. In "iob1", a B is valid directly after a B or I of
         the same label, even if that tag is invalid itself. An invalid B is read as O; a one-token segment that begins
         with B directly before the invalid tag is also omitted.
 

@@ -41,7 +41,7 @@ MOST_KEPT = 1 << 26  # bytes of tables that are kept in addition to the weights
 
 
 class CachedTables:
-    """Tables that the first query to a model creates. They are kept as long as the state; copies and files omit them.
+    """Tables that the first query to a model creates, and that the state keeps; its copies and files omit them.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class FittedState(NamedTuple):
     history: np.ndarray  # (n_iter + 1,)
     gap: float
     trained_with: dict  # the parameter ``constraints``
-    stream: TrainingState | None = None  # of partial_fit
+    stream: TrainingState | None = None  # state of the solver, if partial_fit trained the weights
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of sequences; None: all
     level_zero: LevelZero | None = None  # which labels tokens may have; None: all
     part_names: Any = None  # (S,)   of the parts of labels
@@ -122,14 +122,14 @@ class FittedState(NamedTuple):
         }
 
     def set_on(self, estimator: BaseEstimator) -> None:
-        """Set all fitted attributes at once, so that no interrupt or other thread finds a mixture of models."""
+        """Set all fitted attributes in one step, so that no interrupt or other thread can mix two models."""
         attributes = self.attributes()
         before = estimator.__dict__.copy()
         estimator.__dict__.update(attributes)
-        del before  # kept the replaced values alive, so that none is destroyed in the middle of the update
+        del before  # until here, it kept the replaced values alive, so that ``update`` destroyed none of them
 
     def checked(self, kind: Kind) -> FittedState:
-        """Return the state with read-only weights, or raise a ValueError if its parts do not fit together.
+        """Return the state with read-only weights, or raise a ValueError if its parts are inconsistent.
 
         Parameters
         ----------
@@ -217,14 +217,14 @@ class FittedModel:
     Attributes
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        A shallow copy of the estimator, for its parameters and fitted attributes.
+        A shallow copy of the estimator, with its parameters and fitted attributes.
     state : FittedState
         The result of fit, which includes layout, weights and features.
     kind : Kind
     targets : TokenTargets or SegmentTargets
-        The targets of the state.
+        The targets in ``state``, which convert y to codes and codes to the form of y.
     labels : ndarray of shape (L,)
-        The labels of the patterns.
+        The labels of which patterns consist, of tokens or of segments.
 
     Raises
     ------
@@ -274,7 +274,7 @@ class FittedModel:
         return self.kind.reader(self.estimator)._replace(check_columns=check_columns)
 
     def read(self, X: Sized) -> tuple[SequenceBatch, str]:
-        """Return X as a batch, and its form."""
+        """Return X as a batch, and the form of X."""
         return read_sequences(self.reader, X, self.state.features)
 
     def query(self, X: Sized, known: Sized | None = None) -> Query:
@@ -287,7 +287,7 @@ class FittedModel:
         return read_truth(self.targets, y, batch, form, self.name, unknown)
 
     def read_labelled(self, X: Sized, y: Sized, unknown: str) -> LabelledBatch:
-        """Return sequences with their labels, some of which may be missing; ``unknown`` as for :meth:`read_truth`."""
+        """Return sequences with their labels, some possibly missing; ``unknown`` is as for :meth:`read_truth`."""
         query = self.query(X)
         return query.labelled(self.targets.read_known(y, query.posterior.batch, query.form, self.name, "y", unknown))
 
@@ -303,7 +303,7 @@ class FittedModel:
         return float(token_weight @ self.targets.are_right(decoded, truth)), float(token_weight.sum())
 
     def mask_of(self, known: Sized, batch: SequenceBatch, what: str, form: str = "sequences") -> Mask:
-        """Return the mask of the labellings that agree with ``known``, which messages call ``what``."""
+        """Return the mask of labellings that agree with ``known``; ``what`` is the name of ``known`` in messages."""
         return self.targets.read_known(known, batch, form, self.name, what).mask
 
     # --- queries ------------------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ class FittedModel:
         return self.model().posterior(batch, mask, self.n_jobs, evidence)
 
     def divided_by(self, temperature: float) -> BaseEstimator:
-        """Return a copy of the fitted estimator with weights divided by a temperature and the same other attributes."""
+        """Return a copy of the fitted estimator whose weights are divided by a temperature."""
         state, divided = self.state, copy.copy(self.estimator)
         total = float(state.temperature * temperature)
         # the state of partial_fit belongs to the old weights
@@ -331,7 +331,7 @@ class FittedModel:
 
 
 class OneCall:
-    """The tables of a fitted state for calls with one sequence, created at the first such call; never copied or saved.
+    """Tables for calls with one sequence, which the first such call creates; copies and files of the state omit them.
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ class OneCall:
         return None if sums is None else [sums[1]]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray | None:
-        """Return the log-likelihood of the only sequence of X, if labels are strings; None if a batch is needed."""
+        """Return the log-likelihood of the only sequence of X; None if a batch is needed, as for unknown labels."""
         if type(y) is not list or len(y) != 1 or type(y[0]) is not list or set(map(type, y[0])) != {str}:
             return None
         codes = [*map(self.code_of.get, y[0], repeat(-1))]
@@ -374,7 +374,7 @@ class OneCall:
         return None if log_likelihood is None else np.array([log_likelihood])
 
     def _attributes(self, X: Any, steps: Sequence = ()) -> tuple | None:
-        """Return the attributes of the sequence as ``token_entries`` reads them; None if X must be read as a batch."""
+        """Return the attributes of the sequence in the form that ``token_entries`` reads; None if a batch is needed."""
         if steps:
             read = getattr(steps[0], "__token_ids__", None) if len(steps) == 1 and type(X) is list else None
             names, n_features, _, *attributes = (read and read(X[0])) or (None,) * 3
@@ -393,7 +393,7 @@ class OneCall:
 
 
 def _numbers_of(rows: Any, n_features: int) -> tuple | None:
-    """Return rows of numbers as attributes of all tokens; None if X must be read as a batch."""
+    """Return rows of numbers as attributes of all tokens; None if a batch is needed."""
     if type(rows) is list and set(map(type, rows)) == {list}:
         kinds = set(map(type, chain.from_iterable(rows)))
         rows = np.array(rows, np.float64) if kinds <= {float} and set(map(len, rows)) == {n_features} else None
@@ -406,10 +406,10 @@ def _numbers_of(rows: Any, n_features: int) -> tuple | None:
 
 
 def one_call(estimator: Any, X: Any) -> OneCall | None:
-    """Return the :class:`OneCall` for X, a list or a batch of one sequence; None if a batch is needed."""
+    """Return the :class:`OneCall` for X, a list or batch of one sequence; None if X must be read as a batch."""
     if not (type(X) is list or type(X) is SequenceBatch) or len(X) != 1:
         return None
-    state = getattr(estimator, "__dict__", {}).get("_state")  # read once, because another thread may fit
+    state = getattr(estimator, "__dict__", {}).get("_state")  # read once, because another thread may fit the estimator
     if state is None or state.tables is None:
         return None
     one = state.tables.one
@@ -419,6 +419,6 @@ def one_call(estimator: Any, X: Any) -> OneCall | None:
 
 
 def predict_one(estimator: Any, X: Any, steps: Sequence = ()) -> list | None:
-    """Return the labels of X, a list or a batch of one sequence, after some transformers; None if a batch is needed."""
+    """Return the labels of X, a list or batch of one sequence, transformed by ``steps``; None if a batch is needed."""
     one = one_call(estimator, X)
     return None if one is None else one.predict(X, steps)

@@ -94,7 +94,7 @@ class PredictionsMixin:
             The columns are those of ``classes_``, and rows sum to 1. For a 3-D X, an array of shape (n_sequences,
             n_tokens, n_classes); for a plain 2-D X, one of shape (n_samples, n_classes). For
             :class:`~sklearn_hocrf.HighOrderSemiCRF`, each value is the probability that the token is in a segment with
-            this label ("runs", "segments"), or that it has this tag ("bio", "bioes").
+            this label ("runs", "segments"), or that it has this tag (tagging schemes).
 
         Examples
         --------
@@ -128,7 +128,7 @@ class PredictionsMixin:
     @overload
     def predict_proba(self, X: Sized, *, known: Sized | None = None) -> Any: ...
     def predict_proba(self, X: Sized, *, known: Sized | None = None) -> _Rows:
-        """Return :meth:`predict_marginals` under the name that scikit-learn's meta-estimators expect.
+        """Return the result of :meth:`predict_marginals`, under the name that scikit-learn's meta-estimators expect.
 
         Parameters
         ----------
@@ -215,14 +215,15 @@ class PredictionsMixin:
         """Return the token accuracy: the fraction of tokens that are predicted correctly.
 
         The prediction for a token is correct if its label is correct. For :class:`~sklearn_hocrf.HighOrderSemiCRF`, the
-        tag must be correct ("bio", "bioes"), or both the label and whether a segment starts at the token ("segments").
-        For other scores, pass ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or
-        ``sequence_accuracy_scorer`` to searches; scikit-learn's own scorers, such as "f1_macro", cannot score
-        sequences.
+        tag must be correct if the scheme is a tagging scheme; with "segments", the label must be correct, and a segment
+        must start at the token in both the prediction and y, or in neither. For other scores, pass
+        ``scoring=metrics.token_f1_scorer``, ``segment_f1_scorer`` or ``sequence_accuracy_scorer`` to searches;
+        scikit-learn's own scorers, such as "f1_macro", cannot score sequences.
 
-        scikit-learn's ``scoring="accuracy"`` does not compute this score. It returns nan, unless all sequences have the
-        same length and the only labels are two numbers (such as 0 and 1); it then returns, without a warning, the share
-        of sequences without errors. In searches, pass no ``scoring``, or ``scoring=metrics.token_accuracy_scorer``.
+        scikit-learn's ``scoring="accuracy"`` does not compute this score. That scorer returns nan, unless all sequences
+        have the same length and the only labels are two numbers (such as 0 and 1). In that case, it returns the share
+        of sequences without errors, without a warning. In searches, pass no ``scoring``, or
+        ``scoring=metrics.token_accuracy_scorer``.
 
         Parameters
         ----------
@@ -275,7 +276,7 @@ class PredictionsMixin:
         X : list of sequences, SequenceBatch, array-like or sparse matrix
             As in :meth:`predict`.
         y : list of label sequences, or array-like
-            As in :meth:`fit`. Labels may be missing, as for ``known`` in :meth:`predict`. The result is then the
+            As in :meth:`fit`. Labels may be missing, as in ``known`` of :meth:`predict`. The result is then the
             log-probability that the labelling agrees with the labels in ``y``.
         unknown : {"raise", "impossible"}, default="raise"
             How to treat labels that did not occur in fit: raise an error, or assign probability 0.
@@ -376,7 +377,8 @@ class AnswersMixin:
         -------
         candidates : list of lists of Labelling
             Named tuples ``(labels, score, log_probability)``. ``score`` is the sum of the weights that apply to the
-            labelling, and ``log_probability`` is the logarithm of its probability, given ``known``.
+            labelling, each times the value of its feature, and ``log_probability`` is the logarithm of its probability,
+            given ``known``.
 
         Raises
         ------
@@ -550,9 +552,9 @@ class TagSegmentsMixin:
             As in :meth:`predict`.
         threshold : float or None, default=None
             If None, the method returns the segments that the labels of :meth:`predict` encode. If a number in [0, 1],
-            it returns all segments that are at least as probable, with their probabilities. These segments may overlap
-            if the threshold is at most 0.5. A low threshold finds more of the true segments than the best labelling
-            contains.
+            it returns all segments whose probabilities are at least this number, with these probabilities. These
+            segments may overlap if the threshold is at most 0.5. A low threshold finds more of the true segments than
+            the best labelling contains.
         scheme : {"auto", "bio", "bioes", "bilou", "bmes", "iob1", "runs"}, default="auto"
             How ``classes_`` encode segments; "runs" means runs of equal labels of any kind. "auto" selects the scheme
             that ``constraints`` names, otherwise the scheme of ``classes_`` if all of them look like tags, otherwise

@@ -109,7 +109,7 @@ class Query(NamedTuple):
         """Return the best labellings of each sequence, with the user's labels."""
         best = self.posterior.best_labellings(n_best)
         n_sequences, score = len(log_z), best.score - best.regret + self.posterior.reduction
-        log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # rounded in the same way for all
+        log_probability = np.minimum(best.score - log_z, 0.0) - best.regret  # all share its rounding
         labellings = self._labellings(best.codes, best.lengths)
         rows = list(map(Labelling, labellings, score.ravel().tolist(), log_probability.ravel().tolist()))
         n_found = (best.regret < np.inf).sum(axis=0).tolist()
@@ -168,11 +168,11 @@ class Query(NamedTuple):
         return segment_tables(offsets, segments, posterior.segment_probabilities(segments, *of_tags), names)
 
 
-_MOST_LABELS = 1 << 24  # of the candidates computed at a time; their codes and lengths take 128 MiB
+_MOST_LABELS = 1 << 24  # of candidates in a portion; their codes and lengths take 128 MiB
 
 
 def _portions(sequences: np.ndarray, lengths: np.ndarray, n_best: int) -> list[np.ndarray]:
-    """Return the sequences in portions, so that the labels of the candidates of a portion take little memory."""
+    """Return portions of the sequences, small enough that the labels of their candidates take little memory."""
     before = np.cumsum(lengths[sequences]) - lengths[sequences]
     _, firsts = np.unique(before * n_best // _MOST_LABELS, return_index=True)
     return np.split(sequences, firsts[1:])
@@ -189,7 +189,7 @@ def _warn_of_short(short: list[int], n: int, nbest: list[list[Labelling]], asked
 
 
 def _entropy_of_rows(probabilities: ArrayLike) -> np.ndarray:
-    """Return the entropies of the rows of a table, without subtracting numbers near 1 from each other."""
+    """Return the entropy of each row of a table; no step subtracts numbers near 1 from each other."""
     table = np.array(probabilities, dtype=np.float64)
     rows = np.arange(len(table))
     table[rows, table.argmax(axis=1)] = 0.0

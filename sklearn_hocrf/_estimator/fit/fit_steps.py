@@ -1,6 +1,6 @@
-"""The steps of `fit`. Other code that trains an estimator can run them one by one.
+"""The steps of `fit`, which other code that trains an estimator can run one by one.
 
-All results are local variables; the estimator changes only at the end of a successful fit.
+Until a fit succeeds, its results are local variables, and the estimator does not change.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FitSteps:
     Parameters
     ----------
     estimator : HighOrderCRF or HighOrderSemiCRF
-        The estimator to fit. Its fitted attributes are read only for a warm start and for a stream.
+        The estimator to fit. The steps read the estimator's fitted attributes only for a warm start and for a stream.
     """
 
     def __init__(self, estimator: BaseEstimator) -> None:
@@ -115,7 +115,7 @@ class FitSteps:
         return choose_training(self.parameters, self.name)
 
     def check_fit(self, X: Sized, y: Sized, sample_weight: ArrayLike | None) -> None:
-        """Raise the errors of ``fit`` before training; if X is None, only those that depend on the other arguments."""
+        """Raise the errors that ``fit`` raises before training; if X is None, only those that do not depend on X."""
         with unwarned():  # fit itself issues these warnings
             self.check()
             training = self.choose_training()
@@ -213,7 +213,7 @@ class FitSteps:
         classes: ArrayLike | None,
         sample_weight: ArrayLike | None,
     ) -> tuple[TrainingData, WeightLayout, np.ndarray | None]:
-        """Return the data of a later call, their layout, and the indices of the old weights in this layout, or None."""
+        """Return the data of a later call, their layout, and the new indices of the old weights (None if unchanged)."""
         estimator, last, labels = self.estimator, before.state, before.labels.tolist()
         if classes is not None and self.kind.targets.check_classes(self.reader, classes).tolist() != labels:
             raise ValueError(f"classes differ from those of the first call, {labels!r}: they are fixed from then on")
@@ -235,7 +235,7 @@ class FitSteps:
 
     @property
     def history(self) -> str:
-        """Whether patterns consist of labels of tokens or of runs; for semi-CRFs, always "tokens"."""
+        """The parameter ``history``; for semi-CRFs, which do not have it, "tokens"."""
         return self.parameters.get("history", TOKENS)
 
     def rules(self, labels: np.ndarray) -> Rules:
@@ -247,7 +247,7 @@ class FitSteps:
         return compile_label_parts(self.parameters.get("label_parts"), labels)
 
     def observed(self, data: TrainingData) -> ObservedPatterns:
-        """Return the label patterns of training data."""
+        """Return the patterns in the labels of training data."""
         units, sets = data.targets.units(data.batch), data.targets.sets
         n_labels, weight, history = len(data.targets.labels), data.sequence_weight, self.history
         count: Any = partial(count_patterns, units.codes, units.offsets, n_labels)
@@ -297,7 +297,7 @@ class FitSteps:
 
     def pose(self, data: TrainingData, layout: WeightLayout) -> Problem:
         """Return the data with a layout of the weights, without pruning."""
-        # no borders for runs of known labels, which may begin and end in the middle of sequences
+        # without constraints on borders for runs of known labels, which may begin and end in the middle of sequences
         support = data.rules.mask(data.batch.offsets) if data.source is None else None
         return Problem(
             self.kind.model if self.matches_features else self.kind.model.for_layout(layout),
@@ -311,7 +311,7 @@ class FitSteps:
         )
 
     def check_possible(self, problem: Problem, sequence_ids: np.ndarray | None) -> None:
-        """Raise a ValueError that names the first sequence without a labelling that agrees with y, if there is one."""
+        """Raise a ValueError if a sequence has no labelling that agrees with y; the message names the first one."""
         if problem.known is None:
             return
         mask = both(problem.support, problem.known)
@@ -333,7 +333,7 @@ class FitSteps:
     # --- result -------------------------------------------------------------------------------------------------------
 
     def state(self, data: TrainingData, problem: Problem, penalty: Penalty, report: SolverReport) -> FittedState:
-        """Return the state of the model that a solver reports."""
+        """Return the state of the model with the weights that a solver reports."""
         layout, weights = problem.layout, report.w
         if penalty.is_sparse:
             layout, weights = layout.without_zeros(weights)
@@ -368,7 +368,7 @@ class FitSteps:
 def _last_point(
     last: FittedState, layout: WeightLayout, new_ids: np.ndarray | None
 ) -> tuple[np.ndarray, TrainingState | None]:
-    """Return the starting weights for a layout, and the matching state of the solver, or None."""
+    """Return the starting weights for a layout, and the matching state of the solver (None if no state is kept)."""
     state = last.stream
     if new_ids is None:
         return last.weights.copy(), state

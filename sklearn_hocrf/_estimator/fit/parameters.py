@@ -3,8 +3,8 @@
 The table :data:`REFUSALS` lists settings that cannot be combined.
 
 A *feature* is an option that parameters request; a *circumstance* is a use beyond a plain fit: missing labels, a
-stream, a cluster, or learned penalties. Each row contains two of these and the error message. :func:`check_parameters`
-already rejects tag schemes as constraints of segments.
+stream, a cluster, or learned penalties. Each row contains two features, or a feature and a circumstance, and the error
+message. :func:`check_parameters` already rejects tag schemes as constraints of segments.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _trains_by(criterion: str) -> Callable[[Mapping], bool]:
     return lambda given: given["objective"] == criterion
 
 
-FEATURES: dict[str, tuple[Callable[[Mapping], Any], str]] = {  # whether parameters request it, and how messages name it
+FEATURES: dict[str, tuple[Callable[[Mapping], Any], str]] = {  # whether parameters request it, and its name in messages
     "pruning": (lambda given: given.get("pruning") is not None, "pruning={pruning!r}"),
     "segment history": (lambda given: given.get("history") == "segments", "history={history!r}"),
     "features of several labels": (
@@ -206,7 +206,7 @@ FEATURES |= {
     for name, kind in OBJECTIVES.items()
     if kind.excludes
 }
-CIRCUMSTANCES = {  # and how messages name them
+CIRCUMSTANCES = {  # and their names in messages
     "missing labels": "y with missing labels",
     "stream": "partial_fit",
     "cluster": "a cluster",
@@ -240,7 +240,7 @@ def _of_criteria() -> Iterator[Refusal]:
             yield Refusal(*pair, message)
 
 
-# the first row that applies to a fit, or to a circumstance, gives the error
+# the first row that applies to a fit, or to a circumstance, determines the error
 REFUSALS = (
     *_of_criteria(),
     Refusal(
@@ -269,7 +269,7 @@ REFUSALS = (
 def refuse(parameters: Mapping[str, Any], circumstance: str = "") -> None:
     """Raise a ValueError for the first row of :data:`REFUSALS` that applies to the parameters of an estimator.
 
-    With a circumstance, that is, a use beyond a plain fit, only the rows of this circumstance apply.
+    If ``circumstance`` names a use beyond a plain fit, only the rows of this circumstance apply.
     """
     names = CIRCUMSTANCES | {feature: text for feature, (_, text) in FEATURES.items()}
     shown = {**parameters, "feature_order": short(parameters["feature_order"])}

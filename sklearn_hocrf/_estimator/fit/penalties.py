@@ -1,4 +1,4 @@
-"""The penalty of each weight: groups of weights, prefixes of feature names, orders of features."""
+"""The penalty of each weight, and the orders of features: both use prefixes of feature names."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def weight_groups(layout: WeightLayout, names: Iterable | None, keys: Sequence[s
     """Return the key that covers each weight.
 
     The weight of a pair belongs to the longest prefix of the feature's name that has a key for the pattern's order,
-    otherwise to ("features", k). A key for exactly this order takes precedence over a key for all orders. The bias of a
-    pattern belongs to ("patterns", k). All other weights belong to None.
+    otherwise to ("features", k). For the same prefix, a key for exactly this order takes precedence over a key for all
+    orders. The bias of a pattern belongs to ("patterns", k). All other weights belong to the key None.
 
     Parameters
     ----------

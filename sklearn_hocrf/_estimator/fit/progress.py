@@ -25,7 +25,7 @@ from ..._reading.inputs import read_sequences, read_training_sequences
 from ..answers.fitted import FittedState
 
 STARTING = "training of the weights to start from"  # name of the stages before the last one
-SECONDS_BETWEEN_LINES = 1.0  # minimum, for the whole process
+SECONDS_BETWEEN_LINES = 1.0  # minimum, for all estimators of the process
 _next = -math.inf  # earliest time of the next line
 
 
@@ -67,7 +67,7 @@ class ProgressLines:
     name : str or None
         Name of the estimator; if None, nothing is written.
     callback : callable or None
-        Called after each line; its result is returned.
+        Another solver callback, which is called after each line and may stop training.
     """
 
     def __init__(self, name: str | None, callback: Callable[[Progress], Any] | None = None) -> None:
@@ -137,7 +137,7 @@ class FitTasks:
         return parent.subcontext(name, max_subtasks=n_tasks).call_on_fit_task_begin(**self._arguments)
 
     def end(self, **more: Any) -> None:
-        """End the task of the whole fit; the callbacks receive ``more``."""
+        """End the task of the whole fit, and pass ``more`` to the callbacks."""
         if self._callbacks:
             self._root.call_on_fit_task_end(**self._arguments, **more)
 
@@ -162,7 +162,7 @@ class FitTasks:
         """
         if not self._callbacks:
             return train(solver)
-        if self.is_stopped:  # a report on the starting weights
+        if self.is_stopped:  # without training, report on the starting weights
             return train(replace(solver, max_iter=0))._replace(stopped=True, message=STOPPED)
         context = self._root if self._is_flat else self._begin(self._root, name, solver.max_iter)
 
@@ -185,7 +185,7 @@ class FitTasks:
         return context.call_on_fit_task_end(**self._arguments, reconstruction_attributes=lambda: state().attributes())
 
     def best(self, state: FittedState) -> FittedState:
-        """Return the state of the model that a callback chooses; otherwise, return ``state``."""
+        """Return the state of the model that a callback chooses, or ``state`` if no callback chooses one."""
         for callback in self._callbacks:
             choose = getattr(callback, "_best_estimator", None)
             best = None if choose is None else choose(self._estimator)

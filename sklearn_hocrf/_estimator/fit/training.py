@@ -35,7 +35,7 @@ from .progress import STARTING, TRAINING, ProgressLines
 
 # arguments: a function that trains with a solver, the solver, and the name of the stage
 Watch = Callable[[Callable[[Any], SolverReport], Minimizer, str], SolverReport]
-# a tolerance, and the largest change of a score from there to the optimum for the models in docs/develop/design.md
+# a tolerance, and the most that scores change between there and the optimum, for the models in docs/develop/design.md
 _NEAR, _CHANGE = 1e-1, 0.006
 
 
@@ -80,7 +80,7 @@ class Training(NamedTuple):
 
         Each stage starts from the weights that the previous stage has trained. If a criterion starts from the weights
         of another criterion, an additional stage trains these weights, unless ``start`` contains the weights of an
-        earlier fit (``is_warm``). If ``watch`` is given, it runs the stages.
+        earlier fit (``is_warm``). If there is a function ``watch``, it runs each stage.
         """
         stages: list[SolverReport] = []
         criteria = list(product(problems, self.objectives(is_warm)))
@@ -111,7 +111,7 @@ def warn_not_converged(name: str, solver: Minimizer, stages: list[SolverReport])
     name : str
         Name of the estimator.
     solver : solver
-        The solver, for its settings.
+        The solver, whose settings determine the remedy.
     stages : list of SolverReport
         The reports of the stages; the last one belongs to the fitted weights.
     """
@@ -187,7 +187,7 @@ class TrainingData(TrainingStructure):
 
     @property
     def n_labelled(self) -> int:
-        """The number of tokens with a known label, or with a set of labels that does not count as missing."""
+        """The number of tokens with a known label, or with a set of labels that determines weights."""
         known = self.targets.known
         if known is None:
             return self.batch.n_tokens
@@ -214,7 +214,7 @@ class TrainingData(TrainingStructure):
         if counted is None:
             raise ValueError(
                 "y has only missing labels: no token or segment has a known label to learn from, or a set of at most "
-                f"{MOST} labels and at most half of all: larger sets count as missing"
+                f"{MOST} labels and at most half of all (or two of three): larger sets do not determine any weights"
             )
         return replace(self, runs=runs, counted=counted)
 

@@ -45,10 +45,10 @@ class Constraints(BaseEstimator):
     Notes
     -----
     For :class:`~sklearn_hocrf.HighOrderSemiCRF`, labels are segment labels, and neighbours are neighbouring segments.
-    The same applies to ``HighOrderCRF(history="segments")``, where a pair of equal labels represents a token that
-    continues a segment: if ``("REM", "REM")`` is forbidden, REM segments consist of one token. Forbidden runs of at
-    most ``max_order + 1`` labels take no additional time. Longer runs take as much time as patterns of the same length.
-    Each run takes about a kilobyte of memory.
+    For ``HighOrderCRF(history="segments")``, neighbours are also neighbouring segments, except that a pair of equal
+    labels represents a token that continues a segment: if ``("REM", "REM")`` is forbidden, REM segments consist of one
+    token. Forbidden runs of at most ``max_order + 1`` labels take no additional time. Longer runs take as much time as
+    patterns of the same length. Each run takes about a kilobyte of memory.
 
     Examples
     --------
@@ -127,11 +127,11 @@ class Rules(NamedTuple):
     borders: np.ndarray | None = None  # (2, L) bool   labels at the start and at the end of a sequence; None: all
 
     def mask(self, offsets: np.ndarray) -> Mask | None:
-        """Return the labellings of sequences that begin and end with allowed labels; None means all."""
+        """Return a mask of the labellings that begin and end with allowed labels; None means all labellings."""
         return None if self.borders is None else Mask.of_borders(offsets, self.borders)
 
     def equal(self, other: Rules) -> bool:
-        """Return whether other rules are equivalent."""
+        """Return whether ``other`` contains equivalent rules."""
         borders: list[Any] = [self.borders, other.borders]
         return set(self.forbidden) == set(other.forbidden) and np.array_equal(*borders)
 
@@ -176,7 +176,7 @@ def compile_rules(history: str, constraints: str | Constraints | None, labels: n
 
 
 def _rules(follow: np.ndarray, borders: np.ndarray) -> Rules:
-    """Return the rules for two tables: which label may follow which, and which may begin and end sequences."""
+    """Convert tables to rules: which labels may follow each label, and which labels may begin and end sequences."""
     return Rules(tuple(map(tuple, np.argwhere(~follow).tolist())), None if borders.all() else borders)
 
 
@@ -244,11 +244,12 @@ def refuse_breaches(
     ----------
     rules : Rules
     constraints : object
-        The source of the rules, for the message.
+        The constraints as the user specified them, for the message.
     labels : ndarray of shape (L,)
     runs : LabelRuns
     history : {"tokens", "segments"}
-        Whether the runs of the rules consist of labels in ``runs``, or of labels of segments (runs of equal labels).
+        Whether the rules forbid runs of the labels in ``runs``, or runs of the labels of segments (maximal runs of
+        equal labels).
     """
     breaches = [*_forbidden_run(rules, len(labels), runs, history), *_forbidden_border(rules, runs)]
     if not breaches:
@@ -289,7 +290,7 @@ _AT_START, _AT_END = "at the start of a sequence", "at the end of a sequence"
 
 
 def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -> list:
-    """Return the last token or segment of the first forbidden run, if any, and one for each label of the run."""
+    """Return a list with the end, positions and description of the first forbidden run, or an empty list."""
     if not rules.forbidden:
         return []
     compiled = compile_patterns(given_patterns((), n_labels + 1, history), rules.forbidden)
@@ -307,13 +308,13 @@ def _forbidden_run(rules: Rules, n_labels: int, runs: LabelRuns, history: str) -
     while len(tokens) < automaton.arc_length[arc]:
         before = tokens[0] - 1
         while history == SEGMENTS and len(tokens) > 1 and codes[before] == codes[tokens[0]]:
-            before -= 1  # of the same segment
+            before -= 1  # which is in the same segment
         tokens.insert(0, before)
     return [(tokens[-1], tokens, "")]
 
 
 def _forbidden_border(rules: Rules, runs: LabelRuns) -> list:
-    """Return the first tokens or segments with a forbidden label at the start and at the end of sequences, if any."""
+    """Return a list, as :func:`_forbidden_run` does, for the first forbidden labels at starts and ends of sequences."""
     if rules.borders is None:
         return []
     violations, has_labels = [], np.diff(runs.offsets) > 0
@@ -331,7 +332,7 @@ class NamedParts(NamedTuple):
     codes: LabelParts
 
     def equal(self, names: np.ndarray, codes: LabelParts) -> bool:
-        """Return whether other names and codes describe the same parts."""
+        """Return whether the given names and codes describe the same parts as this object."""
         return self.names.tolist() == names.tolist() and self.codes.equal(codes)
 
 

@@ -1,4 +1,4 @@
-"""The two kinds of models, for tokens and for segments, and their differences for estimators."""
+"""The two kinds of models, for tokens and for segments, and the methods in which their estimators differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..._reading.targets import SegmentTargets, Targets, TokenTargets
 
 
 class Kind:
-    """Models of tokens: their classes and the forms of their data.
+    """Models of tokens: their classes, the forms of their data, and their patterns and layouts.
 
     Attributes
     ----------
@@ -48,14 +48,14 @@ class Kind:
         return LayoutBuilder(frame, rule, fit_intercept)
 
     def warn_of_unlimited_lengths(self, layout: Any, batch: SequenceBatch, *others: str) -> None:
-        """Warn if segments have no limit, sequences are long, and features or ``others`` require all candidates."""
+        """Warn if segments are unlimited, sequences long, and features or ``others`` require all candidates."""
 
 
 class SegmentKind(Kind):
     """Models of segments."""
 
     model, targets, labels_segments = SegmentModel, SegmentTargets, True
-    intercepts: ClassVar[bool | str] = True  # for segments and their tokens; "segment" or "token": only for these
+    intercepts: ClassVar[bool | str] = True  # True: for segments and their tokens; "segment" or "token": only for these
 
     def reader(self, estimator: BaseEstimator) -> Reader:
         return Reader(type(estimator).__name__, estimator.scheme, estimator.segment_length)

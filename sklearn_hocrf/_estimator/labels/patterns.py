@@ -34,7 +34,7 @@ from ..._reading.schemes import (
 )
 
 _MANY_LABELS = 1_000_000  # in all patterns together; warn if there are more
-_BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # rough values; seconds per position
+_BYTES_OF_ARC, _BYTES_OF_LABEL, _SECONDS_OF_ARC = 850, 8, 2e-8  # rough values; seconds for each position of the data
 
 
 class ObservedPatterns(NamedTuple):
@@ -42,7 +42,7 @@ class ObservedPatterns(NamedTuple):
 
     n_positions: int  # tokens or segments of the data
     counted: Callable[[int, float], PatternCounts]  # arguments: the highest order, and the lowest count
-    history: str  # whether patterns consist of labels of these positions or of their segments
+    history: str  # whether patterns consist of the labels of positions or of segments of them
 
 
 def select_patterns(
@@ -188,7 +188,7 @@ def segment_tables(
 
 
 def tags_of_labels(labels: np.ndarray, scheme: str, constraints: str | BaseEstimator | None) -> SegmentTags:
-    """Return the labels of a model with some constraints as tags of segments.
+    """Return the labels of a model as tags of segments, given the constraints of the model.
 
     Raises
     ------
