@@ -324,7 +324,7 @@ def _refuse_table(n_columns, fitted, name):
 
 def _check_kind(rows, features, name):
     if rows and features.vocabulary is not None:
-        raise ValueError(f"X has rows of numbers, but {name} was fitted on attribute names: make X as for fit")
+        raise ValueError(f"X has rows of numbers, but {name} was fitted on attribute names: prepare X as for fit")
     if not rows and features.vocabulary is None:
         raise ValueError(
             f"X has attribute names, but {name} was fitted on rows of numbers or on a SequenceBatch: pass X through "

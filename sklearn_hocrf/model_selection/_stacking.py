@@ -49,7 +49,7 @@ from .._sklearn.names import N_JOBS, HasMethods, StrOptions, check_declared, fit
 from .._sklearn.versions import VersionMixin
 
 FOR_MODEL = (
-    "passthrough gives features to the sequence model, which needs finite numbers: list those that are, such as "
+    "passthrough gives features to the sequence model, which needs finite numbers: list the finite ones, such as "
     "passthrough=[0], or encode texts and fill missing values before"
 )
 METHODS = ("predict_proba", "decision_function")  # of classifiers, in the order in which "auto" tries them
@@ -366,8 +366,8 @@ class _Tokens(TokenRows):
         """Return columns of the tokens as an array or a sparse matrix; raise an error if a number is not finite."""
         places = Places(self.offsets, names)
         if not looks_like_rows([rows], default=True):
-            what = f"{places.row(0)} of X is {short(rows[0])}, no row of numbers"
-            raise TypeError(f"{what}, as this estimator takes: {TOKEN_FEATURES_FIRST}")
+            what = f"{places.row(0)} of X is {short(rows[0])}, not a row of numbers"
+            raise TypeError(f"{what}, which this estimator requires: {TOKEN_FEATURES_FIRST}")
         table = check_table(rows, places=places)
         refuse_infinite_values(SequenceBatch.from_table(table, self.offsets), places)
         return table

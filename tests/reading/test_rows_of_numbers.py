@@ -58,7 +58,7 @@ def test_sequences_of_one_length(model, name):
         assert len(fitted.predict(cure)) == 4
         again = refusal(fitted.predict, X)
         if isinstance(cure, list):
-            assert "was fitted on attribute names: make X as for fit" in str(again)
+            assert "was fitted on attribute names: prepare X as for fit" in str(again)
         else:
             for right in advised(again, X=X)[:1]:
                 np.testing.assert_array_equal(fitted.predict(right), fitted.predict(cure))
@@ -102,7 +102,7 @@ def test_predictions(method):
     assert not advised(error)
     names = HighOrderCRF(max_iter=2).fit([[["a"], ["b"]]], [[0, 1]])
     for X in NUMBERS, [NUMBERS], NUMBERS[:, :, None]:
-        assert "fitted on attribute names: make X as for fit" in str(refusal(getattr(names, method), X))
+        assert "fitted on attribute names: prepare X as for fit" in str(refusal(getattr(names, method), X))
 
 
 def test_labels_in_other_forms():

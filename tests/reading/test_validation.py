@@ -733,7 +733,7 @@ test_refusals = refusals(
      ("attribute names, but HighOrderStub was fitted on rows of numbers", [[{"a": 1}]]),
      ("NaN: sequence 0, position 0, feature 2", [[[1, 2, np.nan]]])),
     (lambda args: read(*args),
-     ("rows of numbers, but HighOrderStub was fitted on attribute names: make X as for fit",
+     ("rows of numbers, but HighOrderStub was fitted on attribute names: prepare X as for fit",
       (ATTRIBUTES, np.ones((2, 2)))),
      (TypeError, r"wrap it: `\[X\]`", (ATTRIBUTES, [{"a": 1}, {"b": 1}])),
      (TypeError, "sequence 0, position 0 .*SequenceFeatureExtractor", (ATTRIBUTES, [["a", "b"]])),
