@@ -57,7 +57,7 @@ class DenseColumns(NamedTuple):
         return DenseColumns(attributes, freeze(values, dense_dtype(values.dtype)))
 
     def take(self, tokens) -> DenseColumns:
-        """Return the columns of the given tokens."""
+        """Return the values of the columns at the given tokens."""
         return self._replace(values=self.values[tokens])
 
     def tocsr(self, n_attributes) -> sparse.csr_array:

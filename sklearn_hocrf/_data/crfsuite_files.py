@@ -33,7 +33,7 @@ OF_ATTRIBUTE, OF_LABEL = 0, 1  # kinds of features: (attribute, label) and (labe
 
 
 class ReadWeights(NamedTuple):
-    """The weights of pairs of a source and a target."""
+    """The weights of pairs (source, target)."""
 
     source: np.ndarray  # int64
     target: np.ndarray  # int64

@@ -392,7 +392,7 @@ class _Pass:
         return cells, cells.sum(axis=0), shift
 
     def total(self):
-        """Return the logarithm of the sum over all labellings; store those of the sums from each state on."""
+        """Return the logarithm of the sum over all labellings; store the logarithms of the sums from each state on."""
         beta, self.after = np.zeros(self.automaton.n_states), self.labels.take(self.automaton.last, axis=1)
         with np.errstate(divide="ignore"):
             for t in range(len(self.labels) - 1, -1, -1):
@@ -811,7 +811,7 @@ class _Names:
         return ids, _indptr(widths), values
 
     def _add(self, token, t, attribute_ids, amounts):
-        """Add the ids of the known attributes of a token; return how many there are."""
+        """Add the ids of the known attributes of a token; return the number of these attributes."""
         before = len(attribute_ids)
         if self.tables.add([token], attribute_ids, amounts) is None:
             if isinstance(token, tuple):
@@ -824,7 +824,7 @@ class _Names:
 
 
 def _attributes(prefix, features, t, depth=0):
-    """Yield the names and amounts of the attributes of a feature dict or a list of names, of any types."""
+    """Yield the names and amounts of the attributes of a feature dict or a list of names, with values of any types."""
     if isinstance(features, Mapping):
         if depth > 101:
             raise ValueError(f"position {t}: attribute {prefix[:-1]!r:.60} is too deep")

@@ -103,7 +103,7 @@ class Given(NamedTuple):
         return set().union(*entries)
 
     def where(self, entry) -> str:
-        """Return the name of the first position of an entry."""
+        """Return the name of the position at which an entry first occurs."""
         return position_name(self.starts, int(np.argmax(self.ids == entry)))
 
 

@@ -132,7 +132,7 @@ def n_tokens(sequence) -> int:
 
 
 def stack_rows(X, name, n_features):
-    """Return the stacked rows of a list of 2-D sequences and their offsets.
+    """Return the stacked rows of a list of 2-D sequences, and the offsets of the sequences.
 
     ``n_features`` is the number of features of the fitted estimator. During fit, it is None, and the first sequence
     with tokens determines the number.

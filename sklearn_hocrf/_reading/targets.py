@@ -109,7 +109,7 @@ class SegmentTargets(NamedTuple):
         )
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first token and the end of each maximal run of tokens whose segments are known."""
+        """Return the start and the stop of each maximal run of tokens whose segments are known."""
         start, stop = self.segments.start, np.maximum.accumulate(self.segments.stop)
         goes_on = (start[1:] < stop[:-1]) | ((start[1:] == stop[:-1]) & ~np.isin(start[1:], offsets))
         return start[np.append(True, ~goes_on)[: len(start)]], stop[np.append(~goes_on, True)[: len(stop)]]
@@ -291,7 +291,7 @@ def _warn_of_gaps(entries):
 def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
     """Return the probable scheme of y, or raise an error if a part of the data cannot determine it.
 
-    With ``in_parts``, y is such a part; the first parts may lack some of the tags.
+    If ``in_parts`` is true, y is a part of the data, and the first parts may lack some of the tags.
     """
     if form != "table":
         sequences = read_target_sequences(y, len(lengths), name)
@@ -404,7 +404,7 @@ class TokenTargets(NamedTuple):
         return self._replace(as_lists=self.as_lists or other.as_lists)
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first token and the end of each maximal run of tokens with known labels or sets that count."""
+        """Return the start and the stop of each maximal run of tokens with known labels or with sets that count."""
         is_known = np.append(self.codes >= 0 if self.sets is None else self.sets.sizes > 0, False)
         is_first = np.zeros(len(is_known), bool)
         is_first[offsets] = True

@@ -57,7 +57,7 @@ class TokenRows(NamedTuple):
         return self.X.feature_names if isinstance(self.X, SequenceBatch) else None
 
     def refuse_other_size(self, rows, maker) -> None:
-        """Raise a ValueError unless ``rows`` has one row per token; ``maker`` is the name of the function that made it."""
+        """Raise a ValueError unless ``rows``, which the function named ``maker`` returned, has one row per token."""
         if n_tokens(rows) != self.offsets[-1]:
             raise ValueError(
                 f"{maker} returned {n_tokens(rows)} rows for {self.offsets[-1]} tokens, but each token needs one"

@@ -13,7 +13,7 @@ of a checkout therefore share a cache.
 
 The optional distribution ``sklearn_hocrf_kernels`` contains kernels that were compiled for a processor whose features
 most hosts provide (see ``_shipped``). This cache uses a shipped kernel if its own folders lack the kernel. If the
-environment variable SKLEARN_HOCRF_NATIVE_KERNELS is 1, such kernels are compiled for the host instead.
+environment variable SKLEARN_HOCRF_NATIVE_KERNELS is 1, numba compiles the kernel for the host instead.
 
 This module uses undocumented names of numba. If numba lacks one of them, kernels use numba's own cache.
 """

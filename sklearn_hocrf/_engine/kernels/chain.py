@@ -83,7 +83,7 @@ class ChainTables(NamedTuple):
 
 
 class LocalTile(NamedTuple):
-    """A tile of sequences, as ``_engine.inference.schedule`` describes it, of a type that kernels can create."""
+    """A tile of sequences in the form that ``_engine.inference.schedule`` describes; kernels can create this type."""
 
     rows: np.ndarray
     first_token: np.ndarray

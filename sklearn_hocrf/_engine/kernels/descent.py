@@ -5,8 +5,8 @@ A step reads and updates the weights that its sequences use. Each of these weigh
     sums w + stiffness w^2 / 2 + mass (precision w^2 / 2 + strength |w|),        stiffness = (sqrt(squares) + r) / step
 
 where r is SMALLEST_ROOT. A gradient g adds g^2 to the squares. To the sums, it adds g minus w times the increase of the
-stiffness. As in all inference, sequences are processed side by side. If scaled passes fail for a minibatch, the kernel
-stops before the step of this minibatch, and the caller takes this step. Equation numbers refer to
+stiffness. As in all other passes, sequences are processed side by side. If scaled passes fail for a minibatch, the
+kernel stops before the step of this minibatch, and the caller takes this step. Equation numbers refer to
 docs/develop/theory.md.
 
 Shapes: N tokens, L labels, A arcs, C score columns, K weights (pairs, then biases), B blocks of LANES sequences, H

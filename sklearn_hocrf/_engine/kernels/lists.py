@@ -6,7 +6,7 @@ its features. An entry gives the range ``first .. stop`` of the pairs of its fea
 
 Sorted attributes: ``sort_ids`` sorts the attribute ids of each token.
 
-Strings of tokens: ``mix_strings`` computes a number for each string.
+Strings of tokens: ``mix_strings`` computes a hash of each string.
 
 Vectors of 16-bit integers: each number of a vector is an integer times the unit of its block. ``dot`` and ``add``
 compute products and sums in double precision, as BLAS does, but without a copy of the vector in double precision.
@@ -21,7 +21,7 @@ from ._jit import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def find_pairs(first, stop, starts, sequences, seen, pair_ids, count):
-    """List each pair of the features of the given sequences once, and return the number of pairs.
+    """List each pair of the features of the given sequences once, and return the number of listed pairs.
 
     first, stop : (nnz,)        starts : (n + 1,)        sequences : indices of sequences
     seen : (K,)   True at the first pair of each listed feature, in and out
@@ -106,10 +106,10 @@ def _mixed(left, right):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def mix_strings(numbers, start, stop, found):
-    """Compute a number for each string of tokens ``[start, stop)`` from the numbers of its tokens.
+    """Compute a hash of each string of tokens ``[start, stop)`` from the numbers of its tokens.
 
     Two blocks of the same length (1, 2, 4 ... tokens), which may overlap, cover each string; the kernel combines the
-    numbers of both.
+    hashes of both.
 
     numbers : (N,) int64   -1 if missing        start, stop : (M,) int64
     found : (M,) int64, out   -1 if the number of a token is missing
@@ -173,7 +173,7 @@ def dot(values, units, vector, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add(values, units, factor, vector):
-    """Add a multiple of a vector of 16-bit integers to a vector of doubles. The arguments are those of :func:`dot`."""
+    """Add ``factor`` times a vector of 16-bit integers to a vector of doubles; :func:`dot` describes the arguments."""
     for block in range(len(units)):
         first = block * BLOCK
         stop = min(first + BLOCK, len(values))

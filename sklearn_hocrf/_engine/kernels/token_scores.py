@@ -366,7 +366,7 @@ def _rows(wide):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _multiply(wide, table, step, sums):
-    """Write the products of a group's rows and the weights of a step: ``sums`` (GROUP * STEP,) out."""
+    """Write the products of a group's rows and the weights of STEP columns: ``sums`` (GROUP * STEP,) out."""
     n_features = len(wide) // GROUP
     x0, x1, x2, x3, x4, x5, x6, x7 = _rows(wide)
     sums[:] = 0.0
