@@ -242,7 +242,7 @@ def _read_alike(keys, cell_values, tables):
 
 
 def _floats(numbers, kinds):
-    """Return a list of numbers of these types as floats; numbers of one type are usually read faster as that type."""
+    """Return numbers of the types ``kinds`` as floats; numbers of one type are usually read faster as that type."""
     kind = next(iter(kinds)) if len(kinds) == 1 else float
     dtype = kind if issubclass(kind, (np.number, np.bool_, int)) else np.float64
     with np.errstate(over="ignore"):  # infinite values are rejected later

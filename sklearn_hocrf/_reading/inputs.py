@@ -126,7 +126,7 @@ def read_training_sequences(reader, X, sample_weight=None, earlier=None) -> Trai
     ----------
     reader : Reader
     X : sequences
-        In one of the forms that the package's docstring lists.
+        In one of the forms that the docstring of :mod:`sklearn_hocrf._reading` lists.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
     earlier : FeatureSpace, default=None

@@ -190,7 +190,7 @@ class SegmentTargets(NamedTuple):
 
 @lru_cache(maxsize=16)  # each prediction calls it
 def _tag_classes(scheme, labels, longest, bare_tags) -> tuple[np.ndarray, TagTable, np.ndarray, list]:
-    """Return the sorted names of possible tags, their prefixes and labels, ids by place, and channels in segments.
+    """Return the names of the possible tags, sorted; their prefixes and labels, ids by place, and channels.
 
     The ids by place, of shape (4, L), are those of the tags of the only, first, inner and last token of a label's
     segment.
