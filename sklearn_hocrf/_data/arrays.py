@@ -2,7 +2,8 @@
 
 Threads share state without locks, because a child process that is forked while threads run must not block.
 
-A fork copies a lock in its current state. If another thread holds the lock, no thread of the child ever releases it.
+A fork copies a lock in its current state. If another thread holds the lock at this time, no thread of the child ever
+releases it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _CACHE_LINE = 64  # bytes
 def empty_aligned(*shape: int) -> np.ndarray:
     """Return an uninitialised array of float64 that begins at a cache line.
 
-    Kernels read tables of lanes in vectors of whole cache lines. numpy aligns memory only to 16 bytes, so that a vector
-    could extend over two lines.
+    Kernels read tables of lanes in vectors of whole cache lines. numpy aligns memory only to 16 bytes, so a vector
+    could otherwise extend over two lines.
 
     Examples
     --------
@@ -58,7 +59,7 @@ def mapped_file(array) -> str | None:
 
 
 def pieces(array) -> Iterator[np.ndarray]:
-    """Yield views of consecutive parts of an array."""
+    """Yield views of consecutive parts of an array, each of up to ``PIECE`` elements."""
     return (array[start : start + PIECE] for start in range(0, len(array), PIECE))
 
 
@@ -73,8 +74,8 @@ def ascends(array) -> bool:
 def reading_order(lengths, sequences=None) -> list[np.ndarray]:
     """Return the order in which sequences are processed: window by window, and in each window the longest first.
 
-    Sequences of the same length are processed side by side. A window contains about as many tokens as a piece, so that
-    neighbouring sequences of data in files are read together.
+    Sequences of the same length are processed side by side. A window contains about ``PIECE`` tokens, so
+    neighbouring sequences are read together if the data are in files.
 
     Parameters
     ----------
@@ -107,12 +108,12 @@ def freeze(array, dtype) -> np.ndarray:
 
 
 def freeze_all(arrays, *dtypes) -> tuple[np.ndarray, ...]:
-    """Return several arrays, each as :func:`freeze` does; ``dtypes`` contains one type for all or one for each."""
+    """Return several arrays as :func:`freeze` does; ``dtypes`` contains one dtype for all arrays, or one for each."""
     return tuple(map(freeze, arrays, dtypes * len(arrays) if len(dtypes) == 1 else dtypes))
 
 
 def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
-    """Return a 1-D array of integers as :func:`freeze` does, or raise an error unless all of them are in [start, stop).
+    """Return a 1-D array of integers as :func:`freeze` does; raise an error unless all integers are in [start, stop).
 
     Kernels do not check array bounds. Therefore, this function checks every index array when an object is created, by
     fit, from a file or as a copy.
@@ -128,12 +129,12 @@ def freeze_indices(array, stop, what, dtype=np.int32, start=0) -> np.ndarray:
 
 
 def freeze_all_indices(*argument_lists) -> list[np.ndarray]:
-    """Return several arrays; each argument is a tuple of arguments of :func:`freeze_indices`."""
+    """Return the results of :func:`freeze_indices` for several tuples of its arguments."""
     return [freeze_indices(*arguments) for arguments in argument_lists]
 
 
 def offsets_of(lengths) -> np.ndarray:
-    """Return the start of each of several neighbouring ranges, and the stop of the last one; int64.
+    """Return the starts of adjacent ranges with the given lengths, and the stop of the last range; int64.
 
     Examples
     --------
@@ -146,7 +147,7 @@ def offsets_of(lengths) -> np.ndarray:
 
 
 def joined_ranges(starts, stops) -> np.ndarray:
-    """Return the concatenation of ``arange(start, stop)`` for all pairs; int64.
+    """Return the concatenation of ``arange(start, stop)`` for all pairs of a start and a stop; int64.
 
     Examples
     --------
@@ -159,7 +160,7 @@ def joined_ranges(starts, stops) -> np.ndarray:
 
 
 def group_offsets(groups, n_groups) -> np.ndarray:
-    """Return the start of each group after sorting members by group, and the stop of the last one; read-only.
+    """Return the start of each group if members are sorted by group, and the stop of the last group; read-only.
 
     Examples
     --------
@@ -170,11 +171,11 @@ def group_offsets(groups, n_groups) -> np.ndarray:
 
 
 def allocator(batch: Any) -> Callable[[int, Any], np.ndarray]:
-    """Return a function that allocates arrays, by length and dtype, for data about the features of a batch.
+    """Return a function that allocates arrays of a given length and dtype, for data about the features of a batch.
 
-    If the batch is in memory-mapped files, the arrays are also in files, without names, in the same folder or, if that
-    is not writable, in the folder for temporary files. The operating system writes them to disk and frees their memory
-    as needed, and deletes them when the arrays are no longer used.
+    If the batch is in memory-mapped files, the arrays are also in files, which have no names. These files are in the
+    folder of the batch or, if that folder is not writable, in the folder for temporary files. The operating system
+    writes the arrays to disk and frees their memory as needed, and deletes the files when no array uses them.
     """
     file = mapped_file(batch.indices)
     if file is None and batch.dense is not None:

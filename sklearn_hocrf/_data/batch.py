@@ -4,11 +4,11 @@
     token t     ->  features indices[indptr[t]] .. indices[indptr[t + 1]], with their values
 
 A batch contains neither padding nor lists of arrays: a batch of a million tokens consists of five arrays. All of them
-are C-contiguous and read-only, and each has a fixed dtype. Thus every kernel is compiled only once, and batches from
-worker processes, which are read-only memory maps, have the same types as new batches.
+are C-contiguous and read-only, and each has a fixed dtype. Thus every kernel is compiled only once, and is also used
+for batches in worker processes, whose arrays are read-only memory maps.
 
 Features that nearly every token has, such as embeddings and sensor readings, may be *dense columns* instead: an array
-of shape (N, d), in addition to the sparse rows. Except for rounding, results do not depend on which numbers are dense.
+of shape (N, d), in addition to the sparse rows. Except for rounding, results do not depend on which features are dense.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ MAX_FEATURES = np.iinfo(np.int32).max  # ids of features are int32
 
 
 class SequenceBatch:
-    """A list of sequences of feature rows, sparse and dense.
+    """A list of sequences, each token of which is a row of sparse and dense features.
 
-    The transformers of :mod:`sklearn_hocrf.feature_extraction` return batches, and estimators accept a batch as X. Its
-    length is the number of sequences, and indexing it with an int, a slice, a mask or an array of indices returns the
-    batch of the selected sequences. A batch is immutable: its arrays are read-only. N is the number of tokens of all
-    sequences.
+    The transformers of :mod:`sklearn_hocrf.feature_extraction` return batches, and estimators accept a batch as X. The
+    length of a batch is the number of sequences. Indexing a batch with an int, a slice, a mask or an array of indices
+    returns the batch of the selected sequences. A batch is immutable: its arrays are read-only. N is the number of
+    tokens of all sequences.
 
     Parameters
     ----------
     offsets : array-like of shape (n_sequences + 1,)
-        Token range of each sequence; starts with 0 and ends with N.
+        The tokens of sequence n are ``offsets[n]`` to ``offsets[n + 1] - 1``; the first offset is 0, and the last one
+        is N.
     indptr : array-like of shape (N + 1,)
-        Range of each token in ``indices``.
+        The entries of token t in ``indices`` and ``values`` are ``indptr[t]`` to ``indptr[t + 1] - 1``.
     indices : array-like of shape (nnz,)
         Ids of token features, in [0, n_attributes).
     values : array-like of shape (nnz,) or None
@@ -53,7 +54,7 @@ class SequenceBatch:
     columns : mapping or None
         Raw token columns by field name: a ``TokenColumn``, or a float64 array of shape (N,) for numeric fields.
     blocks : tuple or None
-        The features of segments that a transformer creates; None means only token features.
+        The features of segments that a transformer creates; None if there are only token features.
     block_names : sequence of str or None
         Names of the blocks' features: one lazy object for all batches of a transformer. If None, the names are derived
         from the blocks.
@@ -137,7 +138,7 @@ class SequenceBatch:
         self._check()
 
     def _check(self):
-        """Raise an error if an index is out of range: kernels do not check."""
+        """Raise an error if an index is out of range, because kernels do not check indices."""
         cuts = ("offsets", self.offsets, len(self.indptr) - 1), ("indptr", self.indptr, len(self.indices))
         for name, cut, stop in cuts:
             if not len(cut) or cut[0] != 0 or cut[-1] != stop or not ascends(cut):
@@ -167,7 +168,7 @@ class SequenceBatch:
         columns: Mapping | None = None,
         dense: DenseColumns | None = None,
     ) -> SequenceBatch:
-        """Return the batch whose stacked token rows are a sparse matrix.
+        """Return a batch, given the feature rows of the tokens of all sequences as a sparse matrix.
 
         Parameters
         ----------
@@ -179,7 +180,7 @@ class SequenceBatch:
         feature_names : sequence of str or None, default=None
             One name per feature.
         columns : mapping or None, default=None
-            Raw token columns by field name, as in the class.
+            Raw token columns by field name, as for :class:`SequenceBatch`.
         dense : DenseColumns or None, default=None
             Features whose values are stored as an array; they have no entries in the matrix.
 
@@ -200,7 +201,7 @@ class SequenceBatch:
     def from_table(
         cls, table: Any, offsets: ArrayLike, feature_names: Any = None, columns: Mapping | None = None
     ) -> SequenceBatch:
-        """Return the batch whose stacked token rows are an array or a sparse matrix.
+        """Return a batch, given the feature rows of the tokens of all sequences as an array or a sparse matrix.
 
         Parameters
         ----------
@@ -212,7 +213,7 @@ class SequenceBatch:
         feature_names : sequence of str or None, default=None
             One name per feature.
         columns : mapping or None, default=None
-            Raw token columns by field name, as in the class.
+            Raw token columns by field name, as for :class:`SequenceBatch`.
 
         Returns
         -------
@@ -240,8 +241,8 @@ class SequenceBatch:
         FileExistsError
             If this folder exists and ``overwrite`` is False.
         ValueError
-            If the batch has segment features, which only transformers compute; or if ``batch.json`` in ``folder`` does
-            not belong to a saved batch.
+            If the batch has segment features, which cannot be saved because only transformers compute them; or if
+            ``batch.json`` in ``folder`` does not belong to a saved batch.
         TypeError
             If a feature name or a value of a raw column is not a str, or the name of a raw column is neither str nor
             int.
@@ -249,10 +250,10 @@ class SequenceBatch:
         Notes
         -----
         All new files are complete before they replace the earlier ones in one step. Other processes may load the batch
-        in the meantime: they read the earlier or the new one. If several processes save at the same time, the batch of
-        the last one remains. If a process is killed, the folder contains the earlier batch or the new one; the first
-        process that saves to this folder at least a day later removes the other files. A process that saves a batch
-        must therefore write at least once a day.
+        in the meantime: they read the earlier or the new batch. If several processes save at the same time, the batch
+        of the process that finishes last remains. If a process is killed, the folder contains the earlier batch or the
+        new one; the first process that saves to this folder at least a day later removes the other files. A process
+        that saves a batch must therefore write at least once a day.
 
         Examples
         --------
@@ -280,7 +281,7 @@ class SequenceBatch:
             As in :meth:`save`.
         batches : iterable of SequenceBatch
             Batches with the same features and raw columns, for example the results of one fitted transformer for parts
-            of the data. The dense columns of the first batch are dense in all of them.
+            of the data. The features that are dense in the first batch become dense in all.
         overwrite : bool, default=False
             As in :meth:`save`.
 
@@ -371,18 +372,18 @@ class SequenceBatch:
         return np.diff(self.offsets)
 
     def tocsr(self) -> sparse.csr_array:
-        """Return the stacked token rows as a sparse matrix of shape (N, n_attributes)."""
+        """Return the rows of all tokens as a sparse matrix of shape (N, n_attributes)."""
         return token_rows(self, 0, self.n_tokens)
 
     def toarray(self) -> np.ndarray:
-        """Return the stacked token rows as a dense array of shape (N, n_attributes)."""
+        """Return the rows of all tokens as a dense array of shape (N, n_attributes)."""
         table = without_dense(self).tocsr().toarray()
         if self.dense is not None:
             table[:, self.dense.attributes] = self.dense.values
         return table
 
     def __array__(self, dtype=None, copy=None):
-        """Reject the conversion to an array, which numpy and scikit-learn's tools for tables would try."""
+        """Reject the conversion to an array, which numpy and scikit-learn's functions for tables try."""
         raise TypeError(
             "a SequenceBatch cannot be converted to an array, because its sequences differ in length: chain "
             "transformers instead of using FeatureUnion, wrap transformers of tables in a TokenTransformer, or use "
@@ -449,7 +450,7 @@ class SequenceBatch:
 
 
 def batch_of_rows(cuts: tuple, indices: np.ndarray, values: Any, n_attributes: int, names: Any) -> SequenceBatch:
-    """Return a batch as the class does, but without a check of ``cuts``, which are offsets and indptr."""
+    """Return a batch of sparse rows without checking ``cuts``, the pair of ``offsets`` and ``indptr``."""
     batch = object.__new__(SequenceBatch)
     batch.offsets, batch.indptr = freeze_all(cuts, np.int64)
     batch.indices = freeze_indices(indices, n_attributes, "indices of a SequenceBatch")
@@ -475,7 +476,7 @@ def without_dense(batch: SequenceBatch) -> SequenceBatch:
 
 
 def as_sparse(batch: SequenceBatch) -> SequenceBatch:
-    """Return the batch with the values of dense columns among the sparse rows."""
+    """Return the batch with the features of its dense columns as part of the sparse rows."""
     if batch.dense is None:
         return batch
     matrix = batch.tocsr()
@@ -502,14 +503,14 @@ def ranges_of_tokens(batch: SequenceBatch) -> list[tuple[int, int]]:
 
 
 def ranges_of_sequences(batch: SequenceBatch) -> list[tuple[int, int]]:
-    """Return the start and stop of runs of sequences, each with about as many tokens as a range of tokens."""
+    """Return the start and stop of runs of sequences, each of about ``PIECE`` tokens."""
     bounds = np.searchsorted(batch.offsets, np.arange(0, batch.n_tokens, PIECE))  # the first one is 0
     bounds = np.unique(np.append(bounds, len(batch)))
     return [(int(first), int(last)) for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
 def token_entries(batch: SequenceBatch, first: int, last: int, values: np.ndarray | None = None) -> sparse.csr_array:
-    """Return the sparse rows of the tokens first .. last - 1 with other values: ones, or those given for entries."""
+    """Return the sparse rows of the tokens first .. last - 1 with other values: ones, or ``values``, one per entry."""
     low, high = batch.indptr[first], batch.indptr[last]
     values = np.ones(high - low) if values is None else values
     parts = values, batch.indices[low:high], batch.indptr[first : last + 1] - low
@@ -532,7 +533,7 @@ def cut_sequences(batch: SequenceBatch, starts: np.ndarray, stops: np.ndarray) -
     ----------
     batch : SequenceBatch
     starts, stops : ndarray of shape (n_ranges,), int
-        First token of each range, and the token after its last, counted over all sequences.
+        First token of each range, and the token after its last one, counted over all sequences.
 
     Returns
     -------
@@ -557,10 +558,10 @@ class TokenFeatures(NamedTuple):
 
     If kernels looked up positions by feature id, each entry would cost a cache miss. Token t has the rows of the dense
     table ``row_indptr[t] .. row_indptr[t + 1]``, the single pairs ``indptr[t] .. ranges[t]``, and the ranges of pairs
-    ``ranges[t] .. indptr[t + 1]``. Rows are in a separate array, because one number determines the position of their
-    weights. Values are those of the first token's rows, of its other entries, of the second token's rows, and so on:
-    row i of token t has the value ``i + indptr[t]``, and entry i has the value ``i + row_indptr[t + 1]``. Kernels that
-    do not use rows require features without rows; entry i then has the value i.
+    ``ranges[t] .. indptr[t + 1]``. Rows are in a separate array, because one number, instead of two, determines the
+    position of their weights. Values are those of the first token's rows, of its other entries, of the second token's
+    rows, and so on: row i of token t has the value ``i + indptr[t]``, and entry i has the value
+    ``i + row_indptr[t + 1]``. Kernels that do not use rows require features without rows; entry i then has the value i.
     """
 
     row_indptr: np.ndarray  # (N + 1,) int64

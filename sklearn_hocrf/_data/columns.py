@@ -41,7 +41,7 @@ class DenseColumns(NamedTuple):
     values: np.ndarray  # (N, d) float32 or float64
 
     def checked(self, n_tokens, n_attributes, indices) -> DenseColumns | None:
-        """Return the columns with read-only arrays, or None without columns; raise a ValueError for invalid arrays."""
+        """Return the columns with read-only arrays, or None if there are none; raise a ValueError for invalid ones."""
         attributes = freeze_indices(self.attributes, n_attributes, "features of dense columns")
         values = np.asarray(self.values)
         if values.shape != (n_tokens, len(attributes)):
@@ -57,7 +57,7 @@ class DenseColumns(NamedTuple):
         return DenseColumns(attributes, freeze(values, dense_dtype(values.dtype)))
 
     def take(self, tokens) -> DenseColumns:
-        """Return the columns of the given tokens."""
+        """Return the values of the columns at the given tokens."""
         return self._replace(values=self.values[tokens])
 
     def tocsr(self, n_attributes) -> sparse.csr_array:

@@ -27,13 +27,13 @@ SLOT = np.dtype([("hash", "<u4"), ("position", "<u4")])  # position 0: empty
 OFFSET, BYTE = np.dtype("<u4"), np.dtype("u1")
 VERSION, BYTE_ORDER, N_TABLES = 100, 0x62445371, 256
 MAX_SIZE = 2**32 - 1  # of a file, in bytes
-HEADERS, EACH_NAME, EACH_FEATURE = 4231, 36, 24  # bytes, at most: all headers, a name without its text, a feature
+HEADERS, EACH_NAME, EACH_FEATURE = 4231, 36, 24  # bytes, at most, of: all headers, a name besides its text, a feature
 BLOCK = 12  # bytes that are hashed at a time
 OF_ATTRIBUTE, OF_LABEL = 0, 1  # kinds of features: (attribute, label) and (label, next label)
 
 
 class ReadWeights(NamedTuple):
-    """The weights of pairs."""
+    """The weights of pairs (source, target)."""
 
     source: np.ndarray  # int64
     target: np.ndarray  # int64
@@ -73,7 +73,7 @@ class _File(NamedTuple):
         raise ValueError(f"{self.path} is not a CRFsuite model, or is damaged: {reason}")
 
     def read(self, dtype: np.dtype, start: int, count: int, what: str) -> np.ndarray:
-        """Return an array from the file."""
+        """Return ``count`` items of the file from the position ``start`` on, as an array."""
         if start + count * dtype.itemsize > len(self.content):
             self.refuse(f"the {what} at {start} would end after {len(self.content)} bytes, the end of the file")
         return np.frombuffer(self.content, dtype, count, start)
@@ -147,7 +147,7 @@ def _encoded(names: list, what: str) -> list[bytes]:
 
 
 def _content(labels: list[bytes], attributes: list[bytes], state: ReadWeights, transition: ReadWeights) -> bytes:
-    """Return the bytes of a file."""
+    """Return the content of a model file with the given names and weights."""
     n_state, n_features = len(state.weight), len(state.weight) + len(transition.weight)
     features = np.empty(n_features, FEATURE)
     for some, kind, weights in (slice(n_state), OF_ATTRIBUTE, state), (slice(n_state, None), OF_LABEL, transition):
@@ -163,12 +163,12 @@ def _content(labels: list[bytes], attributes: list[bytes], state: ReadWeights, t
     places = np.append(places, places[3] + len(parts[-1]))
     parts.append(_references(b"AFRF", state.source, len(attributes), 0, int(places[4])))
     total = int(places[4]) + len(parts[-1])
-    counts = 0, len(labels), len(attributes)  # 0: the features contain their number
+    counts = 0, len(labels), len(attributes)  # 0: the table of features contains their number
     return np.array((b"lCRF", total, b"FOMC", VERSION, *counts, *places), HEADER).tobytes() + b"".join(parts)
 
 
 def _references(magic: bytes, source: np.ndarray, n_sources: int, first: int, start: int) -> bytes:
-    """Return the table of the features of each source: a count and ids, which begin with ``first`` at the first source.
+    """Return the table of the features of each source: their count and their ids, which ascend from ``first``.
 
     ``start`` is the position of the table in the file.
     """
@@ -185,7 +185,7 @@ def _references(magic: bytes, source: np.ndarray, n_sources: int, first: int, st
 
 
 def _database(keys: list[bytes]) -> bytes:
-    """Return the database of names whose ids are their positions."""
+    """Return the database of names whose ids are their indices in ``keys``."""
     sizes = np.array([len(key) for key in keys], np.int64)
     records = np.empty(len(keys), RECORD)
     records["id"], records["size"] = np.arange(len(keys)), sizes

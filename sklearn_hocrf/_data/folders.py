@@ -3,10 +3,10 @@
     folder/batch.json                 format, generation, sizes, and the type and shape of each array
     folder/arrays.GENERATION/*.npy    the arrays, typed as in :class:`SequenceBatch`; strings as two (``pack_texts``)
 
-A generation is a random number; the folder gets a new one each time that it is written. The header is written last and
-replaced as a whole. Because each generation has separate paths, processes that load the batch find either the earlier
-or the new generation, never a mixture, even if a writer is killed. A writer removes the arrays that it replaces, and
-the leftovers of killed writers: arrays that no header names and that have not been changed for a day.
+A generation is a random number; a folder gets a new one each time that a batch is saved in it. The header is written
+last and replaced as a whole. Because each generation has separate paths, processes that load the batch find either the
+earlier or the new generation, never a mixture, even if a writer is killed. A writer removes the arrays that it
+replaces, and the leftovers of killed writers: arrays that no header names and that have not been changed for a day.
 
 Nothing in a folder is executed or unpickled. Before a batch is returned, the sizes of the files are compared with the
 header, and all indices used by kernels are checked once.
@@ -78,7 +78,7 @@ class _GrowingArray:
 
 
 class _FolderWriter:
-    """A writer of batches of the same form, one after the other, to a folder."""
+    """A writer that saves batches of the same form, one after the other, as one batch in a folder."""
 
     def __init__(self, folder: Path, with_dense: Callable) -> None:
         self._with_dense = with_dense
@@ -231,14 +231,14 @@ def _refuse_blocks(batch):
 def write_folder(folder, batches: Iterable, with_dense: Callable, overwrite: bool) -> None:
     """Write batches, one after the other, as a single batch; see :meth:`SequenceBatch.save_all`.
 
-    ``with_dense`` returns a batch with other dense columns.
+    ``with_dense`` is a function that returns a batch with other dense columns.
     """
     folder = Path(folder)
     is_new = not folder.exists()
     if not is_new and not overwrite:
         raise FileExistsError(f"{folder} exists already; overwrite=True replaces a saved batch")
     folder.mkdir(exist_ok=True)
-    _current_arrays(folder)  # raises for a header of another program
+    _current_arrays(folder)  # raises an error if the header is not that of a batch
     arrays = new_name(folder / ARRAYS)
     writer, unused = _FolderWriter(arrays, with_dense), {arrays}
     try:
@@ -272,7 +272,7 @@ def _is_left(arrays) -> bool:
 
 
 def _current_arrays(folder) -> set[Path]:
-    """Return the arrays of the current generation, if there is one."""
+    """Return the folder of the current generation's arrays, in a set that is empty if there is none."""
     return {_arrays(folder, read_header(folder).generation)} if os.path.lexists(folder / HEADER) else set()
 
 
@@ -362,7 +362,7 @@ class _Reader:
         self._arrays = _arrays(folder, header.generation)
 
     def array(self, name, dtype, *shape) -> np.ndarray:
-        """Return an array; raise an error unless it has the shape and the type (None means floating-point numbers)."""
+        """Return an array; raise an error unless it has the given shape and type (None: floating-point numbers)."""
         path = self._arrays / f"{name}.npy"
         said = self._header.arrays.get(name)
         if not isinstance(said, dict) or not path.is_file():
@@ -409,9 +409,10 @@ _PAUSES = (0.01, 0.03, 0.1, 0.3, 1.0)  # seconds
 
 
 def output_file(path: str | os.PathLike, *inputs: str | os.PathLike | None) -> Path:
-    """Return the file to write, without symbolic links, or raise an error if it is an input or cannot be written.
+    """Return the path to write to, without symbolic links, or raise an error if it is an input or not writable.
 
-    This check precedes all work, so that no work is lost. Errors name the path that the user passed.
+    Callers call this function before they compute the content, so that no work is lost. Errors name the path that the
+    user passed.
     """
     for name in inputs:
         with suppress(OSError):  # if one of them does not exist
@@ -437,7 +438,7 @@ def new_name(path: Path) -> Path:
 
 
 def replace(new: Path, path: Path) -> None:
-    """Replace a file by another one.
+    """Replace the file at ``path`` by the file ``new``.
 
     Windows refuses this while the old file is open, so the function tries again for a second or two.
     """

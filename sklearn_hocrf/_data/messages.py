@@ -1,6 +1,6 @@
 """Warnings at the line of the user's call, strings for display and HTML, and strings in files.
 
-Files contain strings as two arrays, because skops writes about 200 bytes of JSON for each str, and reads them in
+Files contain strings as two arrays, because skops writes about 200 bytes of JSON for each str, and parses them in
 Python.
 """
 

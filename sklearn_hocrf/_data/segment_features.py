@@ -18,9 +18,9 @@ class RowBlock(NamedTuple):
 
     ``maker`` is a fitted, picklable object with ``n_features``, ``feature_names`` (array of object) and
     ``rows(columns, offsets, token_data, start, stop)``. ``columns`` and ``offsets`` are the raw columns and sequence
-    offsets of a batch; candidate i covers its tokens ``start[i]`` to ``stop[i] - 1``. ``rows`` returns arrays: the
-    range of each candidate's entries, their features, which ascend in each range, and their values. ``token_data``
-    contains arrays of shape (N,), which are sliced along with the batch.
+    offsets of a batch; candidate i covers its tokens ``start[i]`` to ``stop[i] - 1``. ``rows`` returns three
+    arrays: the range of each candidate's entries, the features of the entries, which ascend in each range, and their
+    values. ``token_data`` contains arrays of shape (N,), which are sliced along with the batch.
     """
 
     maker: Any
@@ -39,7 +39,7 @@ class RowBlock(NamedTuple):
         return self._replace(token_data=data)
 
     def entries(self, batch: SequenceBatch, start, stop) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the features of candidate segments of a batch: ranges, features and values, as the maker does."""
+        """Return the ranges, features and values that the maker computes for candidate segments of a batch."""
         indptr, features, values = self.maker.rows(batch.columns, batch.offsets, self.token_data, start, stop)
         features = freeze_indices(features, self.n_features, "features of candidate segments")  # checked only here
         if len(indptr) != len(start) + 1 or not indptr[-1] == len(features) == len(values) or not ascends(indptr):
@@ -53,14 +53,14 @@ class RowBlock(NamedTuple):
 
 
 def blocks_of(batch: SequenceBatch) -> tuple:
-    """Return the blocks of a batch; if it has none, each token attribute is a bag feature."""
+    """Return the blocks of a batch; if it has none, a block that counts each attribute at all tokens of a segment."""
     if batch.blocks is not None:
         return batch.blocks
     return (TokenBlock(BAG, np.arange(batch.n_attributes, dtype=np.int32), ""),)
 
 
 def channel_tokens(batch: SequenceBatch, channel, start, stop) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens that a channel selects in segments: indices of the segments, and of their tokens."""
+    """Return the tokens that a channel selects in segments: for each, the index of its segment and its own index."""
     first, last = _positions(channel, start, stop, _sequence_stops(batch, start))
     return np.repeat(np.arange(len(start)), last - first), joined_ranges(first, last)
 
@@ -79,9 +79,8 @@ def segment_features(batch: SequenceBatch, start, stop, finish=sparse.csr_array)
     start, stop : ndarray of shape (M,), int64
         Segments ``[start, stop)`` as token indices of the batch.
     finish : callable
-        A function that is applied to the values of tokens before they are added up, and to those of whole segments.
-        With
-        :func:`ones`, the result counts the occurrences of each feature.
+        A function that is applied to the matrix of the tokens' values before they are added up, and to the matrices of
+        the values of whole segments. If it is :func:`ones`, the result counts the occurrences of each feature.
     """
     sequence_stop = _sequence_stops(batch, start)
     first, last = (int(start.min()), int(sequence_stop.max())) if len(start) else (0, 0)

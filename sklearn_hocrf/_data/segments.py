@@ -2,7 +2,7 @@
 
 A segment ``[u, v)`` of d = v - u tokens has features of three kinds: token attributes, each counted at certain
 positions of the segment; functions of its length; and values computed for each candidate segment as a whole. A set of
-positions is a *channel*: all tokens of the segment, its first token, the tokens inside, the token after it, and so on.
+positions is a *channel*: all tokens of the segment, its first token, its inner tokens, the token after it, and so on.
 A batch lists the features as blocks, in the order of its features.
 
 Masks describe the possible labellings of a batch.
@@ -22,7 +22,7 @@ NO_LIMIT = 2**31 - 1
 
 
 class Channel(NamedTuple):
-    """The tokens of a segment [u, v) at which a token attribute counts.
+    """The tokens of a segment [u, v) at which a token attribute is counted.
 
     FROM_START: token u + offset. FROM_STOP: token v - 1 - offset; the offset -1 is the token after the segment, if
     there is one. Both apply only to segments of ``shortest`` to ``longest`` tokens. RANGE: tokens u + offset ..
@@ -95,7 +95,7 @@ Labelling: TypeAlias = np.ndarray | Segments  # label codes of tokens, (N,) int3
 
 
 def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
-    """Return the mask of segments that are shorter than their labels require; those at the ends of sequences never are.
+    """Return the mask of segments that are shorter than their labels require, except at the ends of sequences.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def are_short(segments: Segments, shortest, token_offsets) -> np.ndarray:
 
 
 def sorted_segments(token_offsets, parts) -> tuple[Segments, np.ndarray]:
-    """Merge lists of segments, sorted by sequence, start, stop and label; also return their probabilities.
+    """Return the segments of several tables, sorted by sequence, start, stop and label, and their probabilities.
 
     ``token_offsets`` contain the token range of each sequence; ``parts`` are tables of start, stop, code and
     probability, of shape (M, 4); segments may overlap.
@@ -188,22 +188,22 @@ class LengthBlock(NamedTuple):
         return (capped[:, None] == np.arange(1, self.longest + 1)).astype(np.float64)
 
 
-MOST = 8  # labels of a set that counts as a set
+MOST = 8  # largest number of labels of a set that counts
 
 
 def are_counted(sizes: np.ndarray, n_labels: int) -> np.ndarray:
-    """Return which sets of labels, given their sizes, count as sets; others count as missing labels.
+    """Return which sets of labels, given their sizes, count when weights are chosen; the others only limit labellings.
 
-    A set counts if it contains at most 8 labels, and at most half of all labels, or two of three.
+    A set counts if it contains at most 8 labels, and at most half of all labels or two of three.
     """
     most = min(MOST, max(2, n_labels // 2), max(1, n_labels - 1))
     return (sizes > 0) & (sizes <= most)
 
 
 class LabelSets(NamedTuple):
-    """The possible labels of tokens. N tokens, M labels of all of them."""
+    """The possible labels of tokens whose sets count (see :func:`are_counted`). N tokens, M labels of all of them."""
 
-    starts: np.ndarray  # (N + 1,) int64   range of each token's labels; empty if they count as missing
+    starts: np.ndarray  # (N + 1,) int64   range of each token's labels; empty if its set does not count
     codes: np.ndarray  # (M,) int32   ascending in each token
 
     @classmethod
@@ -215,7 +215,7 @@ class LabelSets(NamedTuple):
         allowed : ndarray of shape (R, L), bool
             The labels of each distinct set.
         ids : ndarray of shape (N,), int
-            The set of each token.
+            The row of each token's set in ``allowed``.
         """
         sizes = allowed.sum(axis=1)
         sizes = np.where(are_counted(sizes, allowed.shape[1]), sizes, 0)
@@ -231,7 +231,7 @@ class LabelSets(NamedTuple):
 
     @property
     def sizes(self) -> np.ndarray:
-        """The number of labels of each token; (N,)."""
+        """The number of labels of each token; shape (N,)."""
         return np.diff(self.starts)
 
 
@@ -280,11 +280,11 @@ class Mask(NamedTuple):
         return mask
 
     def part(self, tokens) -> Mask:
-        """Return the mask of the tokens with these indices."""
+        """Return the mask of the tokens with the given indices."""
         return Mask(self.allowed[tokens], self.begins[tokens])
 
     def frozen(self) -> Mask:
-        """Return the mask with arrays for kernels."""
+        """Return the mask with arrays in the form that kernels require."""
         return Mask(*freeze_all(self, np.bool_, np.int8))
 
 

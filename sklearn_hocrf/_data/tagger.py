@@ -118,7 +118,7 @@ def marks_of(words: Sequence, phrases: Collection[tuple[str, ...]], lengths: Map
 
 
 def named_function(name: str) -> Callable | None:
-    """Return the function with a name, or None if there is none; names such as ``prefix4`` contain a length."""
+    """Return the function with the given name, or None if there is none; names such as ``prefix4`` contain a length."""
     affix = re.fullmatch(r"(prefix|suffix)([1-9][0-9]{0,8})", name)
     if affix is None:
         return FUNCTIONS.get(name)
@@ -176,7 +176,7 @@ def _parse_header(content) -> dict:
 
 
 def _get(table, key, kind, what="the header"):
-    """Return an entry of an object of the header, which must have the type ``kind``, or one of several."""
+    """Return an entry of an object in the header; its type must be ``kind``, or one of several types."""
     _require(isinstance(table, dict) and key in table, f"{what} lacks {key}")
     value = table[key]
     exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
@@ -245,7 +245,7 @@ def _read_file(content) -> tuple[dict, dict]:
 
 
 def _offsets(counts, what, total) -> np.ndarray:
-    """Return the starts of parts of these lengths, and the stop of the last one, which must be ``total``."""
+    """Return the starts of adjacent parts of these lengths, and the stop of the last part, which must be ``total``."""
     _require(len(counts) == 0 or int(counts.max()) <= total, what)
     offsets = np.append(0, np.cumsum(counts, dtype=np.int64))
     _require(offsets[-1] == total and (np.diff(offsets) >= 0).all(), what)
@@ -341,7 +341,7 @@ class _Pass:
         self.labels[[0, -1]] += borders if len(scores) > 1 else borders.sum(axis=0)
 
     def _arcs(self, t, after):
-        """Return the scores of all arcs at a token, with those of their targets."""
+        """Return the scores of all arcs at a token, including the scores ``after`` of the states to which they lead."""
         scores = after.take(self.automaton.arc_target, mode="clip")
         scores += self.automaton.arc_score
         if self.moves is not None:
@@ -349,7 +349,7 @@ class _Pass:
         return scores
 
     def best(self):
-        """Return the highest score; store the best scores from each state on, including the score of its last label."""
+        """Return the highest score; store the best scores from each state on, including the score of its label."""
         automaton, beta = self.automaton, np.zeros(self.automaton.n_states)
         self.after = self.labels.take(automaton.last, axis=1)  # (T, S)
         for t in range(len(self.labels) - 1, -1, -1):
@@ -358,7 +358,7 @@ class _Pass:
         return _possible(beta[0])
 
     def choices(self, t, state):
-        """Return the scores of all possible next labels, including the best scores of the following tokens; (L,)."""
+        """Return the scores of all possible next labels, including the best scores of later tokens; shape (L,)."""
         automaton = self.automaton
         scores = self.after[t].take(automaton.target[state], mode="clip")
         scores += automaton.scores[state]
@@ -392,7 +392,7 @@ class _Pass:
         return cells, cells.sum(axis=0), shift
 
     def total(self):
-        """Return the logarithm of the sum over all labellings; store the sums from each state on, as `best` does."""
+        """Return the logarithm of the sum over all labellings; store the logarithms of the sums from each state on."""
         beta, self.after = np.zeros(self.automaton.n_states), self.labels.take(self.automaton.last, axis=1)
         with np.errstate(divide="ignore"):
             for t in range(len(self.labels) - 1, -1, -1):
@@ -402,7 +402,7 @@ class _Pass:
         return _possible(beta[0])
 
     def forward(self):
-        """Yield, for each token, the probability of each state before it, and of each label in this state."""
+        """Yield, for each token, the probabilities of the states before it, and those of its labels in each state."""
         self.total()
         mass = np.zeros(self.automaton.n_states)
         mass[0] = 1.0
@@ -417,11 +417,11 @@ class _Pass:
         return np.bincount(self.automaton.target[:, codes].ravel(), flow.T.ravel(), self.automaton.n_states)
 
     def marginals(self):
-        """Return the probability of each label at each token; (T, L)."""
+        """Return the probability of each label at each token; shape (T, L)."""
         return np.array([cells @ mass for mass, cells in self.forward()])
 
     def terms(self, codes):
-        """Return the score of each token in a labelling; (T,)."""
+        """Return the score of each token in a labelling; shape (T,)."""
         state, terms, self.after = 0, [], self.labels.take(self.automaton.last, axis=1)
         for t, code in enumerate(codes):
             terms.append(float(self.choices(t, state)[code]))
@@ -429,9 +429,9 @@ class _Pass:
         return np.array(terms)
 
     def centre(self):
-        """Subtract the approximate score of each token in the best labelling from the scores of all of its labels.
+        """Subtract the rounded score of each token in the best labelling from the scores of all labels of this token.
 
-        Probabilities do not change, and later subtractions are those of small numbers.
+        Probabilities do not change, and later steps only subtract small numbers from each other.
         """
         terms = np.rint(self.terms(self.decode()))  # sums of integers are exact
         self.labels -= terms[:, None]
@@ -440,9 +440,9 @@ class _Pass:
     def best_labellings(self, n):
         """Return the codes of the n best labellings, best first, each with its regret, and the best score.
 
-        A regret is the difference between the best score and the score of a labelling.
+        The regret of a labelling is the best score minus the score of the labelling.
 
-        Each labelling branches off from an earlier one at some token, with a label that is not the best in its state.
+        Each labelling deviates from an earlier one at a token, by a label that is not the best in the current state.
         """
         highest, target, length = self.best(), self.automaton.target, len(self.labels)
         labellings: list = []
@@ -473,7 +473,7 @@ class _Pass:
 
 
 def _possible(score):
-    """Return the score of the possible labellings, or raise an error if there are none."""
+    """Return ``score``, or raise an error if it is -inf because no labelling is possible."""
     if score == -np.inf:
         raise ValueError("the constraints of the model allow no labelling of a sequence of this length")
     return float(score)
@@ -505,12 +505,12 @@ class _Segments:
         return [(u, v, self.names[codes[u]]) for u, v in bounds if self.names[codes[u]] is not None]
 
     def table(self, segments, probabilities) -> np.ndarray:
-        """Return segments with their probabilities, as an array of the same type as that of the estimators."""
+        """Return segments with their probabilities, as a structured array like those that estimators return."""
         rows = [(*one, min(p, 1.0)) for one, p in zip(segments, probabilities, strict=True)]
         return np.array(rows, [("start", "i8"), ("stop", "i8"), ("label", self.dtype), ("probability", "f8")])
 
     def probabilities(self, chain, segments) -> list[float]:
-        """Return, for each segment, the probability of all labellings that contain it with its borders and label."""
+        """Return, for each segment, the probability of all labellings that contain it with the same label and ends."""
         of_label = {label: np.array([name == label for name in self.names]) for _, _, label in segments}
         by_start, probability, flow, stop = {start: (stop, label) for start, stop, label in segments}, [], None, 0
         goes_on = self.onward(chain)
@@ -547,7 +547,7 @@ class _Segments:
         return {one: p for one, p in sorted(p_of.items()) if p > 0.0 and p >= threshold}
 
     def onward(self, chain):
-        """Return which labels continue the segment of each state's last label; (L, S)."""
+        """Return which labels continue the segment of each state's last label; shape (L, S)."""
         return np.ascontiguousarray(self.goes_on.T)[:, chain.automaton.last]
 
 
@@ -572,7 +572,7 @@ class _Weights:
         self.n_columns, self.n_attributes = n_columns, len(arrays["n_weights"])
 
     def sums(self, ids, indptr, amounts):
-        """Return the sums of the weights of tokens' attributes, without ids of -1; (T, C)."""
+        """Return the sums of the weights of tokens' attributes, except those with the id -1; shape (T, C)."""
         known = (ids >= 0).nonzero()[0]
         attribute, row = ids[known], np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))[known]
         first = self.starts[attribute]
@@ -603,7 +603,7 @@ class Made(dict):
 
 
 class _Rests(dict):
-    """Maps the rest of an attribute name after a prefix to the attribute's id, or to -1; stores ids already found."""
+    """The ids of attributes, or -1, by the rest of the name after a prefix; the object stores ids already found."""
 
     def __init__(self, ids, prefix, have_amounts=False):
         self.get_id, self.prefix, self.have_amounts = ids.get, prefix, have_amounts
@@ -623,7 +623,7 @@ ARE_AMOUNTS = Made(lambda kind: issubclass(kind, (Real, np.bool_, Decimal)) and 
 
 
 class AttributeIds:
-    """Ids of the attributes of tokens; for feature dicts, first by key and then by value, so that few names are joined.
+    """Ids of the attributes of tokens; those of feature dicts are found by key and value, so that few names are joined.
 
     Any number of threads may use the same object.
     """
@@ -634,10 +634,10 @@ class AttributeIds:
         self.inner = Made(lambda key: AttributeIds(ids, prefix + key + ":"), MOST_KEYS)
 
     def add(self, tokens: Sequence, attribute_ids: list, amounts: array) -> list | None:
-        """Add the ids of the attributes of all tokens, in their order, and return how many each token has.
+        """Append the ids of the attributes of all tokens, in order, to a list; return how many attributes each has.
 
-        Numbers are amounts, with ids coded as in :data:`HAS_AMOUNT`. Unless all tokens are dicts or lists of names of
-        common types, nothing is added, and the result is None.
+        Numbers are appended to ``amounts``, and their ids are coded as in :data:`HAS_AMOUNT`. Unless all tokens are
+        dicts or lists of names of common types, nothing is appended, and the result is None.
         """
         before, n_before, stops = len(attribute_ids), len(amounts), [len(attribute_ids)]
         try:
@@ -693,9 +693,9 @@ class TemplateIds:
     ids : list of dict
         For each template, its ids by value or, if the template has several pairs, by the tuple of their values.
     made : dict
-        For each column of strings, its field, and a :class:`Made` of the field's values.
+        For each column of strings, its field, and a :class:`Made` that contains its strings by value of the field.
     numbers : dict
-        The same for columns of numbers; ids belong to the value True instead of a number.
+        The same for columns of numbers; in ``ids``, the value True represents all numbers.
     """
 
     def __init__(self, templates: Sequence, ids: Sequence[Mapping], made: Mapping, numbers: Mapping) -> None:
@@ -728,7 +728,7 @@ class TemplateIds:
         return [padded[column][pad + shift : pad + shift + length] for column, shift in shifts]
 
     def amounts(self, fields: Mapping, n_tokens: int) -> np.ndarray | None:
-        """Return the products of the numbers of templates at all tokens, (J, T); None without numbers."""
+        """Return the products of the numbers of templates at all tokens, (J, T); None if no template has numbers."""
         if not self.numbers:
             return None
         numbers, amounts = {}, np.ones((len(self.templates), n_tokens))
@@ -742,8 +742,8 @@ class TemplateIds:
     def of_several(self, fields: Mapping, marks: bool) -> list[int]:
         """Return the ids from the templates of several pairs: those of all tokens for one template, then for the next.
 
-        ``fields`` are lists of values, or None. With ``marks``, places outside the sequence have the values BEFORE and
-        AFTER.
+        ``fields`` maps each field to its values at all tokens. Places outside the sequence have the values BEFORE and
+        AFTER if ``marks`` is true, otherwise None.
         """
         made, ids = {column: self.made[column] for column, _ in self.pairs}, list[int]()
         columns = {column: [*map(made_of.__getitem__, fields[field])] for column, (field, made_of) in made.items()}
@@ -754,7 +754,7 @@ class TemplateIds:
         return ids
 
     def find(self, fields: Mapping, marks: bool) -> np.ndarray:
-        """Return the ids of the attributes of tokens, -1 for none; (J, T)."""
+        """Return the ids of the attributes of tokens, -1 for none; shape (J, T)."""
         ids: list = []
         values = self.around(fields, self.known, *((BEFORE, AFTER) if marks else (None, None)))
         for known, at_place in zip(self.known.values(), values, strict=True):
@@ -811,7 +811,7 @@ class _Names:
         return ids, _indptr(widths), values
 
     def _add(self, token, t, attribute_ids, amounts):
-        """Add the ids of the known attributes of a token; return how many there are."""
+        """Add the ids of the known attributes of a token; return the number of these attributes."""
         before = len(attribute_ids)
         if self.tables.add([token], attribute_ids, amounts) is None:
             if isinstance(token, tuple):
@@ -824,7 +824,7 @@ class _Names:
 
 
 def _attributes(prefix, features, t, depth=0):
-    """Yield the names and amounts of the attributes of a feature dict or a list of names, of any types."""
+    """Yield the names and amounts of the attributes of a feature dict or a list of names, with values of any types."""
     if isinstance(features, Mapping):
         if depth > 101:
             raise ValueError(f"position {t}: attribute {prefix[:-1]!r:.60} is too deep")
@@ -844,7 +844,7 @@ def _attributes(prefix, features, t, depth=0):
 
 
 def template_form(texts: Iterable[str]) -> str:
-    """Return the format string that puts the value of a macro between successive texts."""
+    """Return the format string that puts the value of a macro between successive strings."""
     return "%s".join(text.replace("%", "%%") for text in texts)
 
 
@@ -904,7 +904,7 @@ class _Strings(_Names):
         return template_form(texts), [tuple(macro) for macro in macros]
 
     def read(self, tokens):
-        """Return the ids of the attributes in the same form as for feature dicts."""
+        """Return the ids of the attributes in the form of :meth:`_Names.read`."""
         rows = [self._row(token, t) for t, token in enumerate(tokens)]
         columns = [[row[column] for row in rows] for column in range(len(self.fields))]
         made = zip(*filled_templates(self.templates, columns, self.outside), strict=True)  # by token
@@ -979,7 +979,7 @@ class _Phrases:
         self.normal = str.casefold if normalize else str
 
     def read(self, texts):
-        """Take the strings of the phrases."""
+        """Read the strings of the phrases, which are the next strings of ``texts``."""
         self.phrases = {tuple(text.split("\0")) for text in texts.take(self.size)}
         self.lengths = lengths_by_first(self.phrases)
 
@@ -1016,7 +1016,7 @@ class _Templates:
         self.ids = TemplateIds(templates, ids, made, self.numbers)
 
     def _read_columns(self, entries, texts, functions):
-        """Return the values of columns, by code, and the field of each column with the results for its values."""
+        """Return the values of columns, by code, and for each column of strings, its field and its :class:`Made`."""
         user_columns, columns, all_made = set(), [], {}
         for number, entry in enumerate(entries):
             name, n_values = _get(entry, "name", (str, int), "a column"), _get(entry, "values", int, "a column")
@@ -1064,7 +1064,7 @@ class _Templates:
         return templates, ids
 
     def read(self, tokens):
-        """Return the ids of the attributes in the same form as for feature dicts."""
+        """Return the ids of the attributes in the form of :meth:`_Names.read`."""
         columns = list(map(list, self._values(tokens)))
         for source, values in zip(self.sources, columns, strict=False):  # sources of phrases follow
             for value in values:
@@ -1126,7 +1126,7 @@ class ReadSequence:
         return self.length
 
     def _fast(self, question, *arguments):
-        """Return the result of compiled code; None if there is no compiled code."""
+        """Return the result of the compiled method ``question``; None if there is no compiled code, or no token."""
         fast = self.tagger._fast if self.length else None
         return fast and getattr(fast, question)((self.ids, self.indptr, self.amounts), *arguments)
 
@@ -1138,7 +1138,7 @@ class ReadSequence:
 
     @_CachedProperty
     def marginals(self) -> np.ndarray:
-        """The probability of each label at each token; (T, L)."""
+        """The probability of each label at each token; shape (T, L)."""
         if not self.length:
             return np.zeros((0, len(self.tagger.labels)))
         answer = self._fast("marginals")
@@ -1156,7 +1156,7 @@ class ReadSequence:
         return log_probability
 
     def chain(self) -> _Pass:
-        """Return the scores of the sequence, for a query."""
+        """Return the scores of the sequence as an object that computes results from them."""
         tagger = self.tagger
         scores = tagger._weights.sums(self.ids, self.indptr, self.amounts) + tagger._always
         scores[0] += tagger._ends[0]
@@ -1181,7 +1181,7 @@ class Tagger:
     mmap : bool or None, default=None
         Whether to map the file into memory that processes share, instead of reading it. Do not overwrite a mapped file
         in place; on Windows, do not replace it either. If None, files above 16 MiB are mapped. Processes do not share
-        compressed files.
+        the contents of compressed files.
     functions : dict or None, default=None
         Your own functions that the model uses as token features, by the name of the token feature.
 
@@ -1279,7 +1279,7 @@ class Tagger:
         Returns
         -------
         sequence : ReadSequence
-            A sequence for this tagger only. Later changes to the list do not affect it.
+            A sequence that only this tagger accepts. Later changes to the list do not affect it.
 
         Raises
         ------
@@ -1382,12 +1382,13 @@ class Tagger:
         tokens : list, or result of read
             As in :meth:`predict`.
         with_probability : bool, default=False
-            Whether to include the probabilities of the segments that the labels describe. With a threshold, they are
-            always included.
+            Whether to include the probabilities of the segments that the labels describe. If there is a threshold,
+            probabilities are always included.
         threshold : float or None, default=None
-            If None, the method returns the segments that the labels describe. If a number in [0, 1], it returns all
-            segments that are at least as probable, with their probabilities. They may overlap if the threshold is at
-            most 0.5. A low threshold finds more of the true segments than the labels describe.
+            If None, the method returns the segments that the labels describe. If this is a number in [0, 1], the method
+            returns all segments whose probability is at least this number, with their probabilities. The segments may
+            overlap if the number is at most 0.5. With a low threshold, the result contains more of the true segments
+            than the labels describe.
 
         Returns
         -------
@@ -1445,7 +1446,7 @@ class Tagger:
         return read.log_likelihood([self._code_of[label] for label in labels])
 
     def predict_nbest(self, tokens: Sequence | ReadSequence, n: int = 10) -> list[Labelling]:
-        """Return the n labellings with the highest scores, best first, or all if there are fewer.
+        """Return the n labellings with the highest scores, best first, or all labellings if there are fewer.
 
         Parameters
         ----------

@@ -6,6 +6,6 @@
     "sequences"  list of sequences, or a SequenceBatch                          list of label sequences
 
 A sequence is a list of feature dicts or of attribute-name lists (``attributes``), or a 2-D array or sparse matrix
-(``rows``). No function of this package changes an estimator: ``fit`` stores the description of X as a
+(``rows``). No function of this subpackage changes an estimator: ``fit`` stores the description of X as a
 :class:`FeatureSpace`.
 """

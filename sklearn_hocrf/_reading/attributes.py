@@ -34,7 +34,7 @@ FEWEST_ALIKE = 16  # tokens with the same keys for which reading by key is faste
 
 
 class Vocabulary(dict):
-    """Feature ids by attribute name; unknown names have id -1.
+    """Feature ids by attribute name; unknown names have the id -1.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Vocabulary(dict):
         """Return the ids of the attributes of a sequence, -1 for unknown ones, the range of each token, and the values.
 
         The values are None if all are 1. The result is None if tokens are of uncommon types or require a warning: the
-        caller then makes a batch.
+        caller then builds a batch.
         """
         if type(tokens) is not list or not tokens:
             return None
@@ -87,7 +87,7 @@ class Vocabulary(dict):
 
     @classmethod
     def of_names(cls, names, complete) -> Vocabulary:
-        """Return a vocabulary that maps the names to their indices; ``complete`` is the attribute of that name."""
+        """Return a vocabulary that maps the names to their indices; ``complete`` becomes the attribute of this name."""
         new = cls(zip(names, range(len(names)), strict=True))
         if len(new) != len(names):
             raise ValueError("an attribute name occurs twice")
@@ -103,7 +103,7 @@ def looks_like_rows(X, *, default) -> bool:
     for n, sequence in enumerate(X):
         if len(getattr(sequence, "shape", ())) == 2:
             return not (isinstance(sequence, np.ndarray) and sequence.dtype.kind in "SUT")
-        if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
+        if type(sequence) is not list:  # a call for each list would take longer than this check
             refuse_non_sequence(sequence, n)
         for token in sequence:
             if isinstance(token, np.ndarray):
@@ -122,8 +122,9 @@ def read_attributes(X, vocabulary, *, grow) -> SequenceBatch:
     ----------
     X : iterable of sequences
     vocabulary : Vocabulary
-        With ``grow=True``, it is filled with the names of X, which get ids as they occur. Features may then repeat
-        within a token, and the batch must be passed to :func:`sort_vocabulary`. Otherwise, unknown names are left out.
+        With ``grow=True``, the names in X are added to it, and get ids in the order in which they occur. Features may
+        then repeat within a token, and the batch must be passed to :func:`sort_vocabulary`. With ``grow=False``,
+        unknown names are left out.
     grow : bool
 
     Raises
@@ -156,10 +157,10 @@ class _Growing(defaultdict):
 
 
 def _portions(X):
-    """Yield groups of neighbouring sequences with about ``PORTION`` tokens, after the number of the first one."""
+    """Yield groups of neighbouring sequences with about ``PORTION`` tokens, and the index of each group's first one."""
     first, sequences, n_tokens = 0, [], 0
     for n, sequence in enumerate(X):
-        if type(sequence) is not list:  # calling this for each sequence would cost more than the usual check
+        if type(sequence) is not list:  # a call for each list would take longer than this check
             refuse_non_sequence(sequence, n)
         sequences.append(sequence)
         n_tokens += len(sequence)
@@ -170,7 +171,7 @@ def _portions(X):
 
 
 def _common_keys(tokens, keys):
-    """Return those ``keys`` (None: any) that all tokens contain, or an empty set if a token is no dict."""
+    """Return those ``keys`` (None: any) that all tokens contain, or an empty set if a token is not a dict."""
     for token in tokens:
         if type(token) is not dict and not isinstance(token, Mapping):
             return set()
@@ -180,7 +181,7 @@ def _common_keys(tokens, keys):
 
 
 def _joined(parts):
-    """Return the results of :func:`_read_each` for neighbouring sequences, as if it had been called once."""
+    """Join the results of :func:`_read_each` for several groups of sequences into the result of a single call."""
     widths, ids, values = zip(*parts, strict=True)
     if any(amounts is not None for amounts in values):
         values = [np.ones(len(of_part)) if v is None else v for of_part, v in zip(ids, values, strict=True)]
@@ -189,7 +190,7 @@ def _joined(parts):
 
 
 def _read_columns(tokens, tables, grow):
-    """Return the same as :func:`_read_each`, but read key by key; numbers then take a third of the time.
+    """Return the result of :func:`_read_each`, reading key by key, which takes a third of the time for numbers.
 
     The result is None if few tokens have the same keys, or if the values of a key are neither all strings nor all
     finite numbers.
@@ -241,7 +242,7 @@ def _read_alike(keys, cell_values, tables):
 
 
 def _floats(numbers, kinds):
-    """Return a list of numbers of these types as floats; numbers of one type are usually read faster as that type."""
+    """Return numbers of the types ``kinds`` as floats; numbers of one type are usually read faster as that type."""
     kind = next(iter(kinds)) if len(kinds) == 1 else float
     dtype = kind if issubclass(kind, (np.number, np.bool_, int)) else np.float64
     with np.errstate(over="ignore"):  # infinite values are rejected later
@@ -251,7 +252,7 @@ def _floats(numbers, kinds):
 def _read_each(sequences, first, tables, grow):
     """Return how many attributes each token has, their ids, and their amounts or None if all are 1.
 
-    ``first`` is the number of the first sequence. Unknown names have the id -1; so do amounts of 0, unless ``grow``.
+    ``first`` is the index of the first sequence. Unknown names have the id -1; so do amounts of 0, unless ``grow``.
     """
     ids: list = []
     amounts = array("d")  # of the ids coded as in ``HAS_AMOUNT``
@@ -326,7 +327,7 @@ def _decoded(keys) -> set:
 
 
 def _attribute_names(names, n, t, key=None):
-    """Return the attribute names of a token, or of its attribute ``key``, as a list or unchanged."""
+    """Return the attribute names of a token, or of its attribute ``key``: ``names`` if all are str, or else a list."""
     if isinstance(names, np.ndarray):
         names = names.tolist()
     if set(map(type, names)) - {str}:
@@ -335,7 +336,7 @@ def _attribute_names(names, n, t, key=None):
 
 
 def _collection(token, n, t):
-    """Return a token that can be a collection of attribute names; non-empty tuples could also be raw tokens."""
+    """Return a token, or raise an error unless it is a collection of names; non-empty tuples could be raw tokens."""
     if isinstance(token, (str, bytes)) or not _is_collection(token) or (isinstance(token, tuple) and token):
         raise TypeError(
             f"sequence {n}, position {t} of X is the {type(token).__name__} {short(token)}, but a token must be a dict "
@@ -408,7 +409,7 @@ def _finite(value, key, n, t):
 
 
 def known_batch(offsets, indptr, ids, values, n_features, names) -> SequenceBatch:
-    """Return the batch without entries of id -1, with features sorted within a token and repeated ones added up.
+    """Return a batch without the entries whose id is -1; each token's features are sorted, and repeated ones added up.
 
     ``values`` are None if all are 1.
     """
@@ -432,7 +433,7 @@ def known_batch(offsets, indptr, ids, values, n_features, names) -> SequenceBatc
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
-    """Index the attributes of a batch with a grown vocabulary by their sorted names.
+    """Renumber the attributes of a batch with a grown vocabulary in the order of their names.
 
     Attributes that do not occur in the batch (or are 0 everywhere) are left out.
     """
@@ -447,7 +448,7 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
 
 
 def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[SequenceBatch, Vocabulary]:
-    """Index the attributes of a batch as in an earlier vocabulary; new names get the next ids.
+    """Renumber the attributes of a batch as in an earlier vocabulary; new names get the next ids.
 
     Parameters
     ----------
@@ -455,7 +456,7 @@ def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[Sequen
     vocabulary : Vocabulary
         Maps each attribute name of the batch to its id.
     earlier : Vocabulary
-        Not modified.
+        The vocabulary of earlier training data; the function does not modify it.
     earlier_names : ndarray of shape (len(earlier),)
         The names of ``earlier``, by id.
     """

@@ -20,7 +20,7 @@ from .known import lengths_of_targets
 from .rows import ROWS_OF_NUMBERS, check_table, n_tokens, refuse_infinite_values, refuse_non_sequence, stack_rows
 from .values import number_weights, without_columns
 
-_MOST_TOKENS = 10**8  # that y may claim
+_MOST_TOKENS = 10**8  # largest number that y may imply
 _OTHER_SEGMENT_FEATURES = (
     "X does not have the segment features that {} was fitted on: pass it through the transformers that made the "
     "training X"
@@ -47,13 +47,13 @@ class FeatureSpace(NamedTuple):
     kinds: tuple | None = None  # the kinds of segment features, if X was a batch with such features
 
     def packed(self) -> FeatureSpace:
-        """Return the features for a file, with the names as two arrays and only the complete keys of the vocabulary."""
+        """Return the object for a file, with the names as two arrays and only the complete keys of the vocabulary."""
         names = pack_texts(self.names) if isinstance(self.names, np.ndarray) else self.names
         complete: Any = None if self.vocabulary is None else list(self.vocabulary.complete)
         return self._replace(names=names, vocabulary=complete)
 
     def unpacked(self) -> FeatureSpace:
-        """Return the features from the result of :meth:`packed`."""
+        """Return the original object, given the result of :meth:`packed`."""
         names, vocabulary = self.names, self.vocabulary
         if isinstance(names, (tuple, list)):
             texts = unpack_texts(names)
@@ -66,7 +66,7 @@ class FeatureSpace(NamedTuple):
         return self._replace(names=names, vocabulary=vocabulary)
 
     def check(self, n_features):
-        """Raise a ValueError unless the description is of ``n_features`` features."""
+        """Raise a ValueError unless the object describes ``n_features`` features."""
         if self.n_features != n_features or (self.names is not None and len(self.names) != n_features):
             raise ValueError(f"the weights are of {n_features} features, but fit saw {self.n_features} or others")
         if self.vocabulary is None:
@@ -126,7 +126,7 @@ def read_training_sequences(reader, X, sample_weight=None, earlier=None) -> Trai
     ----------
     reader : Reader
     X : sequences
-        In one of the forms that the package's docstring lists.
+        In one of the forms that the docstring of :mod:`sklearn_hocrf._reading` lists.
     sample_weight : array-like of shape (n_sequences,), default=None
         One weight per sequence.
     earlier : FeatureSpace, default=None
@@ -150,7 +150,7 @@ def _has_times(X) -> bool:
 
 
 def sequences_like(reader, y, sample_weight=None) -> TrainingSequences | None:
-    """Return training sequences without features, with the lengths of those in y, for an unknown X.
+    """Return training sequences that have the lengths of the sequences in y, but no features, if X is not known.
 
     The result is None if y is ambiguous: tuples may be sequences or labels.
 
@@ -184,7 +184,7 @@ def refuse_no_tokens(is_used) -> None:
 
 
 def check_sequence_weight(sample_weight, n_sequences):
-    """Return one weight per sequence as float64, or None without weights."""
+    """Return one weight per sequence as float64, or None if there are no weights."""
     if sample_weight is None:
         return None
     weight = np.asarray(number_weights(sample_weight), dtype=np.float64)
@@ -251,20 +251,20 @@ def common_column_names(X):
 
 
 def read_sequences(reader, X, fitted) -> tuple[SequenceBatch, str]:
-    """Return X as a batch with the features of training data, ``fitted``, and its form; sequences may be empty."""
+    """Return X as a batch with the features ``fitted`` of training data, and the form of X; sequences may be empty."""
     vocabulary = fitted.vocabulary
     if vocabulary is not None and type(X) is list and len(X) == 1 and (batch := vocabulary.batch_of(X[0])):
         return batch, "sequences"
     if isinstance(X, SequenceBatch) and X.block_names is not None and X.block_names is fitted.names:
         refuse_infinite_values(X)
-        return X, "sequences"  # from the transformer used in fit, which makes the same blocks
+        return X, "sequences"  # from the transformer used in fit, which creates the same blocks
     X = without_columns(X)
     form = input_form(X)
     return _read(reader, X, form, fitted)[0], form
 
 
 def _read(reader, X, form, fitted=None, grow=False) -> tuple[SequenceBatch, FeatureSpace]:
-    """Return X as a batch, and its features, which must match those of training data, ``fitted``, unless it is None.
+    """Return X as a batch, and its features, which must match ``fitted``, the features of training data, if given.
 
     With ``grow``, a new vocabulary receives the attribute names; otherwise, names outside the fitted vocabulary are
     left out.
@@ -348,7 +348,7 @@ def _refuse_segment_features(batch, reader):
 def _warn_of_other_scheme(batch, reader):
     """Warn if segment features were learned with a scheme other than that of ``reader``.
 
-    This is not an error, because the schemes may differ if the forms of y differ.
+    The function does not raise an error, because the schemes may differ if the forms of y differ.
     """
     schemes = {getattr(block, "scheme", None): block for block in batch.blocks or ()}
     for scheme, block in schemes.items():
@@ -371,7 +371,7 @@ def _kinds_of(batch):
 
 
 def refuse_other_names(names, fitted, name) -> None:
-    """Raise a ValueError if the names of features, or their order, differ from fit; None means no names."""
+    """Raise a ValueError if the names of features, or their order, differ from those in fit; None means no names."""
     if first := _first_other_name(names, fitted):
         raise ValueError(f"the features of X differ from those {name} was fitted on: {first}")
 
@@ -389,7 +389,7 @@ def _first_other_name(names, fitted) -> str:
 def _refuse_other_features(features, fitted, name):
     """Raise an error unless the features of a batch are those of the training data.
 
-    Names are compared if both have names, except in the usual case, when both are the same object.
+    Names are compared if ``features`` and ``fitted`` both contain names, but not if these are one object, as usual.
     """
     if features.n_features != fitted.n_features:
         first = _first_other_name(features.names, fitted.names)

@@ -1,4 +1,4 @@
-"""Labels of a batch: y, or ``known``, read with or without missing labels.
+"""The labels of a batch, read from y or from ``known``; some of them may be missing.
 
 If labels may be missing, y may contain these entries in place of the label of a token or of a segment:
 
@@ -7,9 +7,9 @@ If labels may be missing, y may contain these entries in place of the label of a
 
 A whole sequence may be None. Lists of segments need not tile a sequence: the gaps may have any labels.
 
-In addition to labels, tags specify where segments begin and end. Invalid tags are read as in
-:mod:`sklearn_hocrf._reading.schemes`: the preceding or following tag decides, if it is known. An I whose neighbour is
-unknown continues the segment before it; in "iob1", it may also begin one.
+In addition to labels, tags specify where segments begin and end. Next to known tags, invalid tags are read as in
+:mod:`sklearn_hocrf._reading.schemes`. An I after an unknown tag continues the segment before it; in "iob1", the I may
+also begin a segment.
 
 The last functions of this module read y as the concatenated labels of all tokens, or as a list for each sequence.
 """
@@ -77,7 +77,7 @@ class Known(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Labels, tags or segments as in y, each distinct entry once, before encoding.   D distinct entries."""
+    """Labels, tags or segments read from y, before encoding; equal entries are stored once.   D distinct entries."""
 
     distinct: list  # (D,)   a label, a frozenset of labels, or None for anything
     parts: list  # (D,)   (prefix or None, label) of each member of an entry; None for anything
@@ -98,12 +98,12 @@ class Given(NamedTuple):
         return not has_gaps and not any(entry is None or isinstance(entry, frozenset) for entry in self.distinct)
 
     def labels(self) -> set:
-        """Return all labels, tags or labels of segments that occur, as in y."""
+        """Return all labels, tags or labels of segments that occur in y, in their original form."""
         entries = (entry if isinstance(entry, frozenset) else [entry] for entry in self.distinct if entry is not None)
         return set().union(*entries)
 
     def where(self, entry) -> str:
-        """Return the name of the first position of an entry."""
+        """Return the name of the position at which an entry first occurs."""
         return position_name(self.starts, int(np.argmax(self.ids == entry)))
 
 
@@ -153,7 +153,7 @@ def read_given(y, lengths, form, name, scheme, what="y", *, kept=None, takes_mis
 
 
 def _parts(entry, i, entries, may_be_open) -> list | None:
-    """Return the prefix and label of each member of an entry; raise an error if it is no label or set of labels.
+    """Return the prefix and label of each member of an entry; raise an error unless it is a label or a set of labels.
 
     The order is fixed, because messages name the first invalid member.
     """
@@ -177,7 +177,7 @@ def _parts(entry, i, entries, may_be_open) -> list | None:
 
 
 def least_labels(scheme) -> int:
-    """Return the number of labels that training data must contain: 1 if labels of segments may repeat."""
+    """Return the number of labels that training data must contain: 1 if neighbouring segments may have equal labels."""
     return 2 if scheme in ("tokens", "auto", "runs") else 1
 
 
@@ -203,7 +203,7 @@ def distinct_labels(entries: Given, at_least=None) -> np.ndarray:
 
 
 def check_classes(classes, at_least=2, name="classes", scheme="tokens") -> np.ndarray:
-    """Return all possible labels, sorted, from a parameter with the labels, or tags, of one sequence."""
+    """Return all possible labels, sorted, from a parameter that contains labels or tags like one sequence of y."""
     if not is_ordered_collection(classes):
         raise TypeError(f"{name} must be a list or an array of labels, got {short(classes)}")
     lengths = np.array([len(classes)])
@@ -224,7 +224,7 @@ def known_of(entries: Given, labels, unknown="raise", among=SEEN) -> Known:
     labels : ndarray of shape (L,)
         Labels of the model, sorted.
     unknown : {"raise", "ignore"}
-        Whether other labels raise an error or count as impossible.
+        Whether labels that the model lacks raise an error or count as impossible.
     among : str
         Name of ``labels`` in messages.
     """
@@ -259,7 +259,9 @@ def known_of(entries: Given, labels, unknown="raise", among=SEEN) -> Known:
 
 
 def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarray, np.ndarray]:
-    """Return the segments with known starts and stops, and the labels and lengths of all pieces of segments.
+    """Return the segments whose start, stop and label are known, and the labels and lengths of all labelled pieces.
+
+    A piece is a part of a segment: a maximal run of tokens, after the first of which no segment may begin.
 
     Parameters
     ----------
@@ -282,7 +284,7 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
 
 
 def _borders(known: Known, scheme, singles) -> np.ndarray:
-    """Return where segments begin, as in ``Mask.begins``, with an end after the last token; (N + 1,)."""
+    """Return where segments begin, as in ``Mask.begins``, with an end after the last token; shape (N + 1,)."""
     codes, borders = known.codes, np.ones(len(known.codes) + 1, np.int8)
     if scheme == "runs" and not singles:
         borders[1:-1][codes[1:] == codes[:-1]] = -1
@@ -438,7 +440,7 @@ def read_labels(y, lengths, form, name, scheme, what="y") -> tuple[np.ndarray | 
 
 
 def read_target_sequences(y, n_sequences, name, what="y") -> list:
-    """Return y as a list of lists or arrays, one for each sequence of X, or None if all its labels are unknown."""
+    """Return y as a list with a list or array for each sequence of X, or None where all of its labels are unknown."""
     y = read_collection(y, name, what)
     if len(y) != n_sequences:
         raise ValueError(f"X has {n_sequences} sequences, {what} has {len(y)}")
@@ -446,7 +448,7 @@ def read_target_sequences(y, n_sequences, name, what="y") -> list:
 
 
 def read_collection(y, name, what):
-    """Return y with missing entries of arrays as None, or raise an error if it is no ordered collection."""
+    """Return y with missing entries of arrays as None, or raise an error unless it is an ordered collection."""
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
     return ordered_collection(y, what, "a list of sequences of labels, or an array", "[list(text)]")

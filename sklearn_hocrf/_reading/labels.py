@@ -221,7 +221,7 @@ def ordered_collection(value, name, expected, of_text="list(text)"):
 
 
 def check_hashable(labels, where, name=""):
-    """Return the labels, or raise an error if one is not hashable; ``name`` is the name of y if sets are impossible."""
+    """Return the labels, or raise an error if one is not hashable; ``name`` is that of y if labels cannot be sets."""
     for t, label in enumerate(labels):
         try:
             hash(label)
@@ -242,7 +242,7 @@ def label_codes(classes) -> dict:
 
 
 def decode_labels(codes, classes, offsets, *, as_lists) -> list:
-    """Return one label sequence per sequence: lists of Python objects, or arrays.
+    """Return the labels of each sequence, as a list of Python objects or, unless ``as_lists``, as an array.
 
     Examples
     --------

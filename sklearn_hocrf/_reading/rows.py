@@ -67,7 +67,7 @@ def check_table(X, name=None, places=IN_X, **options):
 
 
 def refuse_complex(array, where="X"):
-    """Raise an error if an array or a sparse matrix is complex; scikit-learn's checks require its first words."""
+    """Raise an error if a dense or sparse array is complex; scikit-learn's checks require the start of its message."""
     if array.dtype.kind == "c":
         raise ValueError(
             f"Complex data not supported: {where} has the type {array.dtype}; take real and imaginary parts, or "
@@ -76,7 +76,7 @@ def refuse_complex(array, where="X"):
 
 
 def _as_numbers(rows, *before, places=IN_X):
-    """Return X, or one sequence of it, whose index is ``before``, as a sparse matrix or an array of real numbers."""
+    """Return X, or its sequence with the index ``before``, as a sparse matrix or an array of real numbers."""
     where, are_listed = f"sequence {before[0]} of X" if before else "X", isinstance(rows, (list, tuple))
     if sparse.issparse(rows):
         refuse_broken(rows, where)
@@ -132,7 +132,7 @@ def n_tokens(sequence) -> int:
 
 
 def stack_rows(X, name, n_features):
-    """Return the stacked rows of a list of 2-D sequences and their offsets.
+    """Return the stacked rows of a list of 2-D sequences, and the offsets of the sequences.
 
     ``n_features`` is the number of features of the fitted estimator. During fit, it is None, and the first sequence
     with tokens determines the number.
@@ -200,7 +200,7 @@ NA_TOKENS = "; pandas.read_csv reads tokens such as NA as nan, unless keep_defau
 
 
 def not_finite(value, where, if_missing="") -> ValueError:
-    """Return the error for a missing or infinite value; scikit-learn's checks require its first words."""
+    """Return the error for a missing or infinite value; scikit-learn's checks require the start of its message."""
     what, hint = ("NaN", if_missing) if is_missing(value) or value != value else ("inf", "")
     return ValueError(f"Input X contains {what}: {where} is {short(value)}{hint}")
 

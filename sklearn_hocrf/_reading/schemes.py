@@ -47,7 +47,7 @@ NO_LABEL = "_"  # label of the tags that have none
 class Scheme(NamedTuple):
     """The prefixes of a scheme, for the only token of a segment, or the first, inner and last tokens of longer ones.
 
-    Several of them may be equal. The prefix of tokens outside all segments is always O.
+    Several of these prefixes may be equal. The prefix of tokens outside all segments is always O.
     """
 
     only: int
@@ -67,7 +67,7 @@ class Scheme(NamedTuple):
         return self.has_separators or self.first == self.inner
 
     def borders(self, prefix) -> tuple[int, int]:
-        """Return whether a segment begins, and whether one ends, at a token with this prefix, as in ``Mask.begins``.
+        """Return whether a segment begins, and whether one ends, at a token with this prefix: 1, -1 (no) or 0 (maybe).
 
         If the preceding tag is known, it may imply another result.
         """
@@ -240,7 +240,7 @@ def segments_of_tags(prefixes, codes, offsets) -> Segments:
 
 
 def goes_on(before: TagTable, after: TagTable) -> np.ndarray:
-    """Return whether a tag continues the segment of the tag before it; bool, of the broadcast shape of both."""
+    """Return whether tags continue the segments of the tags before them; bool, of the broadcast shape of both."""
     is_open = (before.prefix == B) | (before.prefix == I)
     return (before.label == after.label) & is_open & ((after.prefix == I) | (after.prefix == E))
 
@@ -331,7 +331,10 @@ def tags_of_segments(segments: Segments, scheme, outside) -> TagTable:
 
 
 def token_features(segments: Segments, scheme, outside) -> np.ndarray:
-    """Return the labels of tokens, and their prefixes or (as 0 and 1) the starts of segments; shape (1 or 2, N)."""
+    """Return numbers that represent a segmentation token by token; shape (1 or 2, N).
+
+    The rows are the labels and, for tags, their prefixes or, for "segments", whether a segment starts at the token.
+    """
     if scheme == "runs":
         return token_labels(segments)[None]
     if scheme == "segments":

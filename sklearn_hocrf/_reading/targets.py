@@ -54,12 +54,12 @@ class SegmentTargets(NamedTuple):
 
     segments: Segments  # those that are known
     labels: np.ndarray  # (L,)         labels of segments, sorted
-    longest: np.ndarray  # (L,) int64   highest length of a segment, by label; NO_LIMIT for any
+    longest: np.ndarray  # (L,) int64   maximum length of a segment, by label; NO_LIMIT if there is none
     repeats: bool  # neighbouring segments may have the same label
     as_lists: bool  # y consisted of lists, so predictions are lists, too
     bare_tags: bool  # tags of the label "_" are written without it
     scheme: str  # form in which y contains the segments
-    shortest: np.ndarray | None = None  # (L,) int64   lowest length of a segment, by label; None: 1
+    shortest: np.ndarray | None = None  # (L,) int64   minimum length of a segment, by label; None: 1
     known: Mask | None = None  # segmentations that agree with y, if it has missing labels
 
     # --- training -----------------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class SegmentTargets(NamedTuple):
         return self.segments
 
     def units(self, batch) -> Segments:
-        """Return the segments, each of which has a label."""
+        """Return the units that have labels: the segments."""
         return self.segments
 
     def without_data(self) -> SegmentTargets:
@@ -109,7 +109,7 @@ class SegmentTargets(NamedTuple):
         )
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first token and the end of each maximal run of tokens whose segments are known."""
+        """Return the start and the stop of each maximal run of tokens whose segments are known."""
         start, stop = self.segments.start, np.maximum.accumulate(self.segments.stop)
         goes_on = (start[1:] < stop[:-1]) | ((start[1:] == stop[:-1]) & ~np.isin(start[1:], offsets))
         return start[np.append(True, ~goes_on)[: len(start)]], stop[np.append(~goes_on, True)[: len(stop)]]
@@ -179,7 +179,7 @@ class SegmentTargets(NamedTuple):
         return decode_labels(self.token_codes(labelling), self.classes, offsets, as_lists=self.as_lists)
 
     def check(self, n_labels):
-        """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
+        """Raise a ValueError unless the object contains no data, and is valid for ``n_labels`` labels."""
         check_known_labels(self.labels, n_labels)
         if [np.shape(column) for column in self.segments] != [(1,), (0,), (0,), (0,)] or self.segments[0][0] != 0:
             raise ValueError("known targets must be without segments")
@@ -190,7 +190,7 @@ class SegmentTargets(NamedTuple):
 
 @lru_cache(maxsize=16)  # each prediction calls it
 def _tag_classes(scheme, labels, longest, bare_tags) -> tuple[np.ndarray, TagTable, np.ndarray, list]:
-    """Return the sorted names of possible tags, their prefixes and labels, ids by place, and positions in segments.
+    """Return the names of the possible tags, sorted; their prefixes and labels, ids by place, and channels.
 
     The ids by place, of shape (4, L), are those of the tags of the only, first, inner and last token of a label's
     segment.
@@ -228,7 +228,8 @@ def read_segment_targets(
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
     segment_length : int, inf, (least, most), dict or None
         The maximum number of tokens of a segment, or a pair of the minimum (except at the ends of sequences) and the
-        maximum, for all labels or by label. None, also as the maximum, means the longest training segment.
+        maximum, for all labels or by label. None, also as a maximum, means the length of the label's longest training
+        segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
     """
@@ -290,7 +291,7 @@ def _warn_of_gaps(entries):
 def _scheme_of(y, lengths, form, name, in_parts=False) -> str:
     """Return the probable scheme of y, or raise an error if a part of the data cannot determine it.
 
-    The first parts of data may lack some of the tags.
+    If ``in_parts`` is true, y is a part of the data, and the first parts may lack some of the tags.
     """
     if form != "table":
         sequences = read_target_sequences(y, len(lengths), name)
@@ -370,13 +371,13 @@ class TokenTargets(NamedTuple):
     labels: np.ndarray  # (L,)         the labels as in y, sorted
     as_lists: bool  # y consisted of lists, so predictions are lists, too
     known: Mask | None = None  # the labellings that agree with y, if it has missing labels
-    sets: LabelSets | None = None  # the labels that count at each token, if they are not ``codes``
+    sets: LabelSets | None = None  # the sets of labels that count, if any; otherwise, ``codes`` suffice
 
     # --- training -----------------------------------------------------------------------------------------------------
 
     @classmethod
     def read(cls, reader, y, sequences, fixed=None) -> TokenTargets:
-        """Return the targets of training sequences; ``fixed`` as for :func:`read_token_targets`."""
+        """Return the targets of training sequences; ``fixed`` is as for :func:`read_token_targets`."""
         data = y, sequences.batch.lengths, sequences.form, reader.name, sequences.is_used
         return read_token_targets(*data, fixed, takes_missing_labels=True)
 
@@ -391,7 +392,7 @@ class TokenTargets(NamedTuple):
         return self.codes
 
     def units(self, batch) -> Segments:
-        """Return the tokens of a batch, each of which has a label."""
+        """Return the units that have labels: the tokens of a batch, as segments."""
         return Segments.of_tokens(batch.offsets, self.codes)
 
     def without_data(self) -> TokenTargets:
@@ -403,7 +404,7 @@ class TokenTargets(NamedTuple):
         return self._replace(as_lists=self.as_lists or other.as_lists)
 
     def known_runs(self, offsets) -> tuple[np.ndarray, np.ndarray]:
-        """Return the first token and the end of each maximal run of tokens with known labels or sets that count."""
+        """Return the start and the stop of each maximal run of tokens with known labels or with sets that count."""
         is_known = np.append(self.codes >= 0 if self.sets is None else self.sets.sizes > 0, False)
         is_first = np.zeros(len(is_known), bool)
         is_first[offsets] = True
@@ -450,15 +451,15 @@ class TokenTargets(NamedTuple):
         return known_of(entries, self.labels, unknown=unknown, among=among)
 
     def labelling_of(self, known) -> np.ndarray:
-        """Return complete labels in the form of the model's labels; those that the model lacks have the code -1."""
+        """Return complete labels as a labelling of the model; labels that the model lacks have the code -1."""
         return known.codes
 
     def token_codes(self, labelling) -> np.ndarray:
-        """Return the class of each token in a labelling, an index into ``classes``; (N,)."""
+        """Return the class of each token in a labelling, an index into ``classes``; shape (N,)."""
         return labelling
 
     def are_right(self, decoded, truth) -> np.ndarray:
-        """Return, for each token, whether its decoded class is correct; (N,)."""
+        """Return, for each token, whether its decoded class is correct; shape (N,)."""
         return decoded == truth
 
     def as_predicted(self, labelling, offsets) -> list:
@@ -466,7 +467,7 @@ class TokenTargets(NamedTuple):
         return decode_labels(labelling, self.labels, offsets, as_lists=self.as_lists)
 
     def check(self, n_labels):
-        """Raise a ValueError unless these are targets without data, with ``n_labels`` labels."""
+        """Raise a ValueError unless the object contains no data, and is valid for ``n_labels`` labels."""
         check_known_labels(self.labels, n_labels)
         if np.shape(self.codes) != (0,) or not isinstance(self.as_lists, bool):
             raise ValueError(f"targets with codes of shape {np.shape(self.codes)}, as_lists={self.as_lists!r:.20}")
@@ -504,7 +505,7 @@ def label_set(reader, y, sequences) -> np.ndarray | None:
 
 
 def read_truth(targets, y, batch, form, name, unknown="raise"):
-    """Return the labels of a batch as a labelling; ``unknown`` is as for ``read_known``, but codes are then -1."""
+    """Return the labels of a batch as a labelling; with ``unknown="ignore"``, labels that the model lacks are -1."""
     known = targets.read_known(y, batch, form, name, "y", unknown)
     if not known.is_complete:
         raise ValueError(

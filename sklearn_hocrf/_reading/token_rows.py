@@ -27,7 +27,7 @@ class TokenRows(NamedTuple):
 
     @classmethod
     def from_sequences(cls, X, name, fit=False, axes=(2,)) -> Self:
-        """Return the tokens of X; raise an error if ``fit`` finds none.
+        """Return the tokens of X; raise an error if ``fit`` is true and X has none.
 
         ``name`` is the name of the estimator in messages; ``axes`` are the accepted numbers of dimensions of sequences
         that are arrays.
@@ -57,7 +57,7 @@ class TokenRows(NamedTuple):
         return self.X.feature_names if isinstance(self.X, SequenceBatch) else None
 
     def refuse_other_size(self, rows, maker) -> None:
-        """Raise a ValueError unless there is a row for each token; ``maker`` names the function that made them."""
+        """Raise a ValueError unless ``rows``, which the function named ``maker`` returned, has one row per token."""
         if n_tokens(rows) != self.offsets[-1]:
             raise ValueError(
                 f"{maker} returned {n_tokens(rows)} rows for {self.offsets[-1]} tokens, but each token needs one"
@@ -66,7 +66,8 @@ class TokenRows(NamedTuple):
     def split(self, rows, names, maker) -> Any:
         """Return a table with one row per token in the form of X.
 
-        ``names`` are its column names or None; ``maker`` is the name, in messages, of the function that made the table.
+        ``names`` are the names of its columns, or None; ``maker`` is the name of the function that returned the table,
+        for messages.
         """
         rows = np.empty((0, 0 if names is None else len(names))) if rows is None else rows
         self.refuse_other_size(rows, maker)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._data.checks import short
 
-IGNORED = -100  # Hugging Face's libraries mark tokens without a label with it
+IGNORED = -100  # the mark of tokens without a label in Hugging Face's libraries
 
 
 def finite_number(value: Any, where: str, what: str) -> float:

@@ -1,20 +1,21 @@
-"""The decorator of all kernels: numba's ``njit`` with a disk cache that tolerates failures, and with shipped kernels.
+"""The decorator of all kernels: numba's ``njit`` with a disk cache that tolerates failures and reads shipped kernels.
 
 Numba's own cache raises an error if no folder is writable, if the disk is full or if a cache file is damaged. A cache
-only saves time, so this one compiles the kernel again instead, and issues one warning that explains how to set a
-folder. Numba's cache reads only writable folders; this cache also reads read-only folders, such as those in a container
-image. Index files are pickles, which can run code, so the cache does not use folders to which other users may write. In
-a terminal or a notebook, a message reports that kernels are being compiled, because that takes seconds.
+only saves time, so with the cache of this module, numba compiles the kernel again instead, and one warning explains how
+to set a folder. Numba's cache reads only writable folders; this cache also reads read-only folders, such as those in a
+container image. Index files are pickles, which can run code, so the cache does not use folders to which other users may
+write. In a terminal or a notebook, a message reports that kernels are being compiled, because that takes seconds.
 
 Numba's cache checks only the modification time of the kernel's own file, so machine code would become stale if the file
-of a called kernel changed. The key of this cache is the text of all these files, which kernels must import by ``from
-.file import name``. Copies of a checkout therefore share a cache.
+of a called kernel changed. The key of this cache is the text of the kernel's file and of all files from which this file
+imports, directly or indirectly, by ``from .file import name``; kernels must import other kernels in this form. Copies
+of a checkout therefore share a cache.
 
 The optional distribution ``sklearn_hocrf_kernels`` contains kernels that were compiled for a processor whose features
-most hosts provide (see ``_shipped``). This cache uses them if its folders lack a kernel. If the environment variable
-SKLEARN_HOCRF_NATIVE_KERNELS is 1, it compiles kernels for the host instead.
+most hosts provide (see ``_shipped``). This cache uses a shipped kernel if its own folders lack the kernel. If the
+environment variable SKLEARN_HOCRF_NATIVE_KERNELS is 1, numba compiles the kernel for the host instead.
 
-This module uses undocumented names of numba. If one of them is absent, kernels use numba's own cache.
+This module uses undocumented names of numba. If numba lacks one of them, kernels use numba's own cache.
 """
 
 import functools
@@ -53,7 +54,7 @@ _TAKEN = re.compile(r"^from \.(_?\w+) import", re.MULTILINE)
 
 
 def njit(*, cache, **options):
-    """Return numba's decorator with these options and the cache of this module."""
+    """Return numba's ``njit`` with the given options and, if ``cache`` is true, the cache of this module."""
     if numba.config.DISABLE_JIT:  # kernels contain vector instructions, which Python cannot run
         raise ImportError("the kernels of sklearn_hocrf must be compiled: unset the variable NUMBA_DISABLE_JIT")
 
@@ -106,7 +107,7 @@ _IMPLS = [_impl_of(type("Place", (_Place, locator), {})) for locator in _LOCATOR
 
 @functools.cache
 def _danger(folder, is_above):
-    """Return why a folder is not safe, or an empty string; ``is_above``: the folder is the parent of a cache folder."""
+    """Return why a folder is not safe, or ""; ``is_above``: whether the folder is the parent of a cache folder."""
     if not hasattr(os, "geteuid"):  # Windows
         return ""
     status = os.stat(folder)
@@ -155,9 +156,9 @@ def _read(path, time_of_change):
 
 @functools.cache
 def _name_runtime():
-    """Register the addresses of numba's runtime with LLVM, and return whether they are known.
+    """Register the addresses of numba's runtime functions with LLVM, and return whether all of them are known.
 
-    If an address were missing, LLVM would end the process, so numba must provide all names of ``_RUNTIME``.
+    If an address were missing, LLVM would end the process, so numba must provide all names in ``_RUNTIME``.
     """
     helpers = getattr(_nrt_python, "c_helpers", {})
     if not _RUNTIME.issubset(helpers):
@@ -172,8 +173,8 @@ class _CacheFile(IndexDataCacheFile):
 
     Numba uses the next number as the name of the data file, and writes the index first. Two processes that compile
     versions for different arguments may then choose the same name, and one of them may later run the code of the other.
-    Until the data are written, and if the disk is full, the index names a missing or stale file. This class uses a hash
-    of the key as the name, and writes the index last.
+    Moreover, the index names a missing or stale file until the data are written, and permanently if the disk is full.
+    This class uses a hash of the key as the name, and writes the index last.
     """
 
     def save(self, key, data):
@@ -201,9 +202,9 @@ class _Files(FunctionCache):
         self._cache_file = _CacheFile(self.cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig, target_context):
-        # numba would refresh the context, which imports everything that can be compiled, and compile its runtime:
-        # together, they take 30 MiB and 0.3 s. Machine code without recursion needs only symbols, and numba does both
-        # when it compiles
+        # numba's method refreshes the context, which imports all functions that numba can compile, and compiles the
+        # runtime: together, these steps take 30 MiB and 0.3 s. Machine code without recursion only requires the symbols
+        # of the runtime, and numba performs both steps anyway before it compiles a kernel
         load = self._load_overload if _name_runtime() else super().load_overload
         return load(sig, target_context)
 
@@ -251,7 +252,7 @@ def _shipped():
     On a processor that lacks a feature of the target, an illegal instruction would end the process. Numba's files
     contain the versions of numba and Python, which numba compares; this function compares the version of llvmlite.
     """
-    if numba.config.BOUNDSCHECK or numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # they require other kernels
+    if numba.config.BOUNDSCHECK or numba.config.CPU_NAME or numba.config.CPU_FEATURES:  # require other kernels
         return None
     spec = importlib.util.find_spec("sklearn_hocrf_kernels")
     if spec is None or spec.origin is None or os.environ.get("SKLEARN_HOCRF_NATIVE_KERNELS", "0") not in ("", "0"):
@@ -325,7 +326,7 @@ class _Cache(NullCache):
 
 
 class _Waiting:
-    """Message on stderr before the first of several kernels is compiled. Numba's compiler lock protects its state."""
+    """A message on stderr before the first of several kernels is compiled; numba's compiler lock protects its state."""
 
     pause = 5.0  # seconds without compilation after which the message is written again
 

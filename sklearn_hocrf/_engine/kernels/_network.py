@@ -1,7 +1,7 @@
 """Functions and constants that kernels share: the sum network, the arcs of a state, bisection, limits of scaled passes.
 
 The network evaluates ``m = S alpha`` (equation 7 of docs/develop/theory.md), and its transpose ``beta = S^T b`` (11),
-by the shared additions (8); ``_engine.structure.sum_network`` builds it. For decoding, kernels evaluate the transpose
+with shared additions (8); ``_engine.structure.sum_network`` builds it. For decoding, kernels evaluate the transpose
 in the (max, +) semiring.
 
 Shapes: P states, A arcs, I and J nodes of the network and of its transpose, W lanes.
@@ -39,10 +39,10 @@ def weight_of(weighted_arcs, arc, lane_kind):
 def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, varying_log, varying):
     """Write the weights of the varying arcs at a position, without the emission, to a row of ``varying`` (R * Q, W).
 
-    Return the least distance of their logarithms from the limits LOWEST_LOG and ``highest``, which is > 0 if all are in
-    range.
+    Return the least distance of the weights' logarithms from the limits LOWEST_LOG and ``highest``; it is > 0 if all
+    logarithms lie between the limits.
 
-    scores : table of score columns, in which the position begins at row ``first``
+    scores : table of score columns, in which the rows of the position begin at ``first``
     varying_log : (Q, W)   overwritten
     """
     n_varying = len(weighted_arcs.varying_arc)
@@ -94,7 +94,7 @@ def count_columns(lane_kind, weighted_arcs, used, scores, first):
     """Write the marginals of score columns: sums over the varying arcs that end with the column's pattern (13).
 
     used : (Q, W)   marginals of the varying arcs, overwritten
-    scores : table of score columns, in which the position begins at row ``first``
+    scores : table of score columns, in which the rows of the position begin at ``first``
     """
     for column in weighted_arcs.varying_column:  # arcs may share a column
         if column >= 0:

@@ -1,8 +1,8 @@
 """Arithmetic of the kernels: vectors of LANES numbers, dual and wide numbers, and vectors of STEP numbers.
 
 A *table of lanes* is a two-dimensional array of float64 with LANES columns, one per sequence of a block. Kernels read
-and write its rows as whole vectors. With ``lane_kind=None``, the same operations work on single numbers, in tables of
-one column.
+and write its rows as whole vectors. With ``lane_kind=None``, the operations work on single numbers, in tables of one
+column.
 
 With ``lane_kind=(LANES,)`` or ``(None,)``, the operations work on dual numbers. Each row of a table then contains the
 values of all lanes, followed by their derivatives along one direction, and every operation follows the rules of
@@ -10,10 +10,10 @@ differentiation, equation (24) of docs/develop/theory.md. A kernel compiled for 
 derivatives of all its results.
 
 With ``lane_kind=WIDE``, the operations work on single wide numbers (see below), in two columns. A kernel compiled for
-wide numbers needs no scales, because no number underflows. ``(WIDE,)`` selects dual numbers of wide ones, in four
-columns.
+wide numbers needs no scales, because no number underflows. With ``lane_kind=(WIDE,)``, the operations work on dual
+numbers whose two parts are wide numbers, in four columns.
 
-The operations are explicit LLVM instructions. With a loop over 16 numbers for each operation instead, one row of the
+The operations are explicit LLVM instructions. If each operation is a loop over 16 numbers instead, one row of the
 forward recursion takes 5.1, 3.8 and 3.7 times as long (handwriting data, models of order 1, 3 and 5).
 
 Products of sparse features and weights use vectors of score columns: ``load_step``, ``store_step`` and ``add_scaled``
@@ -22,10 +22,10 @@ treat STEP consecutive numbers of a flat array as a vector.
 Wide numbers represent values of any size: (m, e) is m * BASE**e. Kernels use them for sequences whose scaled passes
 fail.
 
-Their functions take and return each number as a float64 m and an integer e, and are compiled into the intrinsics of
-this module. A product moves m back to [1 / ROOT, ROOT]. A sum does not, so m may exceed this range by a factor of the
-number of terms. A term has no effect on a sum if its exponent is lower than that of the sum by 2 or more. The exponent
-of 0 is arbitrary.
+The functions for wide numbers take and return each number as a float64 m and an integer e, and are compiled into the
+intrinsics of this module. Multiplication moves m back to [1 / ROOT, ROOT]. Addition does not, so the m of a sum of n
+terms may be as large as n * ROOT. A term has no effect on a sum if its exponent is lower than that of the sum by 2 or
+more. The exponent of 0 is arbitrary.
 """
 
 import math
@@ -37,7 +37,7 @@ from numba.extending import intrinsic, models, register_jitable, register_model
 from numba.np.arrayobj import make_array
 
 LANES = 16  # measured: docs/develop/design.md
-FOLDED = 4  # columns of a table of sums over lanes; each sums several lanes
+FOLDED = 4  # columns of a table of sums over lanes; each is the sum of several lanes
 STEP = 8
 WIDE = True  # selects an operation by its type
 ir = cgutils.ir  # llvmlite's module, as numba imports it
@@ -85,7 +85,7 @@ def _lanes_of(lane_kind):
 
 
 def _n_columns(kind):
-    """Return the number of columns per lane."""
+    """Return the number of columns of a table for each lane."""
     return 2 * _n_columns(kind.part) if isinstance(kind, _Dual) else 1 + (kind == _WIDE_TYPE)
 
 
@@ -116,7 +116,7 @@ def _pair(builder, first, second):
 
 
 def _call(context, builder, function, *values, result=_WIDE_TYPE):
-    """Return the result of a function of wide numbers."""
+    """Compile a call of a function of wide numbers, and return its result."""
     parts = [part for value in values for part in (_parts(builder, value) if _is_pair(value) else [value])]
     kinds = [types.int64 if part.type == _BITS.element else types.float64 for part in parts]
     return context.compile_internal(builder, function, typing.signature(result, *kinds), parts)
@@ -135,7 +135,7 @@ def _columns(builder, value):
 
 
 def _row(builder, kind, columns):
-    """Return the row with these columns."""
+    """Return the row of the type ``kind`` with the given columns."""
     if isinstance(kind, _Dual):
         half = len(columns) // 2
         return _pair(builder, *(_row(builder, kind.part, part) for part in (columns[:half], columns[half:])))
@@ -143,13 +143,13 @@ def _row(builder, kind, columns):
 
 
 def _check_bounds(context, builder, array, index):
-    """If NUMBA_BOUNDSCHECK is set, raise an IndexError for a wrong index, as numba does for other indices."""
+    """If NUMBA_BOUNDSCHECK is set, raise an IndexError for an index out of range, as numba does elsewhere."""
     if context.enable_boundscheck:
         cgutils.do_boundscheck(context, builder, index, builder.extract_value(array.shape, 0), 0)
 
 
 def _pointers(context, builder, table_type, row_type, kind, args):
-    """Return pointers to the columns of a row of a table, or to the lanes of each part."""
+    """Return pointers to the parts of a row of a table, each of which is a number or a vector of LANES numbers."""
     table, n_columns = make_array(table_type)(context, builder, args[0]), _n_columns(kind)
     data, row = table.data, context.cast(builder, args[1], row_type, types.intp)
     _check_bounds(context, builder, table, row)
@@ -183,7 +183,7 @@ def load(typing_context, table, row, lane_kind):
 
 @intrinsic
 def store(typing_context, table, row, lanes):
-    """Write row ``row`` of a table of lanes."""
+    """Write ``lanes`` to row ``row`` of a table."""
 
     def generate(context, builder, signature, args):
         pointers = _pointers(context, builder, table, row, lanes, args)
@@ -220,7 +220,7 @@ def add_folded(typing_context, table, row, lanes):
 
 
 def _folded(builder, lanes):
-    """Return FOLDED sums of lanes, added in pairs."""
+    """Return FOLDED sums, each of LANES / FOLDED lanes, which are added in pairs."""
     nothing = ir.Constant(lanes.type, ir.Undefined)
     kind = ir.VectorType(ir.IntType(32), FOLDED)
     starts = range(0, LANES, FOLDED)
@@ -265,7 +265,7 @@ def fill_dual(typing_context, value, derivative, lane_kind):
 
 @intrinsic
 def is_wide(typing_context, lane_kind):
-    """Return, as a compile-time constant, whether lanes are wide numbers or dual numbers of these."""
+    """Return, as a compile-time constant, whether lanes are wide numbers, or dual numbers whose parts are."""
     kind = _lanes_of(lane_kind)
     known = ir.Constant(ir.IntType(1), getattr(kind, "part", kind) == _WIDE_TYPE)
     return types.boolean(lane_kind), lambda *_: known
@@ -273,7 +273,7 @@ def is_wide(typing_context, lane_kind):
 
 @intrinsic
 def limit(typing_context, value, lane_kind):
-    """Return lanes that contain a limit of scaled passes, which is infinite for wide numbers."""
+    """Return lanes that contain ``value``, a limit of scaled passes; for wide numbers, the limit is infinite."""
     kind = _lanes_of(lane_kind)
     unlimited = getattr(kind, "part", kind) == _WIDE_TYPE
 
@@ -286,7 +286,7 @@ def limit(typing_context, value, lane_kind):
 
 @intrinsic
 def fill_weight(typing_context, weight, weight_derivative, score, score_derivative, lane_kind):
-    """Return lanes that contain a weight; wide numbers are computed from the score, because the weight may be 0."""
+    """Return lanes that contain a weight; wide numbers are computed from the score, in case the weight underflows."""
     kind = _lanes_of(lane_kind)
     from_score = getattr(kind, "part", kind) == _WIDE_TYPE
 
@@ -439,7 +439,7 @@ def _exp(context, builder, x):
 
 
 def _invert(context, builder, x):
-    """Return 1 / x of wide numbers; for other numbers, the code is compiled but never runs."""
+    """Return 1 / x for wide numbers; for other numbers, the code is compiled but never runs."""
     if _is_wide(x):
         return _call(context, builder, invert_wide, x)
     if not _is_dual(x):
@@ -494,7 +494,7 @@ def load_step(typing_context, values, start):
 
 @intrinsic
 def store_step(typing_context, values, start, step):
-    """Write ``values[start : start + STEP]``."""
+    """Write ``step`` to ``values[start : start + STEP]``."""
 
     def generate(context, builder, signature, args):
         builder.store(args[2], _pointer_to_step(context, builder, signature, args), align=8)

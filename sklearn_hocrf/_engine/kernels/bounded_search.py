@@ -1,12 +1,12 @@
 """The best labelling of one sequence, found by a search that omits the states that a bound excludes.
 
 Batches are decoded in all states at all positions, with sequences side by side. A single sequence would leave most
-lanes empty, so a search is faster (A* with a bound from dynamic programming; Klein and Manning, NAACL 2003). The bound
-of the score after a label uses, for each pair of labels, the highest score of the second label in any state. The
-labelling that follows the bound gives a lower limit of the best score. The search keeps only the states whose score
-plus bound reaches this limit: a few states of hundreds.
+lanes empty, so a search is faster (A* with a bound from dynamic programming; Klein and Manning, NAACL 2003). The upper
+bound on the score of all labels after a given one uses, for each pair of labels, the highest score of the second label
+in any state. A labelling that always takes the label with the highest score plus bound gives a lower limit of the best
+score. The search keeps only the states whose score plus bound reaches this limit: a few of hundreds of states.
 
-Shapes: T tokens, L labels, P states, A arcs, F ranked attributes, K pairs, S entries of the search.
+Shapes: T tokens, L labels, P states, A arcs, F attributes with pairs, K pairs, S entries of the search.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from ._jit import njit
 from ._network import resolve
 
 TOLERANCE = 1e-9  # of scores, relative to the largest possible sum of absolute terms
-MOST_SIZE = 1e12  # of sums of values; above it, rounding errors could decide
+MOST_SIZE = 1e12  # of sums of absolute values; above it, rounding errors could change the result
 FOUND, UNDECIDED = range(2)
 
 
@@ -33,7 +33,7 @@ class SearchTables(NamedTuple):
     bounds: np.ndarray  # (L, L) float64   highest score of each label (row) after each label (column)
     borders: np.ndarray  # (2, L) float64   added to the scores of labels at the first and at the last token
     rank_of: np.ndarray  # (n_attributes,) int32   -1 for attributes without pairs
-    starts: np.ndarray  # (F + 1,) int64   range of the pairs of each rank
+    starts: np.ndarray  # (F + 1,) int64   range of the pairs of the attribute with each rank
     columns: np.ndarray  # (K,) int32   score column of each pair: a label, or a part of labels
     weights: np.ndarray  # (K,) float64
     part_starts: np.ndarray  # (L + 1,) int64   range of the parts of each label
@@ -76,10 +76,11 @@ def _add_attribute(tables, attribute, value, row):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score_tokens(tables, entries, scores):
-    """Write the scores of labels at tokens, (T, L), and return their size: 2 per token plus the sum of absolute values.
+    """Write the scores of labels at tokens, (T, L), and return a measure of their size, for bounds of rounding errors.
 
-    The sum is over the attributes with pairs, and absolute values below 1 count as 1. Return 0 if the model lacks an
-    attribute, because parameters of a transformer have changed, or if the size reaches MOST_SIZE.
+    The size is 2 per token plus the sum of the absolute values of all attributes with pairs; absolute values below 1
+    count as 1. The kernel returns 0 if the model lacks an attribute, because parameters of a transformer have changed,
+    or if the size reaches MOST_SIZE.
     """
     if len(entries.ids) and entries.ids.max() >= len(tables.rank_of):
         return 0.0
@@ -105,7 +106,7 @@ def score_tokens(tables, entries, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _bound_suffixes(bounds, scores, rest):
-    """Write an upper bound of the score after each label at each token: ``rest`` (T, L)."""
+    """Write an upper bound on the score of all tokens after each token, by its label: ``rest`` (T, L)."""
     n_tokens, n_labels = scores.shape
     rest[:] = -np.inf
     rest[n_tokens - 1] = 0.0

@@ -1,4 +1,4 @@
-"""Level 0 of a cascade: the best labels of each token by features and biases alone, and the training of their weights.
+"""Level 0 of a cascade: the best labels of each token by features and biases alone, and the training of its weights.
 
 The scores of parts are added to the scores of the labels that contain them; ``links`` are ``PartLinks`` from labels to
 parts. Equation numbers refer to docs/develop/theory.md.
@@ -18,7 +18,7 @@ from .segment_scores import add_to_labels_of_token, sum_over_labels_of_token
 from .token_scores import score_tokens
 
 BLOCK = 8  # tokens scored at a time
-NEGLIGIBLE = 1e-9  # probability below which the weights of parts do not change
+NEGLIGIBLE = 1e-9  # error of a label's probability below which the weights of its parts do not change
 LOW = -1e300  # score of padding
 
 
@@ -146,8 +146,8 @@ def _to_probabilities(table, lanes):
 def descend(features, pairs, links, data, sequences, rate, level):
     """Take a step for each token of the given sequences, in order; ``level`` in and out.
 
-    Each step divides the rate by 1 + the sum of the squares of the token's values, so large values do not cause large
-    changes of scores.
+    Each step divides the rate by 1 + the sum of the squares of the token's feature values, so large values do not
+    cause large changes of scores.
     """
     n_labels, columns = len(level.bias), pairs.columns
     n_rows = -(-n_labels // LANES)

@@ -10,15 +10,16 @@ network is a vector addition. Let omega be the weights of arcs, xi the exponenti
     backward    b(j) = omega R^T (xi(j) beta(j + 1)) / the same total      beta(j) = S^T b(j)            (11)
     marginals   P(arc a is used at j) = m_a(j) b_a(j)                                                    (12)
 
-with beta(T) = 1 / total of alpha(T). A state with negligible mass may be the only state that a later position allows.
-The kernel therefore reports a lane as *doubtful* if any reachable alpha falls below 1e-200 of the total of its row. It
-raises each reachable alpha to at least LEAST_SHARE, so the states with alpha > 0 are the reachable ones. The results of
-a doubtful lane are correct if beta is at most LARGEST_BETA in all reachable states. The same kernels process *suspect*
-lanes again, on wide numbers (16). Labels with a score of -inf are impossible: their weights are 0, and the states to
-which only such labels lead are not reachable. If beta underflows in a state, the posterior probability of the state is
+where T is the length of the sequence, and beta(T) = 1 / total of alpha(T). A state with negligible mass may be the only
+state that a later position allows. The kernel therefore reports a lane as *doubtful* if any reachable alpha falls below
+1e-200 of the total of its row. It raises each reachable alpha to at least LEAST_SHARE, so the states with alpha > 0 are
+the reachable ones. The results of a doubtful lane are correct if beta is at most LARGEST_BETA in all reachable states.
+If a number leaves the range in which scaled passes are safe, the lane is *suspect*, and the same kernels process it
+again, on wide numbers (16). Labels with a score of -inf are impossible: their weights are 0, and the states to which
+only such labels lead are not reachable. If beta underflows in a state, the posterior probability of the state is
 negligible, because alpha . beta = 1 at every position.
 
-Decoding (15) runs the same transposed network in the (max, +) semiring, on log scores, which cannot underflow. The
+Decoding (15) evaluates the transposed network in the (max, +) semiring, on log scores, which cannot underflow. The
 automaton is deterministic, so the best labelling needs no back-pointers: ``beta(j, q)`` is the best score of the labels
 from position j on if the automaton is in state q, and ``walk`` chooses the best labels from left to right.
 
@@ -82,7 +83,7 @@ class ChainTables(NamedTuple):
 
 
 class LocalTile(NamedTuple):
-    """A tile of sequences, as ``_engine.inference.schedule`` describes it; kernels can create it."""
+    """A tile of sequences in the form that ``_engine.inference.schedule`` describes; kernels can create this type."""
 
     rows: np.ndarray
     first_token: np.ndarray
@@ -234,7 +235,7 @@ def forward(lane_kind, weighted_arcs, tile, scratch, tables, carry, log_scale, s
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _take_scales(tile, inverse_scale, sums, row, block, log_scale, suspect):
-    """Unless a lane is suspect, compute 1 / t(j) of a row, and add log t(j) to the scale of the row's block (10)."""
+    """Unless a lane is suspect, compute 1 / total of its alpha, and add the log total to ``log_scale`` (10)."""
     n_lanes = tile.length.shape[1]
     for lane in range(n_lanes):
         for column in range(lane, sums.shape[1], n_lanes):
@@ -274,7 +275,7 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
     tables : ``ChainTables``   from ``forward``; out: P(label) in the first L columns of the scores, P(pattern ends with
         the token) in the others; beta in place of the alpha after each row, 0 where that alpha is 0
     weight : (B, W)   factor of each lane in ``counts``
-    beta : (P, W)   in and out, for parts of long sequences
+    beta : (P, W)   after the last row in, before the first row out, for sequences that continue in other tiles
     counts : (A, FOLDED), or (A, 1) for one lane   increased by the marginals of the arcs
     """
     scores, varying, alpha, inverse_scale = tables
@@ -336,12 +337,12 @@ def backward(lane_kind, weighted_arcs, tile, scratch, tables, weight, beta, coun
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def backward_max(lane_kind, weighted_arcs, tile, scratch, scores, varying_log, beta):
-    """Write the best score from each position on to ``beta`` ((R + B) * P, W); it is 0 at a lane's end.
+    """Write to ``beta`` ((R + B) * P, W) the best score of the labels from each position on; 0 at a lane's end.
 
     scratch : ``ChainScratch``        scores : (R * C, W)
     varying_log : (R * Q, W)   from ``token_scores.varying_scores``
 
-    The caller sets the last P rows of each block, for lanes that continue in the next tile.
+    The caller sets the last P rows of ``beta`` of each block, for lanes that continue in the next tile.
     """
     n_states, n_varying, n_arcs = len(weighted_arcs.fail), len(weighted_arcs.varying_arc), len(weighted_arcs.arc_score)
     n_columns, adjoints = len(scores) // tile.rows[-1], scratch.adjoints
@@ -406,7 +407,7 @@ def walk(weighted_arcs, tile, scores, varying_log, beta, state, codes):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def label_arcs(automaton, offsets, codes, arcs):
-    """Write the arc that each token uses if ``codes`` are its sequence's labels: ``arcs`` (N,) int32.
+    """Write the arc that the automaton uses at each token if ``codes`` are the labels: ``arcs`` (N,) int32.
 
     automaton : ``PatternAutomaton`` or ``WeightedArcs``
     """

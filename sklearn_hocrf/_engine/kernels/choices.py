@@ -62,7 +62,7 @@ class BestChoices(NamedTuple):
 
 
 class Deviations(NamedTuple):
-    """Labellings to be written, each of which deviates from a written one by one choice.   Shapes: M labellings."""
+    """Labellings to be written; each deviates at one choice from an earlier labelling.   Shapes: M labellings."""
 
     regret: np.ndarray  # (M,)
     parent: np.ndarray  # (M,) int32   index of the labelling from which it deviates
@@ -74,7 +74,7 @@ class Deviations(NamedTuple):
 class Search(NamedTuple):
     """The labelling that ``_follow`` writes.   Shapes: n wanted labellings, N tokens of the batch."""
 
-    found: int  # its index
+    found: int  # index of the labelling
     n_pending: int  # number of pending deviations; this labelling's deviation is stored after them
     first: int  # first token of the sequence
     codes: np.ndarray  # (n, N) int32
@@ -86,7 +86,7 @@ class Search(NamedTuple):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def empty_choices(size):
-    """Return memory for the choices at a boundary."""
+    """Return memory for up to ``size`` choices at a boundary."""
     return Choices(np.empty(size), np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32))
 
 
@@ -115,7 +115,7 @@ def slot_of(tile, block, lane):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def meet(weighted_arcs, arcs, met, state):
-    """Write the arcs that a state uses to ``arcs`` (P, L), unless ``met`` (P,) shows that this has been done."""
+    """Write the arcs that a state uses to ``arcs`` (P, L), unless ``met`` (P,) shows that they have been written."""
     if not met[state]:
         outgoing, source_arcs = weighted_arcs.outgoing, weighted_arcs.source_arcs
         resolve(outgoing, source_arcs, weighted_arcs.arc_label, weighted_arcs.fail, np.int64(state), arcs[state])
@@ -174,7 +174,7 @@ def _list_segments(weighted_arcs, index, tables, slot, position, state, choices)
             first = (row + d - 1) * width + d - 1
             score = border + scores[first + first_cell[label], lane]
             span = arc_span[arc]
-            while span >= 0:  # the scored patterns that the arc ends with
+            while span >= 0:  # the scored patterns with which the arc ends
                 scored = span_scored[span]
                 if scored >= 0:
                     score += scores[first + first_cell[scored], lane]
@@ -290,7 +290,7 @@ def _write_segment(codes, lengths, labelling, first, label, length):
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _limit(pending, n_pending, wanted):
-    """Return the limit below which the regrets of deviations to be kept must be."""
+    """Return a limit: a further deviation is kept only if its regret is lower."""
     if n_pending < wanted:
         return np.inf
     return pending.regret[_worst(pending.regret, n_pending)] if wanted > 0 else -np.inf
@@ -334,8 +334,8 @@ def _move_best_to_end(pending, last):
 def weigh(choices, n_choices):
     """Turn the scores of choices into weights, exp(score - highest); return two sums for entropies and probabilities.
 
-    The first is the sum of all weights except one highest weight, which is 1. The second is the sum of each weight
-    times (highest - score), not divided by the sum of weights.
+    The first is the sum of all weights except that of the best choice, which is 1. The second is the sum of each weight
+    times (highest - score); it is not divided by the sum of the weights.
     """
     scores, top = choices.score, 0
     for choice in range(1, n_choices):

@@ -5,8 +5,8 @@ A step reads and updates the weights that its sequences use. Each of these weigh
     sums w + stiffness w^2 / 2 + mass (precision w^2 / 2 + strength |w|),        stiffness = (sqrt(squares) + r) / step
 
 where r is SMALLEST_ROOT. A gradient g adds g^2 to the squares. To the sums, it adds g minus w times the increase of the
-stiffness. As in all inference, sequences are processed side by side. If scaled passes fail for a minibatch, the kernel
-stops before the step of this minibatch, and the caller takes this step. Equation numbers refer to
+stiffness. As in all other passes, sequences are processed side by side. If scaled passes fail for a minibatch, the
+kernel stops before the step of this minibatch, and the caller takes this step. Equation numbers refer to
 docs/develop/theory.md.
 
 Shapes: N tokens, L labels, A arcs, C score columns, K weights (pairs, then biases), B blocks of LANES sequences, H
@@ -55,7 +55,7 @@ class Scratch(NamedTuple):
     """Memory that steps overwrite."""
 
     touched: np.ndarray  # (n_pairs + 1, 2) uint32   ranges of weights
-    is_touched: np.ndarray  # (n_pairs,) bool   at the first pair of each range; False between steps
+    is_touched: np.ndarray  # (n_pairs,) bool   whether a range is listed, at its first pair; False between steps
     gradient: np.ndarray  # (K,)   0 between steps
     dense: np.ndarray  # (H, D)   weights of the dense features, and their gradient
     dense_gradient: np.ndarray
@@ -93,7 +93,7 @@ def _touch(features, starts, tile, scratch):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _read_weights(course, slots, scratch, n_touched):
-    """Set the weights of the touched ranges to their minimisers."""
+    """Set the weights of the touched ranges to the minimisers that the module's docstring defines."""
     w, sums, squares, of_penalty, precision, strength, step, _ = (
         course  # unpacked once, because each access to an array counts references
     )
@@ -179,9 +179,9 @@ def _count_biases(arcs, counts, gradient):
 def descend(sizes, tiles, weight, structure, arcs, memory, scratch, course):
     """Take the steps of m minibatches, in order, and return the number of steps: m, or fewer if a pass fails.
 
-    sizes : (m,) int64   numbers of sequences of the minibatches
-    tiles : ``LocalTile``        weight : (m, B, LANES)   of the sequences; the first axis of all these arrays is that
-        of minibatches, and may be longer than m
+    sizes : (m,) int64   number of sequences of each minibatch
+    tiles : ``LocalTile``        weight : (m, B, LANES)   of the sequences; the first axis of this array and of those in
+        ``tiles`` is for minibatches, and may be longer than m
     structure : arcs of the labels (N,), allowed labels (N, L) or (0, L), features, pairs, columns of arcs, cells of the
         first pairs in the dense table, and weighted arcs, which share the memory of ``arcs``
     memory : tables and scratch of the largest tile; weights and dense weights, in the form that the scoring kernels

@@ -1,7 +1,7 @@
 """Lattices: the few candidate labels of tokens, and the paths of the automaton through them.
 
-Each token has *candidates*, labels in ascending order. A *node* is a state of the automaton after a token that a
-sequence of candidates can reach. Nodes are numbered from 1, token by token; node 0 precedes each sequence. A *step*
+Each token has *candidates*, labels in ascending order. A *node* is a state that the automaton can reach at a token by
+a sequence of candidates. Nodes are numbered from 1, token by token; node 0 precedes each sequence. A *step*
 leads from a node of one token to a node of the next token, by an arc of the automaton. Arcs of forbidden runs, whose
 scores are -inf, yield no steps. All passes iterate over the list of steps, so time and memory depend on the length of
 this list, not on the numbers of labels, states and arcs:
@@ -11,9 +11,9 @@ this list, not on the numbers of labels, states and arcs:
     marginals   P(step u -> v) = alpha(u) omega(step) xi(v) beta(v)                                              (12)
 
 As in ``chain``, passes are scaled by the total of alpha at each token. If the alpha of a node falls below 1e-200 of
-this total, the kernel processes the sequence again in logarithms, with the function that also decodes. Other results
-follow from the marginals of steps. The probability of a step, given the node that it leaves, is its marginal divided by
-the sum of the marginals of all steps from this node.
+this total, the kernel processes the sequence again in logarithms, with the function that is also used for decoding. All
+other results are computed from the marginals of steps. The probability of a step, given the node that it leaves, is its
+marginal divided by the sum of the marginals of all steps from this node.
 
 If labels have parts, the score of a candidate is a sum of columns, each of which is scored once per token.
 
@@ -62,18 +62,18 @@ class Found(NamedTuple):
 class Lattice(NamedTuple):
     """The lists of a batch: candidates, columns, nodes and steps."""
 
-    offsets: np.ndarray  # (n + 1,) int64   of sequences among tokens
-    starts: np.ndarray  # (N + 1,) int64   of tokens among candidates
+    offsets: np.ndarray  # (n + 1,) int64   first token of each sequence
+    starts: np.ndarray  # (N + 1,) int64   first candidate of each token
     labels: np.ndarray  # (M,) int32
-    columns: np.ndarray  # (N + 1,) int64   of tokens among score columns: those of their candidates and of their parts
-    links: np.ndarray  # (M + 1,) int64   of candidates among links; empty if candidates and columns are the same
+    columns: np.ndarray  # (N + 1,) int64   first score column of each token, for its candidates and their parts
+    links: np.ndarray  # (M + 1,) int64   first link of each candidate; empty if candidates and columns are the same
     column: np.ndarray  # uint32   of each link: one of the columns whose sum is the candidate's score (39)
-    entries: np.ndarray  # (D + 1,) int64   of columns among entries
+    entries: np.ndarray  # (D + 1,) int64   first entry of each column
     pairs: np.ndarray  # (X,) uint32   of each entry
     values: np.ndarray  # (X,) float64, or empty if all are 1
     nodes: np.ndarray  # (N + 1,) int64   first node of each token
     candidate: np.ndarray  # (V + 1,) uint32   of each node
-    steps: np.ndarray  # (N + 1,) int64   of tokens among steps, which are sorted by source and candidate
+    steps: np.ndarray  # (N + 1,) int64   first step to the nodes of each token; sorted by source and candidate
     source: np.ndarray  # (E,) uint32
     target: np.ndarray  # (E,) uint32
     arc: np.ndarray  # (E,) uint32
@@ -103,7 +103,7 @@ class Tables(NamedTuple):
 class Sums(NamedTuple):
     """Results computed from marginals; kernels do not compute results whose arrays are empty."""
 
-    weight: np.ndarray  # (n,)   of sequences; empty if no result is computed
+    weight: np.ndarray  # (n,)   of sequences; empty if only log Z is computed
     pairs: np.ndarray  # (K,)   expected counts, in and out
     arcs: np.ndarray  # (A,)
     steps: np.ndarray  # (E,)   out: the marginals of steps
@@ -158,7 +158,7 @@ def _longer(array):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _keep_best(lists, first, stop, most, kept_node, new_id):
-    """Keep ``kept_node``, and the nodes [first, stop) with the highest scores; ties go to the first node.
+    """Keep ``kept_node``, and the ``most`` nodes in [first, stop) with the highest scores; ties go to the first node.
 
     new_id : (at least stop - first,) int64   out: new id of each node, -1 for dropped nodes
 
@@ -182,7 +182,7 @@ def _keep_best(lists, first, stop, most, kept_node, new_id):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _drop_steps(lists, first_node, new_id, first, stop):
-    """Drop the steps [first, stop) whose targets were dropped, renumber the other targets, and return the next step."""
+    """Drop the steps in [first, stop) to dropped nodes, renumber the other steps' targets, and return the next step."""
     following = first
     for step in range(first, stop):
         target = new_id[np.int64(lists.target[step]) - first_node]
@@ -300,7 +300,7 @@ def _score(lattice, weights, first, stop, tables):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _forward(lattice, weights, first, stop, tables):
-    """Return log Z of a sequence, the tokens [first, stop), and whether all numbers are in the range of scaled passes.
+    """Return log Z of the sequence with the tokens [first, stop), and whether scaled passes can represent all numbers.
 
     The pass replaces each score by exp(score - highest score of the token).
     """
@@ -337,7 +337,7 @@ def _forward(lattice, weights, first, stop, tables):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _backward(lattice, weights, first, stop, tables, weight, sums):
-    """After ``_forward``, turn the scores of candidates into marginals; add the marginals of arcs, times ``weight``."""
+    """After ``_forward``, turn the scores of candidates into marginals, and add the marginals of arcs to ``sums``."""
     scores, alpha, beta = tables.scores, tables.alpha, tables.beta
     for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
         beta[node] = 1.0
@@ -408,7 +408,7 @@ def count_labels(lattice, chosen, weight, counts):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _beta(lattice, weights, first, stop, tables, adds):
-    """Write log beta of a sequence with at least one token from its scores, and return log Z.
+    """Compute log beta of a sequence of at least one token from its scores, and return log Z.
 
     If ``adds`` is False, beta is the score of the best continuation (15), and the kernel returns the best score.
     """
@@ -427,7 +427,7 @@ def _beta(lattice, weights, first, stop, tables, adds):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _spread(lattice, weights, first, stop, tables, weight, sums):
-    """Compute as ``_backward`` does, but after ``_beta``: distribute the probability of each node among its steps."""
+    """After ``_beta``, compute the results of ``_backward``: divide the probability of each node among its steps."""
     scores, share, beta = tables.scores, tables.alpha, tables.beta
     for node in range(lattice.nodes[first], lattice.nodes[stop]):
         share[node] = 0.0
@@ -453,7 +453,7 @@ def _spread(lattice, weights, first, stop, tables, weight, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def expect(lattice, weights, chunk, tables, log_z, sums):
-    """Write log Z (n,) of a chunk's sequences, and marginals of candidates to ``tables.scores``; add to ``sums``.
+    """Write log Z (n,) of a chunk of sequences and, in ``tables``, their marginals; add the other results to ``sums``.
 
     The kernel computes no marginals for sequences whose log Z is not finite. If ``sums.weight`` is empty, it writes
     only log Z.
@@ -547,7 +547,7 @@ def best_labellings(lattice, weights, chunk, tables, best, codes, regret):
         if first == stop:
             continue
         _score(lattice, weights, first, stop, tables)
-        shift = lattice.nodes[first] - 1  # the slot of a node is its id minus this; slot 0 is node 0
+        shift = lattice.nodes[first] - 1  # the slot of a node is its id minus this; slot 0 is for node 0
         count[: lattice.nodes[stop] - shift] = 0
         for node in range(lattice.nodes[stop - 1], lattice.nodes[stop]):
             score[node - shift, 0], count[node - shift] = 0.0, 1

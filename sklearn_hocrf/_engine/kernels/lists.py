@@ -6,7 +6,7 @@ its features. An entry gives the range ``first .. stop`` of the pairs of its fea
 
 Sorted attributes: ``sort_ids`` sorts the attribute ids of each token.
 
-Strings of tokens: ``mix_strings`` computes a number for each string.
+Strings of tokens: ``mix_strings`` computes a hash of each string.
 
 Vectors of 16-bit integers: each number of a vector is an integer times the unit of its block. ``dot`` and ``add``
 compute products and sums in double precision, as BLAS does, but without a copy of the vector in double precision.
@@ -21,11 +21,11 @@ from ._jit import njit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def find_pairs(first, stop, starts, sequences, seen, pair_ids, count):
-    """List each pair of the features of the given sequences once, and return the number of pairs.
+    """List each pair of the features of the given sequences once, and return the number of listed pairs.
 
     first, stop : (nnz,)        starts : (n + 1,)        sequences : indices of sequences
-    seen : (K,)   True at the first pair of each feature listed, in and out
-    pair_ids : (K,)   out, from ``count`` on
+    seen : (K,)   True at the first pair of each listed feature, in and out
+    pair_ids : (K,)   out, from the index ``count`` on
     """
     for sequence in sequences:
         for entry in range(starts[sequence], starts[sequence + 1]):
@@ -39,10 +39,10 @@ def find_pairs(first, stop, starts, sequences, seen, pair_ids, count):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def subtract_entries(starts, weight_ids, values, sequences, sequence_weight, weights, gradient):
-    """Subtract the counts of the given sequences from ``gradient``, and return the weighted sum of their scores.
+    """Subtract the weighted counts of the given sequences from ``gradient``; return the weighted sum of their scores.
 
     starts : (n + 1,)        weight_ids : (nnz,)   the counted weights        values : (nnz,), or empty if all are 1
-    weights, gradient : by weight; the gradient in and out
+    weights, gradient : one number per weight; the gradient in and out
     sequence_weight : (n,)   factors of the counts and scores
     """
     score = 0.0
@@ -59,7 +59,7 @@ MOST = 256  # largest number of ids in a row that is sorted by insertion
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_ids(indptr, ids, values, ends, sorted_ids, amounts):
-    """Sort the ids >= 0 of each row by insertion; return the number of these ids.
+    """Sort the ids >= 0 of each row by insertion, and return the number of all these ids.
 
     Return -1 if a row contains an id twice or more than ``MOST`` ids, or if a value is 0 or not finite.
 
@@ -99,16 +99,17 @@ FACTOR = np.uint64(0xD1342543DE82EF95)  # odd, so that no two numbers have the s
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _mixed(left, right):
-    """Return a pseudo-random uint64 that a pair of numbers determines."""
+    """Return a pseudo-random uint64 that depends only on the two numbers."""
     left = (left ^ left >> np.uint64(32)) * FACTOR
     return (left ^ left >> np.uint64(29)) + right
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def mix_strings(numbers, start, stop, found):
-    """Compute a number for each string of tokens ``[start, stop)`` from the numbers of its tokens.
+    """Compute a hash of each string of tokens ``[start, stop)`` from the numbers of its tokens.
 
-    Two blocks of 1, 2, 4 ... tokens cover each string; the kernel combines the numbers of both.
+    Two blocks of the same length (1, 2, 4 ... tokens), which may overlap, cover each string; the kernel combines the
+    hashes of both.
 
     numbers : (N,) int64   -1 if missing        start, stop : (M,) int64
     found : (M,) int64, out   -1 if the number of a token is missing
@@ -139,7 +140,7 @@ def mix_strings(numbers, start, stop, found):
 
 BLOCK = 1 << 14  # numbers with the same unit: there are few units, and a block of doubles fits into the cache
 LARGEST = 32767  # integer that represents the largest absolute value of a block
-ABREAST = 256  # partial sums, which the processor adds to as vectors
+ABREAST = 256  # number of partial sums, to which the processor adds vectors
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -172,7 +173,7 @@ def dot(values, units, vector, sums):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add(values, units, factor, vector):
-    """Add a multiple of a vector of 16-bit integers to a vector of doubles. The arguments are those of :func:`dot`."""
+    """Add ``factor`` times a vector of 16-bit integers to a vector of doubles; :func:`dot` describes the arguments."""
     for block in range(len(units)):
         first = block * BLOCK
         stop = min(first + BLOCK, len(values))

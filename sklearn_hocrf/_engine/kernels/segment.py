@@ -1,8 +1,8 @@
 """Forward and backward passes of a high-order semi-Markov chain, and Viterbi segmentation.
 
-The recursion takes separate steps for the next label (18) and for its length (19). At the boundary u, the automaton
-moves, as in ``chain``; then a segment [u, v) of d = v - u tokens follows. Let xi(u, v, y) be the exponentiated score of
-a segment, y(s) the last label of state s, and omega, S and R as in ``chain``:
+The recursion takes separate steps for the next label (18) and for the length of its segment (19). At the boundary u,
+the automaton moves, as in ``chain``; then a segment [u, v) of d = v - u tokens follows. Let xi(u, v, y) be the
+exponentiated score of a segment with the label y, y(s) the last label of state s, and omega, S and R as in ``chain``:
 
     boundary   m(u) = S alpha(u)                      begin(u) = R (omega(u) m(u))                       (18)
     segments   alpha(v, s) = sum over d of begin(v - d, s) xi(v - d, v, y(s))                            (19)
@@ -21,13 +21,13 @@ logarithm is in the cell of the tail.
 
 Each alpha(v) is scaled to a total of 1. A segment spans several boundaries. Before kernels take exp of its score, they
 therefore subtract the logarithms of the totals at the boundaries inside it, and the highest score of the row. Lanes in
-which a structurally reachable number leaves the range of floating-point numbers are *suspect*; the same kernels process
-them again, on wide numbers (16). Segments with a score of -inf are impossible: their xi is 0, and they reach no
+which the value of a reachable state or arc leaves the range of floating-point numbers are *suspect*; the same kernels
+process them again, on wide numbers (16). Segments with a score of -inf are impossible: their xi is 0, and they reach no
 boundary. A boundary that no segment reaches has the scale 1.
 
 Shapes: B blocks, W lanes, R rows (tokens of all blocks), C score columns, E cells of segment scores (see
 ``segment_scores``), P states, A arcs, Q varying arcs (arcs whose score varies with the position), H span arcs,
-D longest segment. Row r + b of alpha is the boundary before row r, of block b.
+D longest segment. If row r is in block b, the boundary before it has the index r + b in alpha.
 """
 
 from typing import NamedTuple
@@ -66,7 +66,7 @@ from ._vectors import (
     where_positive,
 )
 
-LOWEST_SPAN = -180.0  # as LOWEST_LOG, for the varying part of span arcs
+LOWEST_SPAN = -180.0  # like LOWEST_LOG, but for the varying part of span arcs
 HIGHEST_VARYING, HIGHEST_SPAN = 40.0, 120.0  # together, they raise no score clipped at LOWEST_LOG above TINY
 ALIVE, TOTAL, LOW, SHIFT = range(4)  # rows of ``marks``, which describe the lanes of a row
 
@@ -209,7 +209,7 @@ def _begin_segments(lane_kind, weighted_arcs, index, scratch, tables, row, posit
 def _exponentiate_cells(lane_kind, index, scratch, tables, row, position, log_shift, marks):
     """Turn the labels' cells of a row into xi(u, v, y), up to the scales inside each segment and a shift of the row.
 
-    The cells of tails become rho. Elsewhere, ``log_shift`` is subtracted from the scores of arcs; a tail uses no arc,
+    The cells of tails become rho. Otherwise, ``log_shift`` is subtracted from the scores of arcs; a tail uses no arc,
     so the kernel subtracts ``log_shift`` from the score in the cell.
     """
     cells, between, log_total = tables.cells, scratch.between, tables.log_total
@@ -276,7 +276,7 @@ def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, posit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position, after, margin):
-    """Add the terms of span arcs to alpha (20); return ``margin`` or, if less, their distance from the limits."""
+    """Add the terms of span arcs to alpha (20); return ``margin`` or, if less, the scores' distance from the limits."""
     cells, span_begin, alpha, sums = tables.cells, tables.span_begin, tables.alpha, scratch.sums
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
     longest = min(n_longest, position + 1)
@@ -493,7 +493,7 @@ def _reach_tails(lane_kind, index, scratch, tables, row, position, scale):
     """Compute the adjoints of tails, and turn their cells into probabilities (41).
 
     ``scratch.states`` : (3 P, W)   P rows each for the adjoints of segments that end at the boundary, in; the adjoints
-        of tails there, out; and rho times the latter: in, for the next boundary; out, for this one
+        of tails at the boundary, out; and rho times the adjoints of tails, in for the next boundary, out for this one
     """
     cells, tail, ends = tables.cells, tables.tail, scratch.states
     n_states, first = index.first_state[-1], row * index.first_cell[-1]
@@ -586,7 +586,7 @@ def _count_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, lane_weig
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def backward_max(lane_kind, weighted_arcs, index, tile, scratch, table, varying_log, beta, reach, span_reach):
-    """Write the best score of the segments from each boundary on to ``beta`` ((R + B) * P, W); it is 0 at a lane's end.
+    """Write to ``beta`` ((R + B) * P, W) the best score of the segments after each boundary; 0 at a lane's end.
 
     scratch : ``SegmentScratch``        table : (R * E, W)   log scores
     varying_log : (R * Q, W)   from ``token_scores.varying_scores``

@@ -1,4 +1,4 @@
-"""Scores of candidate segments from scores of tokens, parts of labels, masks, aged labels, and the adjoints.
+"""Scores of candidate segments, parts of labels, masks and aged labels, with the adjoints of these kernels.
 
 Segments: the row of a token contains the scores of the segments that end with it. Cell ``first_cell[k] + d - 1`` is for
 the scored pattern k and the length d; kernels neither read nor write cells of segments that would begin before the
@@ -10,11 +10,11 @@ parts. ``links`` are ``PartLinks``: between score columns for chains, and betwee
 
 Masks: labels and segments that a mask excludes get the score -inf.
 
-Aged labels: a column of the chain, which is an aged label or adds to the scores of arcs, is a constant plus or minus
-scores of the token and of tokens near it. ``links`` are ``AgeLinks``.
+Aged labels: the score of a column of the chain (an aged label, or a column that is added to the scores of arcs) is a
+constant plus or minus scores of the token and of tokens near it. ``links`` are ``AgeLinks``.
 
-Kernels for parts and aged labels are linear, so dual numbers need no separate kernels: their derivatives are further
-columns of the tables. Equation numbers refer to docs/develop/theory.md.
+Kernels for parts of labels are linear and process all columns of a table alike, so they need no version for dual
+numbers, whose derivatives are further columns. Equation numbers refer to docs/develop/theory.md.
 
 Shapes: N tokens, L labels, B blocks, W lanes (or columns of a table), R rows, C score columns, E cells of a row, K
 scored patterns, M columns of the chain of aged labels.
@@ -62,7 +62,7 @@ def assemble(lane_kind, index, tile, length_scores, scores, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def collect(lane_kind, index, tile, weight, table, scores, length_counts):
-    """Sum, for each token and column, the probabilities of the segments that include it: the adjoint of ``assemble``.
+    """Sum, for each score of a token, the probabilities of the segments that include it: the adjoint of ``assemble``.
 
     weight : (B, W)   factors of lanes in ``length_counts``        table : (R * E, W)   probabilities
     scores : (R * C, W)   the columns of scored patterns are overwritten
@@ -162,7 +162,7 @@ def list_likely(index, tile, table, weight, threshold, segments):
 def take_given(index, tile, table, weight, segments, probability):
     """Write the probabilities of given segments.
 
-    segments : (N, 2) int64   by first token: the token after the segment, or 0 for no segment, and the label
+    segments : (N, 2) int64   by first token: the stop of the segment, or 0 if none begins there, and its label
     probability : (N,)   out, by first token
     """
     n_cells = index.first_cell[-1]
@@ -192,7 +192,7 @@ def add_to_labels(links, n_columns, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_over_labels(links, n_columns, marginals):
-    """Write the marginals of parts, which are sums over their labels: ``marginals`` (R * C, W) in and out."""
+    """Write the marginals of parts, sums over the labels that contain them: ``marginals`` (R * C, W) in and out."""
     n_labels, width = len(links.starts) - 1, marginals.shape[1]
     for first in range(0, len(marginals), n_columns):  # (39), transposed
         for part in links.members:
@@ -207,7 +207,7 @@ def sum_over_labels(links, n_columns, marginals):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_to_labels_of_token(links, scores):
-    """Add as ``add_to_labels`` does, for one token without lanes: ``scores`` (at least C,) in and out."""
+    """Compute the sums of ``add_to_labels`` for one token, without lanes: ``scores`` (at least C,) in and out."""
     for label in range(len(links.starts) - 1):  # (39)
         total = scores[label]
         for item in range(links.starts[label], links.starts[label + 1]):
@@ -217,7 +217,7 @@ def add_to_labels_of_token(links, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_over_labels_of_token(links, lowest, scores):
-    """Sum as ``sum_over_labels`` does, for one token without lanes; skip values closer to 0 than ``lowest``."""
+    """Compute the sums of ``sum_over_labels`` for one token; skip labels with a value closer to 0 than ``lowest``."""
     for part in links.members:
         scores[part] = 0.0
     for label in range(len(links.starts) - 1):  # (39), transposed
@@ -228,7 +228,7 @@ def sum_over_labels_of_token(links, lowest, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_labels(tile, n_columns, allowed, scores):
-    """Exclude the labels that are not allowed for tokens.
+    """Exclude, at each token, the labels that are not allowed there.
 
     allowed : (N, L) bool        scores : (R * C, W or 2 W)   in and out; derivatives of excluded labels become 0
     """
@@ -246,9 +246,9 @@ def forbid_labels(tile, n_columns, allowed, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_segments(index, tile, allowed, begins, cells):
-    """Exclude segments that contain a token for which the label is not allowed, or that begin or end where none may.
+    """Exclude segments that contain a token for which the label is not allowed, or that contradict ``begins``.
 
-    allowed : (N, L) bool        begins : (N,) int8   1 where a segment begins, -1 where none may begin
+    allowed : (N, L) bool        begins : (N,) int8   1 where a segment must begin, -1 where none may begin
     cells : (R * E, W or 2 W)   in and out
     """
     n_lanes, n_cells = tile.length.shape[1], index.first_cell[-1]
@@ -271,7 +271,7 @@ def forbid_segments(index, tile, allowed, begins, cells):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def forbid_short(index, tile, shortest, cells):
-    """Exclude segments that are too short, except at the beginning or end of a sequence.
+    """Exclude segments shorter than their labels require, except at the beginning or end of a sequence.
 
     shortest : (L,) int64   least length for each label, or (0,)        cells : (R * E, W or 2 W)   in and out
     """
@@ -291,7 +291,7 @@ def forbid_short(index, tile, shortest, cells):
 def assemble_aged(lane_kind, links, tile, constants, scores, table):
     """Write the scores of the chain of aged labels.
 
-    constants : (M, 2)   of lengths and tokens, and their derivatives        scores : (R * C, W or 2 W)
+    constants : (M, 2)   constants of the scores, and their derivatives        scores : (R * C, W or 2 W)
     table : (R * M, W or 2 W)   out
     """
     n_targets, n_columns = len(links.starts) - 1, len(scores) // tile.rows[-1]
@@ -309,7 +309,7 @@ def assemble_aged(lane_kind, links, tile, constants, scores, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def collect_aged(lane_kind, links, tile, weight, table, scores, counts):
-    """Sum, for each token and column, the marginals of the chain that include it: the adjoint of ``assemble_aged``.
+    """Sum, for each score of a token, the marginals of the columns that include it: the adjoint of ``assemble_aged``.
 
     weight : (B, W or 2 W)   factors of lanes in ``counts``        table : (R * M, W or 2 W)   marginals
     scores : (R * C, W or 2 W)   out        counts : (M, W or 2 W) or (0, ...)   increased by the marginals

@@ -4,9 +4,9 @@ A tag either continues the segment of the tag before it or begins a new one. The
 label is a sum over paths of states, equation (38) of docs/develop/theory.md. Each term is P(state at u) times the
 probabilities of tags that begin the segment, continue it, and do not continue it at v. All terms are positive, so small
 probabilities are as precise as large ones. The kernels compute the probabilities of tags in each state with
-``choices``, and those of states in one pass over all states.
+``choices`` and, from left to right, the probabilities of states.
 
-Shapes: B blocks, W lanes, P states, L labels, T tokens of a sequence, M states with mass > 0 at all its positions.
+Shapes: B blocks, W lanes, P states, L labels, T tokens of a sequence, M pairs of a position and a state with mass > 0.
 """
 
 from typing import NamedTuple
@@ -46,7 +46,7 @@ def _longer(table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _states_of(weighted_arcs, lattice, slot, choices):
-    """Return the states of a sequence, their probabilities, and those of the next labels."""
+    """Return the states of a sequence, their probabilities, and the probabilities of the labels that follow them."""
     n_states, n_labels = len(weighted_arcs.fail), weighted_arcs.n_labels
     mass, row = np.zeros((slot.length + 1, n_states)), np.empty((slot.length, n_states), np.int64)
     probability, target, n_rows = np.empty((4 * slot.length, n_labels)), np.zeros((n_states, n_labels), np.int32), 0
@@ -74,7 +74,7 @@ def _states_of(weighted_arcs, lattice, slot, choices):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _begin(tags, states, position, code, flow):
-    """Write the probability that a segment of a label begins, by the state after its first token; return the sum."""
+    """Write to ``flow`` the probability that a segment begins, by the state after its first token; return the sum."""
     mass_of, label_of, row_of, probability, target = states
     goes_on, segment_label = tags
     total = 0.0
@@ -95,7 +95,7 @@ def _begin(tags, states, position, code, flow):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _go_on(tags, states, position, flow, onward):
-    """Move the flow of a segment by one token; return the parts that end before the token and that continue."""
+    """Move the flow of a segment by a token; return how much of it ends before the token, and how much continues."""
     _, label_of, row_of, probability, target = states
     goes_on, ended, left = tags.goes_on, 0.0, 0.0
     for state in range(len(onward)):
@@ -120,7 +120,7 @@ def _go_on(tags, states, position, flow, onward):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
-    """Return rows (start, stop, label, probability): all segments of a probability > 0 that reaches the threshold."""
+    """Return rows (start, stop, label, probability): all segments whose probability > 0 reaches the threshold."""
     n_states, n_found = len(weighted_arcs.fail), 0
     choices, flow, onward = empty_choices(weighted_arcs.n_labels), np.empty(n_states), np.empty(n_states)
     segments = np.empty((64, 4))
@@ -150,7 +150,7 @@ def list_segments(weighted_arcs, tile, sequences, lattice, tags, threshold):
 def weigh_segments(weighted_arcs, tile, sequences, lattice, tags, segments, probability):
     """Compute the probabilities of given segments.
 
-    segments : (N, 2) int64   by first token: the token after the segment, or 0 for no segment, and the label
+    segments : (N, 2) int64   by first token: the stop of the segment, or 0 if none begins there, and its label
     probability : (N,)   out, by first token
     """
     n_states = len(weighted_arcs.fail)

@@ -1,16 +1,16 @@
 """Products of token features and the weights of (feature, column) pairs (3), and their adjoints (14).
 
 Pairs are stored by feature: the pairs of feature f are ``starts[f] .. starts[f + 1]``, each with a weight and the score
-column to which it adds. Tokens have entries of three kinds. Kernels add the entries of each kind in a simple loop, in
-this order:
+column to which the weight is added. Tokens have entries of three kinds. Kernels add the entries of each kind in a
+simple loop, in this order:
 
     dense rows     Frequent features are paired with most labels. Each of the first H features has a padded row of
                    label weights in a dense table. Kernels add whole rows, with sums that stay in registers.
     single pairs   Rare features are paired with few labels. Each of their pairs has an entry, which contains the
                    indices of the pair and of its column: a short inner loop would cost a branch misprediction per
                    entry, and a lookup of the column would cost another cache miss.
-    ranges         Each entry of the other features contains the first pair and the end of many pairs. If their columns
-                   are consecutive, as for features that every token has, kernels add the pairs as vectors.
+    ranges         Each entry of the other features contains the start and the end of a range of many pairs. If their
+                   columns are consecutive, as for features that every token has, kernels add the pairs as vectors.
 
 Scores are stored by column and then by lane, so each score of a token is in a different cache line. Kernels therefore
 sum the scores of tokens in a small *buffer*, for a few positions of all lanes, and copy rows of lanes from this buffer.
@@ -24,11 +24,11 @@ Shapes: N tokens, F features, K pairs, C score columns, H dense features, D = pa
 8), R rows and W lanes of a tile of B blocks.
 
 Dense token features: ``add_scores`` and ``add_counts`` compute the same products and adjoints for a dense table of
-features. They convert a group of 8 consecutive tokens to float64 and multiply it by the weights of 8 score columns at a
-time. The sums of the group, or the marginals of its tokens, stay in vector registers during the loop over the features,
-and the blocks of this matrix product fit into the first caches. The product takes as long as a BLAS product in float32,
-and 0.6 times as long as one in float64; with BLAS, tokens would also have to be gathered and scores scattered. The bits
-of the result depend neither on the number of BLAS threads nor on the BLAS implementation.
+features. Both kernels convert a group of 8 consecutive tokens to float64 and multiply it by the weights of 8 score
+columns at a time. The sums of the group, or the marginals of its tokens, stay in vector registers during the loop over
+the features, and the blocks of this matrix product fit into the first caches. The product takes as long as a BLAS
+product in float32, and 0.6 times as long as one in float64; with BLAS, tokens would also have to be gathered and scores
+scattered. The bits of the result depend neither on the number of BLAS threads nor on the BLAS implementation.
 
 As in a tile, ``rows`` (B + 1,), ``first_token`` (B, W) and ``length`` (B, W) give the positions of blocks of lanes. Row
 ``rows[b] + j`` contains position j of all lanes of block b.
@@ -42,7 +42,7 @@ from ._jit import njit
 from ._network import first_at_least
 from ._vectors import STEP, add_scaled, load_step, store_step
 
-FEW = 4  # pairs: a feature with more pairs has one entry, because each entry takes memory
+FEW = 4  # largest number of pairs of a feature with an entry for each pair, because each entry takes memory
 BUFFER_ROWS, BUFFER_NUMBERS = 8, 4096  # limits of the buffer
 
 
@@ -80,7 +80,7 @@ def cut_kinds(indptr, indices, rank_of, pair_starts, n_dense, row_cuts, cuts, ra
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_kinds(indptr, indices, rank_of, values, pair_starts, pair_columns, n_dense, features):
-    """Write the entries to ``features``, at the cuts that ``cut_kinds`` has found; other arguments as there."""
+    """Write the entries to ``features``, at the cuts from ``cut_kinds``, which also describes the other arguments."""
     for token in range(len(indptr) - 1):
         row, single, range_ = features.row_indptr[token], features.indptr[token], features.ranges[token]
         for entry in range(indptr[token], indptr[token + 1]):
@@ -114,7 +114,7 @@ def _item(array, index):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _value(values, index):
-    """Return the value of an entry, given all values."""
+    """Return the value of an entry; 1 if ``values`` is empty."""
     return _item(values, index) if len(values) else 1.0
 
 
@@ -366,7 +366,7 @@ def _rows(wide):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _multiply(wide, table, step, sums):
-    """Write the products of a group's rows and the weights of a step: ``sums`` (GROUP * STEP,) out."""
+    """Write the products of a group's rows and the weights of STEP columns: ``sums`` (GROUP * STEP,) out."""
     n_features = len(wide) // GROUP
     x0, x1, x2, x3, x4, x5, x6, x7 = _rows(wide)
     sums[:] = 0.0
@@ -414,7 +414,7 @@ def _multiply_transposed(wide, marginals, step, table):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_scores(values, weights, columns, rows, first_token, length, scores):
-    """Add the scores of dense features.
+    """Add the scores of dense features to ``scores``.
 
     values : (N, d) float32 or float64        weights : (S or 2 S, d, STEP)   with their derivatives for dual numbers
     columns : (D,) int32   indices of the columns with weights        scores : (R * C, W or 2 W)   in and out
@@ -439,7 +439,7 @@ def add_scores(values, weights, columns, rows, first_token, length, scores):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def add_counts(values, columns, rows, first_token, length, marginals, weight, counts):
-    """Add the expected counts of dense features; for dual numbers, only their derivatives.
+    """Add the expected counts of dense features to ``counts``; for dual numbers, only their derivatives.
 
     values, columns : as in ``add_scores``        marginals : (R * C, W or 2 W)        weight : (B, W)
     counts : (S, d, STEP)   in and out
