@@ -16,10 +16,10 @@ import warnings
 from functools import partial
 from itertools import product
 
-from internals import FittedModel
 from scipy import sparse
 
 from sklearn_hocrf import HighOrderCRF, HighOrderSemiCRF
+from sklearn_hocrf._estimator.answers.fitted import FittedModel
 from sklearn_hocrf._shell.warm_up import (
     EXTREME,
     SIZE,
