@@ -17,7 +17,7 @@ from sklearn_hocrf.scores import sequence_log_likelihood
 from sklearn_hocrf.tagger import Tagger, export_tagger
 
 SHIFT = 2.0**19
-WORDS = [np.random.default_rng(0).choice(list("abcd"), 600).tolist(), ["a", "c", "d"], []]
+WORDS = [np.random.default_rng(0).choice(list("abcd"), 1500).tolist(), ["a", "c", "d"], []]
 TOLERANCE = {"rtol": 0, "atol": 1e-8}
 FAST = ["chain", "order 3", "scheme", "pruned", "pruned parts", "unlimited", "segments", "bioes"]
 OTHERS = [
