@@ -341,7 +341,7 @@ def posterior(
     if scheme is not None:
         tags_of_labels(problem.query.targets.labels, scheme, constraints)  # rejects labels that are not tags
         if history == "segments" and scheme not in ("auto", "runs"):
-            raise ValueError(f'history="segments" has runs of equal labels as segments, not those of scheme="{scheme}"')
+            raise ValueError(f'for history="segments", pass scheme="runs" (runs of equal labels), not "{scheme}"')
     return ScoredPosterior(problem.query, scheme or "auto", constraints)
 
 

@@ -76,7 +76,7 @@ def export_tagger(
     ----------
     model : HighOrderCRF, or pipeline, search or calibrated model with one
         A pipeline may contain one :class:`~sklearn_hocrf.feature_extraction.SequenceFeatureExtractor` before the model.
-        A model without a pipeline must have been fitted on feature dicts or lists of names.
+        A model without a pipeline must have been fitted on feature dicts or lists of attribute names.
     path : str or path
         An existing file of that name is replaced atomically.
     dtype : {"float32", "float64"}, default="float32"
@@ -129,8 +129,8 @@ def export_crfsuite(model: Any, path: str | os.PathLike, *, bias: str | None = N
     model : HighOrderCRF, or pipeline or search with one
         A model with ``max_order=1`` and named features. The file does not contain the transformers of a pipeline: the
         tagging program must pass the attributes that the transformers would produce, with their names in
-        ``feature_names_in_`` of the model. For feature dicts and lists of names, these attributes are the same as in
-        python-crfsuite.
+        ``feature_names_in_`` of the model. For feature dicts and lists of attribute names, these attributes are the
+        same as in python-crfsuite.
     path : str or path
         An existing file of that name is replaced atomically.
     bias : str or None, default=None

@@ -429,7 +429,7 @@ class _Pass:
         return np.array(terms)
 
     def centre(self):
-        """Subtract the rounded score of each token in the best labelling from the scores of all labels of this token.
+        """Subtract the rounded score of each token in the best labelling from the scores of all labels of that token.
 
         Probabilities do not change, and later steps only subtract small numbers from each other.
         """
@@ -637,7 +637,7 @@ class AttributeIds:
         """Append the ids of the attributes of all tokens, in order, to a list; return how many attributes each has.
 
         Numbers are appended to ``amounts``, and their ids are coded as in :data:`HAS_AMOUNT`. Unless all tokens are
-        dicts or lists of names of common types, nothing is appended, and the result is None.
+        feature dicts or lists of attribute names, of common types, nothing is appended, and the result is None.
         """
         before, n_before, stops = len(attribute_ids), len(amounts), [len(attribute_ids)]
         try:
@@ -787,7 +787,7 @@ def _indptr(widths):
 
 
 class _Names:
-    """Attributes of tokens that are feature dicts or lists of names."""
+    """Attributes of tokens that are feature dicts or lists of attribute names."""
 
     fields: list | None = None
 
@@ -815,7 +815,7 @@ class _Names:
         before = len(attribute_ids)
         if self.tables.add([token], attribute_ids, amounts) is None:
             if isinstance(token, tuple):
-                raise TypeError(f"position {t}: a token must be a dict or a list of names, got {token!r:.60}")
+                raise TypeError(f"position {t}: a token must be a dict or a list of attribute names, got {token!r:.60}")
             for name, amount in _attributes("", token, t):
                 if name in self.ids:
                     attribute_ids.append(HAS_AMOUNT - self.ids[name])
@@ -824,7 +824,7 @@ class _Names:
 
 
 def _attributes(prefix, features, t, depth=0):
-    """Yield the names and amounts of the attributes of a feature dict or a list of names, with values of any types."""
+    """Yield names and amounts of the attributes in a feature dict or list of attribute names, with any values."""
     if isinstance(features, Mapping):
         if depth > 101:
             raise ValueError(f"position {t}: attribute {prefix[:-1]!r:.60} is too deep")

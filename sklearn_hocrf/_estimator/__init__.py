@@ -1,1 +1,1 @@
-"""The common parts of both estimators."""
+"""Code shared by both estimators."""

@@ -176,4 +176,4 @@ def _lacking(fitted: FittedModel) -> Iterator[tuple[str, str]]:
     if layout.pattern_coef(weights)[layout.patterns.lengths > 2].any():
         yield "patterns of three or more labels", "use max_order=1 or export_tagger"
     if state.features.names is None:
-        yield "attributes without names, as of arrays or hashed", "fit on feature dicts or lists of names"
+        yield "attributes without names, as of arrays or hashed", "fit on feature dicts or lists of attribute names"

@@ -272,7 +272,7 @@ def _features(fitted, transformers, kept) -> TaggerFeatures:
     if not last:
         what = _names(preprocessors) or "numbers, or a SequenceBatch"
         raise ValueError(
-            f"a tagger reads tokens, feature dicts and lists of names, but the model gets {what}{_NUMBERS}"
+            f"a tagger reads tokens, feature dicts and lists of attribute names, but the model gets {what}{_NUMBERS}"
         )
     (transformer,) = transformers
     if space.n_features != getattr(transformer, "n_features_out_", None):

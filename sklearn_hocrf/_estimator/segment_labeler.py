@@ -70,10 +70,10 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
           the listed segments are unknown. If these tokens belong to no segment, fill the gaps with segments (t, t + 1,
           "O"), and pass ``segment_length={"O": 1}``, because "O" is an ordinary label in this scheme.
 
-    segment_length : int, inf, (least, most), dict or None, default=None
-        The maximum length of a segment in tokens, or a pair of minimum and maximum, for all labels, or a dict of these
-        by label. None (also inside a pair or dict), or a label missing from a dict, means the length of the label's
-        longest training segment. Training segments outside the limits raise an error;
+    segment_length : int, inf, (minimum, maximum), dict or None, default=None
+        The maximum length of segments in tokens, or a pair (minimum, maximum). A single value applies to all labels; a
+        dict contains a value for each label. None (also inside a pair or dict), or a label missing from a dict, means
+        the length of the label's longest training segment. Training segments outside the limits raise an error;
         https://sklearn-hocrf.github.io/sklearn-hocrf/stable/guide/segments.html shows how to leave out or cut such
         segments. Training time is proportional to the maximum length, unless the maximum is inf (see Notes). With
         "runs" and a maximum length of 1 for all labels, neighbouring segments may have equal labels, and the model is
@@ -205,14 +205,14 @@ class HighOrderSemiCRF(BaseSequenceLabeler):
     of the number of labels. ``feature_order`` costs little for features of the first token ("begin:"); for other
     features, use it only where it improves the predictions.
 
-    If ``segment_length`` is inf for any label, the model scores segments token by token, with the same results. Time
-    and memory are then proportional to tokens x (arcs + 2 x states), or, with lengths up to n as features
-    (``length="capped"``), to tokens x (arcs + (n + 1) x states). Some settings require all candidate segments instead,
-    up to the length of the longest sequence: features of whole segments (``identity``, ``functions``,
-    ``length="gamma"``, and the features of a :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), length
-    features above 254 (255 if capped), minimum lengths, maximum lengths above 256 for other labels, and local feature
-    matching. If sequences are long, a warning in training and prediction names these settings. With ``l1_reg``, L-BFGS
-    becomes OWL-QN [4]_.
+    If ``segment_length`` is inf for any label, the model scores segments token by token. The results are the same as
+    with a finite limit longer than every sequence. Time and memory are then proportional to tokens x (arcs + 2 x
+    states), or, with lengths up to n as features (``length="capped"``), to tokens x (arcs + (n + 1) x states). Some
+    settings require all candidate segments instead, up to the length of the longest sequence: features of whole
+    segments (``identity``, ``functions``, ``length="gamma"``, and the features of a
+    :class:`~sklearn_hocrf.feature_extraction.SegmentLogOddsEncoder`), length features above 254 (255 if capped),
+    minimum lengths, maximum lengths above 256 for other labels, and local feature matching. If sequences are long, a
+    warning in training and prediction names these settings. With ``l1_reg``, L-BFGS becomes OWL-QN [4]_.
 
     References
     ----------

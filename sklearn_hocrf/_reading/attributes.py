@@ -433,9 +433,10 @@ def known_batch(offsets, indptr, ids, values, n_features, names) -> SequenceBatc
 
 
 def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
-    """Renumber the attributes of a batch with a grown vocabulary in the order of their names.
+    """Number the attributes of a batch in the order of their names.
 
-    Attributes that do not occur in the batch (or are 0 everywhere) are left out.
+    ``vocabulary`` has grown while the batch was read. Attributes that do not occur in the batch (or are 0 everywhere)
+    are left out.
     """
     ids = batch.indices if batch.values is None else batch.indices[batch.values != 0]
     used = (np.bincount(ids, minlength=len(vocabulary)) > 0).tolist()
@@ -448,7 +449,7 @@ def sort_vocabulary(batch, vocabulary) -> tuple[SequenceBatch, Vocabulary]:
 
 
 def extend_vocabulary(batch, vocabulary, earlier, earlier_names) -> tuple[SequenceBatch, Vocabulary]:
-    """Renumber the attributes of a batch as in an earlier vocabulary; new names get the next ids.
+    """Number the attributes of a batch as in an earlier vocabulary; new names get the next ids.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ class Given(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Whether no label and no border of a segment is missing."""
+        """Whether all labels and all boundaries of segments are known."""
         has_gaps = self.scheme == "segments" and (self.of_tokens == len(self.distinct)).any()
         return not has_gaps and not any(entry is None or isinstance(entry, frozenset) for entry in self.distinct)
 
@@ -261,7 +261,8 @@ def known_of(entries: Given, labels, unknown="raise", among=SEEN) -> Known:
 def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarray, np.ndarray]:
     """Return the segments whose start, stop and label are known, and the labels and lengths of all labelled pieces.
 
-    A piece is a part of a segment: a maximal run of tokens, after the first of which no segment may begin.
+    A piece is a maximal run of tokens in which no segment may begin after the first token; it therefore lies within one
+    segment.
 
     Parameters
     ----------
@@ -284,7 +285,10 @@ def segments_of(known: Known, scheme, singles=False) -> tuple[Segments, np.ndarr
 
 
 def _borders(known: Known, scheme, singles) -> np.ndarray:
-    """Return where segments begin, as in ``Mask.begins``, with an end after the last token; shape (N + 1,)."""
+    """Return where segments must (1), must not (-1) or may (0) begin, as in ``Mask.begins``; shape (N + 1,).
+
+    The last element is a 1 for the end of the last token.
+    """
     codes, borders = known.codes, np.ones(len(known.codes) + 1, np.int8)
     if scheme == "runs" and not singles:
         borders[1:-1][codes[1:] == codes[:-1]] = -1
@@ -362,7 +366,7 @@ def lengths_of_targets(y, name, scheme) -> tuple[np.ndarray | None, str]:
 
 
 def _of_lists(bounds, offsets, ids, gap) -> tuple[np.ndarray, np.ndarray]:
-    """Return the entry of each token, which is ``gap`` outside of all listed segments, and the borders of the segments.
+    """Return the entry of each token, which is ``gap`` outside the listed segments, and the boundaries of the segments.
 
     A segment begins at its first token and at none of its other tokens, and the next one begins where it stops.
     """

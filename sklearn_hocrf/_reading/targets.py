@@ -226,10 +226,10 @@ def read_segment_targets(
     y, lengths, form, name, kept, takes_missing_labels
         As in :func:`read_given`.
     scheme : {"auto", "runs", "bio", "bioes", "bilou", "bmes", "iob1", "segments"}
-    segment_length : int, inf, (least, most), dict or None
-        The maximum number of tokens of a segment, or a pair of the minimum (except at the ends of sequences) and the
-        maximum, for all labels or by label. None, also as a maximum, means the length of the label's longest training
-        segment.
+    segment_length : int, inf, (minimum, maximum), dict or None
+        The maximum length of segments in tokens, or a pair (minimum, maximum); the minimum does not apply at the ends
+        of sequences. A single value applies to all labels; a dict contains a value for each label. None, also as a
+        maximum, means the length of the label's longest training segment.
     fixed : SegmentTargets, ndarray of shape (L,), or None
         Targets of earlier training data, or all possible labels of segments. None means the labels of y.
     """

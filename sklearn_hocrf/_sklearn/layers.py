@@ -141,7 +141,7 @@ def method_of_model(estimator: BaseEstimator, name: str) -> Callable:
 
 
 def model_inside(estimator: BaseEstimator) -> Any:
-    """Return the model inside pipelines, searches and calibration, fitted or not."""
+    """Return the model inside an estimator, fitted or not."""
     *_, (model, _) = layers(estimator)
     return model
 
@@ -158,13 +158,13 @@ def name_of_weight(estimator: BaseEstimator) -> str | None:
 
 
 def steps_inside(estimator: BaseEstimator) -> list:
-    """Return the steps of fitted pipelines, including those inside searches and calibration, followed by the model."""
+    """Return the steps of fitted pipelines, including pipelines in searches and calibrators, followed by the model."""
     levels = list(layers(estimator, fitted=True))
     return [one for _, steps in levels for step in steps for one in steps_inside(step)] + [levels[-1][0]]
 
 
 def model_and_input(estimator: BaseEstimator, X: Sized) -> tuple[Any, Any]:
-    """Return the model inside fitted pipelines, searches and calibration, and its input for X."""
+    """Return the model inside a fitted estimator (see :func:`layers`), and X as this model receives it."""
     for layer, steps in layers(estimator, fitted=True):
         X = layer._given(X) if isinstance(layer, MethodsOfModel) else _transformed(steps, X)
     return layer, X

@@ -6,7 +6,8 @@ sequence, the position and the value.
 
 =================================  =====================================================================================
 :class:`SequenceFeatureExtractor`  makes features of words, or of tuples or dicts of columns, from templates, including
-                                   those of CRF++ and Wapiti; turns feature dicts and lists of names into a batch
+                                   those of CRF++ and Wapiti; turns feature dicts and lists of attribute names into a
+                                   batch
 :func:`phrase_marks`               makes a token function that marks the tokens of listed phrases
 :class:`SegmentFeatureExtractor`   makes features of whole segments: lengths, texts, first and last tokens, functions
 :class:`SegmentLogOddsEncoder`     measures how often a string was a segment in training

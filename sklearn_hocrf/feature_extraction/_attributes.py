@@ -1,4 +1,4 @@
-"""Named attributes, which come from feature dicts, lists of names, or CRF++ and Wapiti templates."""
+"""Named attributes, which come from feature dicts, lists of attribute names, or CRF++ and Wapiti templates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def read_attribute_tokens(X, fields) -> TokenTable:
-    """Return X, which contains feature dicts or lists of names, as a token table without columns."""
+    """Return X, which contains feature dicts or lists of attribute names, as a token table without columns."""
     X = without_columns(X)
     if input_form(X) != "sequences" or looks_like_rows(X, default=False):
         raise TypeError(
@@ -83,7 +83,7 @@ class NamedAttributes:
 
 
 class GivenNames:
-    """Creation of attributes from tokens that name them: feature dicts and lists of names."""
+    """Creation of attributes from tokens that name them: feature dicts and lists of attribute names."""
 
     paddings: ClassVar[tuple] = ("mark",)
     unused: ClassVar[str | None] = "templates='attributes' has"  # in messages, before "no use for it"
@@ -98,7 +98,7 @@ class GivenNames:
         return FeaturePlan([], {}, {}), list(columns)
 
     def tokens(self, table) -> list:
-        """Return the feature dicts or lists of names."""
+        """Return the feature dicts or lists of attribute names."""
         return table.attributes
 
     def learned(self, table) -> tuple[SequenceBatch, Vocabulary]:

@@ -41,7 +41,7 @@ class TokenTable(NamedTuple):
     columns: dict[Any, TokenColumn | np.ndarray | ArrayColumn]  # by field; text, numbers of shape (N,), or arrays
     kind: str  # "text", "number", "tuple", "dict", "batch", "attributes", or "empty" if there are no tokens
     absent: frozenset = frozenset()  # requested fields that no dict contains, not even with None
-    attributes: list | None = None  # sequences of feature dicts or lists of names, which are features already
+    attributes: list | None = None  # sequences of feature dicts or lists of attribute names
 
 
 def is_text(column) -> bool:

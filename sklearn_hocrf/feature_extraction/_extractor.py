@@ -463,8 +463,9 @@ class SequenceFeatureExtractor(BatchTransformer, auto_wrap_output_keys=None):  #
     def __token_ids__(self, tokens) -> tuple | None:
         """Return names and number of attributes, and the columns and attributes of a sequence for ``token_entries``.
 
-        The result is None if the caller must build a batch instead. The method supports feature dicts, lists of names,
-        strings, numbers and arrays of common types, if ``transform`` would not issue a warning for them.
+        The result is None if the caller must build a batch instead. The method supports feature dicts, lists of
+        attribute names, strings, numbers and arrays of common types, if ``transform`` would not issue a warning for
+        them.
         """
         is_own = type(self).transform is SequenceFeatureExtractor.transform  # subclasses may override it
         known, attributes = self.__dict__.get("_vocabularies") if is_own else None, None

@@ -342,9 +342,10 @@ class TemplateVocabularies:
         return sum(map(len, self.all))
 
     def chosen(self, templates, kept) -> TemplateVocabularies:
-        """Return vocabularies of the given templates with the attributes in ``kept``, a bool array for each template.
+        """Return vocabularies of the given templates that contain only the attributes that ``kept`` selects.
 
-        The tables do not contain values that occur only in other attributes.
+        ``kept`` maps each template to a bool array. The tables do not contain values that occur only in other
+        attributes.
         """
         codes = {v.template: [code[kept[v.template]] for code in v.codes] for v in self.all}
         used = {field: np.zeros(table.n_codes, dtype=bool) for field, table in self.tables.items()}

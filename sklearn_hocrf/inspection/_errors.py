@@ -14,9 +14,9 @@ Segment = tuple[int, int, Any]
 
 
 class SegmentError(NamedTuple):
-    """One error of a segmentation: a row of the table that :func:`error_table` returns.
+    """An error in a segmentation: one row of the table that :func:`error_table` returns.
 
-    See the example of :func:`error_table`.
+    See the example in :func:`error_table`.
 
     Attributes
     ----------

@@ -247,7 +247,10 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
                 self._prepared(X, y, sample_weight, params)
 
     def _prepared(self, X, y, sample_weight, params) -> tuple[_Training, list | None, _Scoring, dict]:
-        """Return the training data and, unless the classifier is fitted, the splits; raise errors before any fit."""
+        """Return the training data and, unless the classifier is fitted, the splits.
+
+        Raise errors before any estimator is fitted.
+        """
         X, y = indexable_sequences(X, y)
         tokens = _Tokens.from_sequences(X, type(self).__name__, axes=AXES)
         form, lengths = tokens.form, np.diff(tokens.offsets)

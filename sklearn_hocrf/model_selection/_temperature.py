@@ -197,7 +197,10 @@ class CalibratedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin
             self._prepared(X, y, sample_weight, groups)
 
     def _prepared(self, X, y, sample_weight, groups) -> tuple[Any, Any, np.ndarray | None, list, dict]:
-        """Return data, weights, splits and options of the estimator's ``fit``; raise errors before any fit."""
+        """Return the data, the weights, the splits and the options of the estimator's ``fit``.
+
+        Raise errors before any estimator is fitted.
+        """
         check_labeler(self.estimator)
         X, y = indexable_sequences(X, y)
         if y is None:

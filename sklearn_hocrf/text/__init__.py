@@ -9,7 +9,7 @@
 ========================  ==============================================================================================
 
 Like :mod:`sklearn_hocrf.tagger`, this module requires only numpy. Positions count the characters (code points) of a
-Python string, as in spaCy; JavaScript and Java count UTF-16 units, of which an emoji has two.
+Python string, as in spaCy; JavaScript and Java count UTF-16 code units, two for an emoji.
 
 >>> from sklearn_hocrf.text import spans_from_tags, tags_from_spans, tokenize
 >>> X = tokenize(["Ann Lee lives in Oslo."])

@@ -1,4 +1,4 @@
-"""A thousand labels: models with a few candidates for each token, compared with the model of all labels.
+"""A thousand labels: models with a few candidates for each token, compared with a model that uses all labels.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/bench_pruning.py [--candidates N ...] [--max-iter N]
 

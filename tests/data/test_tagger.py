@@ -401,7 +401,7 @@ def test_bytes_and_collections(tmp_path):
     for token in {b"\xff": 1}, {"sun": b"\xff"}, [b"\xff"], {"d": {"k": [b"\xff"]}}:
         with pytest.raises(ValueError, match="position 1: .*xff' is not UTF-8"):
             tagger.predict([["a"], token])
-    with pytest.raises(TypeError, match="position 1: a token must be a dict or a list of names"):
+    with pytest.raises(TypeError, match="position 1: a token must be a dict or a list of attribute names"):
         tagger.predict([["a"], ("a", "b")])
     for token in b"ab", "ab", {"d": np.ones((2, 2))}, 3:
         with pytest.raises(TypeError, match="(?s)position 1: .*where names or numbers belong"):

@@ -220,7 +220,7 @@ test_refusals_of_files = refusals_of_files(
      "constraints: fit"),
     (lambda tmp_path: export_crfsuite(fitted(fit_intercept=True), tmp_path / "m", bias=1), "the intercepts of labels"),
     (lambda tmp_path: export_crfsuite(HighOrderCRF(**PLAIN).fit([np.eye(2)], [["A", "B"]]), tmp_path / "m"),
-     "attributes without names, as of arrays or hashed: fit on feature dicts or lists of names"),
+     "attributes without names, as of arrays or hashed: fit on feature dicts or lists of attribute names"),
     (lambda tmp_path: export_crfsuite(
          make_pipeline(SequenceFeatureExtractor(n_features=8), HighOrderCRF(**PLAIN)).fit([["a", "b"]], [["A", "B"]]),
          tmp_path / "m"),

@@ -340,7 +340,7 @@ test_refusals = refusals(
     (lambda segment_length: HighOrderSemiCRF(scheme="runs", segment_length=segment_length).fit(
          X, Y.get("runs", SEGMENTS)),
      ("segment_length names the label 'Q', which the training data do not have", {"Q": 2}),
-     (r"segment_length maps labels to an integer >= 1, inf or a pair \(least, most\); got 'P': 0", {"P": 0}),
+     (r"segment_length maps labels to an integer >= 1, inf or a pair \(minimum, maximum\); got 'P': 0", {"P": 0}),
      ("segment_length maps labels", {"P": 2.5}, {"P": True}, {"P": "2"}, {"P": -np.inf}, {"P": np.nan})),
     (lambda: HighOrderSemiCRF(scheme="bio", segment_length={"P": 1}).fit(X, Y.get("bio", SEGMENTS)),
      r"segment \(0, 2, 'P'\) of sequence 0 of y has 2 tokens"),

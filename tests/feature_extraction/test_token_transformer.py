@@ -334,7 +334,7 @@ def test_files(tmp_path):
             np.concatenate(copy[:-1].transform(cut(ROWS))), np.concatenate(fitted[:-1].transform(cut(ROWS)))
         )
     pipe = make_pipeline(TokenTransformer(StandardScaler()), HighOrderCRF()).fit(cut(ROWS), Y)
-    with pytest.raises(ValueError, match="lists of names, but the model gets TokenTransformer"):
+    with pytest.raises(ValueError, match="lists of attribute names, but the model gets TokenTransformer"):
         export_tagger(pipe, tmp_path / "model")
 
 

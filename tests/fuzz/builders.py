@@ -15,7 +15,7 @@ LABELS = {"str": ["N", "V", "_"], "tags": ["LOC", "O", "PER"]}  # sorted
 
 
 def build_X(form, tokens, width=0):
-    """Return X; ``tokens`` are sequences of feature dicts, of lists of names, or of rows of ``width`` numbers."""
+    """Return X; ``tokens`` are sequences of feature dicts, lists of attribute names, or rows of ``width`` numbers."""
     tokens = copy.deepcopy(tokens)
     if form in ("dicts", "attributes"):
         return tokens

@@ -1,4 +1,4 @@
-"""Attributes by name: feature dicts and lists of names as X, and templates of CRF++ and Wapiti."""
+"""Attributes by name: feature dicts and lists of attribute names as X, and templates of CRF++ and Wapiti."""
 
 import ast
 import re

@@ -298,7 +298,7 @@ test_refusals = refusals(
      (TypeError, "labels must be a list or an array of labels", {"labels": {0: "a", 1: "b"}}),
      (TypeError, "labels: labels must be sortable together", {"labels": ["a", 1]}),
      (r"""'PER' of the labels \(scheme="bio"\) is not a tag of scheme""", {"labels": ["O", "PER"], "scheme": "bio"}),
-     ('history="segments" has runs of equal labels as segments, not those of scheme="bio"',
+     (r'for history="segments", pass scheme="runs" \(runs of equal labels\), not "bio"',
       {"labels": ["O", "B-PER"], "scheme": "bio", "history": "segments"}),
      ("constraints must be one of 'bio'.* IOB2 'bio'", {"constraints": "iob2"}),
      (r"constraints name labels that the model does not have: \[2\]", {"constraints": Constraints([(0, 2)])}),

@@ -1,8 +1,8 @@
 """High-order CRFs over lattices, in which each token has one of a few candidate labels.
 
-Unless a limit has dropped states, the distribution over a lattice is that of the model of all labels, conditional on
+Unless a limit has dropped states, the distribution over a lattice is that of the model with all labels, conditional on
 the event that all labels of a labelling are candidates. Queries for which no lattice kernel exists therefore use the
-model of all labels, with a mask. The candidates are the best labels according to a model of order 0, which is trained
+model with all labels, with a mask. The candidates are the best labels according to a model of order 0, which is trained
 only for this purpose.
 """
 
@@ -213,7 +213,7 @@ class LatticePlan(SharedWork):
         self._deal_out()
 
     def _deal_out(self) -> None:
-        """Cut the sequences into chunks of similar work."""
+        """Group consecutive sequences into chunks that need about the same work."""
         lattice_, schedule = self.lattice, self.schedule
         work = lattice_.entries[lattice_.columns] + 4 * lattice_.steps  # up to each token
         worth = int(work[-1]) // (schedule.work_per_weight * max(self.layout.n_weights, 1))
@@ -512,11 +512,11 @@ class LatticePosterior(Posterior):
             bad &= scores != -np.inf
         self.refuse_impossible(np.flatnonzero(bad), scores[bad])
 
-    # --- computed by the model of all labels, given the candidates ----------------------------------------------------
+    # --- computed by the model with all labels, given the candidates --------------------------------------------------
 
     @property
     def exact(self) -> ChainPosterior:
-        """The posterior of the model of all labels over the labellings of the lattice."""
+        """The posterior of the model with all labels, with a mask that allows only the candidates."""
         plan = self.plan
         if plan.is_limited:  # the lattice lacks states, which no mask can express
             raise ValueError(
@@ -577,5 +577,5 @@ class LatticeModel(Model):
 
     @cached_property
     def exact(self) -> ChainModel:
-        """The model of all labels."""
+        """The model with all labels."""
         return ChainModel(self.layout, self.weights)

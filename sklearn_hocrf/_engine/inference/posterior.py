@@ -4,7 +4,8 @@
 for chains and segmentations, for which ``chain`` and ``segment`` define plans and passes; ``candidates`` contains a
 separate implementation for lattices.
 
-:func:`search` finds the best labellings from the choices at the borders of labellings.
+:func:`search` finds the n best labellings of each sequence, from the choices at each boundary (see
+``kernels.choices``).
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ def weight_of(weighted_arcs, arc, lane_kind):
 def weigh_varying_arcs(lane_kind, weighted_arcs, scores, first, row, highest, varying_log, varying):
     """Write the weights of the varying arcs at a position, without the emission, to a row of ``varying`` (R * Q, W).
 
-    Return the least distance of the weights' logarithms from the limits LOWEST_LOG and ``highest``; it is > 0 if all
-    logarithms lie between the limits.
+    Return the least of all differences ``log - LOWEST_LOG`` and ``highest - log``, where ``log`` is the logarithm of a
+    weight; it is positive if all logarithms lie between the limits.
 
     scores : table of score columns, in which the rows of the position begin at ``first``
     varying_log : (Q, W)   overwritten

@@ -274,7 +274,7 @@ def list_steps(automaton, labels_of_source, forbidden, offsets, starts, labels, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _score(lattice, weights, first, stop, tables):
-    """Write the scores of the candidates of the tokens [first, stop) (3)."""
+    """Write the scores (3) of the candidates at the tokens from ``first`` to ``stop - 1``."""
     has_values, has_parts, pair_weights = len(lattice.values) > 0, len(lattice.links) > 0, weights.pairs
     scores = tables.columns if has_parts else tables.scores
     for column in range(lattice.columns[first], lattice.columns[stop]):

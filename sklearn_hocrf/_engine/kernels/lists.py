@@ -59,9 +59,9 @@ MOST = 256  # largest number of ids in a row that is sorted by insertion
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sort_ids(indptr, ids, values, ends, sorted_ids, amounts):
-    """Sort the ids >= 0 of each row by insertion, and return the number of all these ids.
+    """Sort the ids >= 0 of each row by insertion, and return how many there are in all rows.
 
-    Return -1 if a row contains an id twice or more than ``MOST`` ids, or if a value is 0 or not finite.
+    Return -1 if a row contains more than ``MOST`` ids, an id >= 0 twice, or an id >= 0 whose value is 0 or not finite.
 
     indptr : (N + 1,) int64   the rows of ``ids``, (n,) int32
     values : (n,) float64, or empty

@@ -276,7 +276,10 @@ def _find_reachable(lane_kind, weighted_arcs, index, scratch, tables, row, posit
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, position, after, margin):
-    """Add the terms of span arcs to alpha (20); return ``margin`` or, if less, the scores' distance from the limits."""
+    """Add the terms of span arcs to alpha (20).
+
+    Return the minimum of ``margin`` and the differences between the scores and the limits.
+    """
     cells, span_begin, alpha, sums = tables.cells, tables.span_begin, tables.alpha, scratch.sums
     n_cells, n_spans, n_longest = index.first_cell[-1], len(index.span_arc), len(scratch.between) - 1
     longest = min(n_longest, position + 1)
@@ -302,7 +305,10 @@ def _end_span_arcs(lane_kind, weighted_arcs, index, scratch, tables, row, positi
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
-    """Add begin times xi to alpha (19); return its total, and ``low`` or, if less, the least reachable alpha."""
+    """Add the products of ``begin`` and xi to alpha (19).
+
+    Return the total of alpha, and the minimum of ``low`` and the alphas of reachable states.
+    """
     cells, begin, alpha, last_begin = tables.cells, tables.begin, tables.alpha, scratch.states
     n_states, n_cells = index.first_state[-1], index.first_cell[-1]
     longest, infinite = min(len(scratch.between) - 1, position + 1), fill(np.inf, lane_kind)
@@ -329,7 +335,10 @@ def _end_segments(lane_kind, index, scratch, tables, row, position, after, low):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _go_on(lane_kind, index, tables, row, position, after, label, low):
-    """Compute the tail of a label, and add it to alpha (40); return ``low`` or, if less, its least reachable value."""
+    """Compute the tail of a label, and add it to alpha (40).
+
+    Return the minimum of ``low`` and the reachable values of the tail.
+    """
     cells, begin, alpha, tail = tables.cells, tables.begin, tables.alpha, tables.tail
     n_states, first, d = index.first_state[-1], row * index.first_cell[-1], index.longest[label]
     zero, infinite = fill(0.0, lane_kind), fill(np.inf, lane_kind)

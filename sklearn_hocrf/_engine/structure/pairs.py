@@ -81,7 +81,7 @@ class PairTable(NamedTuple):
 
     starts: np.ndarray  # (F + 1,) int64   range of each attribute's pairs
     columns: np.ndarray  # (K,) int32   ascending within an attribute; equal if two features count it in the same way
-    begins_run: np.ndarray  # (K,) bool   at each attribute's first pair: whether its columns are c, c + 1, c + 2 ...
+    begins_run: np.ndarray  # (K,) bool   True at the first pair of each attribute whose columns are c, c + 1, c + 2 ...
     n_dense: int  # number of attributes whose weights are in the dense table, one row each
     n_columns: int
     n_labels: int
@@ -270,7 +270,7 @@ def build_pair_table(
 
 
 def _begin_runs(starts: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return, at the first column of each group, whether the columns of the group are consecutive indices."""
+    """Return a bool array that is True at the first column of each group whose columns are consecutive indices."""
     breaks = np.diff(columns, prepend=columns[:1]) != 1
     breaks[starts[:-1]] = False  # the previous column belongs to another group
     n_before = offsets_of(breaks)

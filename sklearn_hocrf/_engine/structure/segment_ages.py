@@ -1,6 +1,6 @@
 """Segments of any length, represented as a chain whose labels include the age of the segment.
 
-The *age* of a segment at a token is the number of its tokens up to and including this token. An *aged label* is a pair
+The *age* of a segment at a token is the number of its tokens up to and including that token. An *aged label* is a pair
 of a label and an age; the highest age of a label also stands for all higher ages. Each segmentation corresponds to one
 sequence of aged labels: labels of age 1 begin segments, and all others continue them. The score of a segment is a sum
 over its tokens: each token adds the difference between the score of the segment up to this token and its score up to

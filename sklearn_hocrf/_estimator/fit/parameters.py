@@ -158,7 +158,7 @@ def _check_segment_length(segment_length: Any) -> None:
         raise ValueError(f"segment_length must be {_LIMITS}, a dict of these by label or None; got {segment_length!r}")
 
 
-_LIMITS = "an integer >= 1, inf or a pair (least, most)"
+_LIMITS = "an integer >= 1, inf or a pair (minimum, maximum)"
 
 
 def _are_limits(limits: Any) -> bool:

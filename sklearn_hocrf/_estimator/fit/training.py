@@ -159,7 +159,7 @@ class TrainingStructure:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData(TrainingStructure):
-    """Validated training data, without empty sequences and sequences of weight 0."""
+    """Validated training data, without empty sequences or sequences of weight 0."""
 
     batch: SequenceBatch
     sequence_weight: np.ndarray | None  # (n_sequences,) float64, positive; None: all 1

@@ -1,4 +1,4 @@
-"""Taggers of two small languages, Khmer parts of speech and Burmese names, next to published figures.
+"""Taggers for two languages with little data: Khmer parts of speech and Burmese names, next to published figures.
 
     OMP_NUM_THREADS=1 python tests/benchmarks/products/small_languages.py [--sets khpos myner joint]
 

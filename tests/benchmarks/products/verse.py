@@ -60,7 +60,7 @@ def is_counted(line):
 
 
 def both_forms(X, extractor):
-    """Return features as lists of names for python-crfsuite, and as a batch for ours."""
+    """Return features as lists of attribute names for python-crfsuite, and as a batch for ours."""
     batch = extractor.fit_transform(X)
     names, csr = extractor.get_feature_names_out(), batch.tocsr()
     rows = [[names[j] for j in csr.indices[a:b]] for a, b in zip(csr.indptr[:-1], csr.indptr[1:], strict=True)]
