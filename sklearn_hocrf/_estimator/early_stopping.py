@@ -109,7 +109,7 @@ class EarlyStopping:
         Parameters
         ----------
         estimator : HighOrderCRF or HighOrderSemiCRF
-            The estimator whose fit begins.
+            The estimator that is about to be fitted.
         context : sklearn.callback.CallbackContext
             Not used.
 

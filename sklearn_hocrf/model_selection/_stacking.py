@@ -114,9 +114,9 @@ class StackedSequenceLabeler(VersionMixin, MethodsOfModel, MetaEstimatorMixin, B
         The temperature T, from 0.01 to 10,000. In both `fit` and prediction, the sequence model receives
         ``(score - mean) / T``, where ``mean`` is the mean of the token's scores, or 0 if there is one column. T
         maximises the likelihood of the known labels under the softmax of ``score / T``, with sequences weighted by
-        ``sample_weight``. T > 1 if the classifier is overconfident. Labels are smoothed by the weight of one token, so
-        that T is not 0 if the classifier predicts all of them correctly. Labels that a prefitted classifier lacks do
-        not affect T. If the scores are no better than chance, T is 1.
+        ``sample_weight``. T > 1 if the classifier is overconfident. The labels are smoothed, with a total weight of one
+        token, so that T stays above 0 even if the classifier predicts all of them correctly. Labels that a prefitted
+        classifier lacks do not affect T. If the scores are no better than chance, T is 1.
     classes_ : ndarray of shape (n_classes,)
         As in :class:`~sklearn_hocrf.HighOrderCRF`.
     n_features_in_ : int

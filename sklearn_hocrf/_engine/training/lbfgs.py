@@ -57,7 +57,7 @@ class LBFGS(Solver):
         penalty), ``gradient_norm``, and ``gap`` (an upper bound on the distance of the value from the minimum). If the
         callback returns True, training stops.
     **elsewhere : dict
-        Not accepted: ``tol``, ``max_iter``, ``verbose`` and ``random_state`` are parameters of the estimator.
+        Not accepted. Pass ``tol``, ``max_iter``, ``verbose`` and ``random_state`` to the estimator.
 
     Raises
     ------

@@ -91,7 +91,7 @@ class SGD(Solver):
         Only for streams (``partial_fit``): the number N of sequences that share the penalty. None means all sequences
         seen so far, including the current call.
     **elsewhere : dict
-        Not accepted: ``tol``, ``max_iter``, ``verbose`` and ``random_state`` are parameters of the estimator.
+        Not accepted. Pass ``tol``, ``max_iter``, ``verbose`` and ``random_state`` to the estimator.
 
     Raises
     ------
