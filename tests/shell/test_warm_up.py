@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import numba
 import pytest
 from internals import kernels
 from test_architecture import KERNELS, jitted_functions
@@ -44,6 +45,7 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(PACKAGE / "_engine" / "kernels")
     monkeypatch.delitem(sys.modules, "_jit", raising=False)  # which warns once
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    numba.config.reload_config()  # otherwise, the next compilation reloads it if a test has changed variables
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
     path, locked, write = tmp_path / "toy.py", [], tempfile.TemporaryFile
     path.write_text(TOY)
