@@ -85,6 +85,7 @@ def pytest_collection():
     result = yield
     gc.freeze()
     gc.enable()
+    gc.set_threshold(20_000, 50, 1000)  # collections would take 4 % of the time of the tests
     return result
 
 
