@@ -371,7 +371,7 @@ def assert_same_attributes(one, other):
 @kinds("training")
 def test_any_number_of_threads_gives_the_same_bits(name, many_chunks):
     kind, found = KINDS[name], []
-    words, y, X = kind.chosen(registry.WORDS) * 3, kind.y() * 3, kind.X(NEW[1:3] * 9)  # some blocks of sequences
+    words, y, X = kind.chosen(registry.WORDS) * 5, kind.y() * 5, kind.X(NEW[1:3] * 9)  # some blocks of sequences
     one, other = (clone(kind.estimator).set_params(n_jobs=n, max_iter=2).fit(kind.X(words), y) for n in (1, 3))
     assert_same_attributes(one, other)
     crf = copy.deepcopy(asked(name))

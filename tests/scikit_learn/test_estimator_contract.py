@@ -92,7 +92,6 @@ PUBLIC = {  # every public estimator and transformer: an instance (None if it ne
     "TokenTransformer": (TokenTransformer(StandardScaler()), OF_SPARSE),
     "WindowFeatures": (WindowFeatures(1, 1), {}),
 }
-SLOW_CHECKS = "CalibratedSequenceLabeler", "PenaltySearchCV"  # the fast tests check one meta-estimator
 OF_ROWS = "TokenTransformer", "WindowFeatures"  # they take tables as scikit-learn's transformers do
 
 
@@ -108,9 +107,7 @@ def test_no_public_estimator_is_left_out():
     assert public_estimators().keys() == PUBLIC.keys()
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW_CHECKS)) for name in PUBLIC]
-)
+@pytest.mark.parametrize("name", PUBLIC)
 def test_tags_say_what_goes_in_and_the_checks_for_them_pass(name):
     instance, known = PUBLIC[name]
     tags = get_tags(ConformalSequenceLabeler(HighOrderCRF()) if instance is None else instance)
