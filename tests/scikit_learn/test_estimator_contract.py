@@ -93,6 +93,7 @@ PUBLIC = {  # every public estimator and transformer: an instance (None if it ne
     "WindowFeatures": (WindowFeatures(1, 1), {}),
 }
 OF_ROWS = "TokenTransformer", "WindowFeatures"  # they take tables as scikit-learn's transformers do
+OF_OTHERS = "CalibratedSequenceLabeler", "PenaltySearchCV", "StackedSequenceLabeler"  # each check fits several models
 
 
 def public_estimators():
@@ -107,8 +108,13 @@ def test_no_public_estimator_is_left_out():
     assert public_estimators().keys() == PUBLIC.keys()
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_tags_say_what_goes_in_and_the_checks_for_them_pass(name):
+@pytest.mark.parametrize(
+    ("name", "legacy"),
+    [pytest.param(name, True, marks=[pytest.mark.slow] * (name in OF_OTHERS)) for name in PUBLIC]
+    + [(name, False) for name in OF_OTHERS],
+)
+def test_tags_say_what_goes_in_and_the_checks_for_them_pass(name, legacy):
+    """All checks of scikit-learn; without the legacy ones, those of its programming interface."""
     instance, known = PUBLIC[name]
     tags = get_tags(ConformalSequenceLabeler(HighOrderCRF()) if instance is None else instance)
     is_extractor = hasattr(public_estimators()[name], "transform") and name not in OF_ROWS
@@ -118,7 +124,8 @@ def test_tags_say_what_goes_in_and_the_checks_for_them_pass(name):
     takes_sparse = not is_extractor and get_tags(inner).input_tags.sparse
     assert (tags.input_tags.two_d_array, tags.input_tags.sparse) == (not is_extractor, takes_sparse)
     if instance is not None:
-        results = check_estimator(instance, on_skip=None, on_fail=None, expected_failed_checks=known)
+        options = {"on_skip": None, "on_fail": None, "expected_failed_checks": known}
+        results = check_estimator(instance, legacy=legacy, **options)
         assert not [(each["check_name"], each["exception"]) for each in results if each["status"] == "failed"]
         if name in ("HighOrderCRF", "HighOrderSemiCRF"):  # none is skipped or left out
             assert Counter(each["status"] for each in results) == {"passed": len(results)}
