@@ -31,7 +31,7 @@ from sklearn_hocrf.feature_extraction import SequenceFeatureExtractor  # noqa: E
 from sklearn_hocrf.model_selection import PenaltySearchCV  # noqa: E402
 from sklearn_hocrf.training import LBFGS, SGD, EarlyStopping  # noqa: E402
 
-pytestmark = [pytest.mark.dask, pytest.mark.xdist_group("dask")]
+pytestmark = pytest.mark.dask
 IGNORE_EARLY_END = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}  # logging.CRITICAL
 

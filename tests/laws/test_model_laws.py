@@ -26,11 +26,11 @@ TRAINED_ALIKE = {name for name in KINDS if "log space" in name} | {"order 0", "h
 
 
 def kinds(*without):
-    """Parametrise a law by the kinds that are made for all of it; one process asks all laws of a kind."""
-    marks = {name: [pytest.mark.xdist_group(name)] + [pytest.mark.slow] * (name in SLOW) for name in KINDS}
+    """Parametrise a law by the kinds that are made for all of it."""
     left_out = TRAINED_ALIKE if "training" in without else ()
     names = [name for name, kind in KINDS.items() if name not in left_out and not {*without} & {*kind.without}]
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=marks[name]) for name in names])
+    rows = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names]
+    return pytest.mark.parametrize("name", rows)
 
 
 def close(found, expected, atol):
