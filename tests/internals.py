@@ -92,7 +92,7 @@ from sklearn_hocrf._estimator.fit.training import with_targets
 from sklearn_hocrf._estimator.labels.constraints import Rules
 from sklearn_hocrf._estimator.labels.kinds import SegmentKind
 from sklearn_hocrf._estimator.labels.patterns import pattern_labels
-from sklearn_hocrf._estimator.pipeline import _questions
+from sklearn_hocrf._estimator.pipeline import _methods_of_X
 from sklearn_hocrf._reading import schemes
 from sklearn_hocrf._reading.attributes import Vocabulary, read_attributes, sort_vocabulary
 from sklearn_hocrf._reading.inputs import (

@@ -1125,10 +1125,10 @@ class ReadSequence:
     def __len__(self):
         return self.length
 
-    def _fast(self, question, *arguments):
-        """Return the result of the compiled method ``question``; None if there is no compiled code, or no token."""
+    def _fast(self, method, *arguments):
+        """Return the result of the compiled method ``method``; None if there is no compiled code, or no token."""
         fast = self.tagger._fast if self.length else None
-        return fast and getattr(fast, question)((self.ids, self.indptr, self.amounts), *arguments)
+        return fast and getattr(fast, method)((self.ids, self.indptr, self.amounts), *arguments)
 
     @_CachedProperty
     def codes(self) -> list[int]:

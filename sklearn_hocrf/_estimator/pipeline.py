@@ -61,7 +61,7 @@ class SequencePipeline(_Pipeline):
             return through_steps(self, "predict")(X, **params)
 
 
-def _questions(estimator):
+def _methods_of_X(estimator):
     """Return the names of an estimator's methods that take X and that scikit-learn's Pipeline lacks."""
     names = [name for name in dir(estimator) if not name.startswith("_") and not hasattr(Pipeline, name)]
     methods = {name: getattr(estimator, name) for name in names if inspect.isroutine(getattr(estimator, name))}
@@ -71,13 +71,13 @@ def _questions(estimator):
 
 def _passed_on(name, estimator):
     """Return a method of pipelines that calls the last step, with the signature of an estimator's method."""
-    question = getattr(estimator, name)
+    original = getattr(estimator, name)
 
-    @functools.wraps(question)
+    @functools.wraps(original)
     def method(self, X, *args, **options):
         return method_of_model(self, name)(X, *args, **options)
 
-    first_line = (inspect.getdoc(question) or f"Return {name} of X.").split("\n")[0]  # python -OO removes docstrings
+    first_line = (inspect.getdoc(original) or f"Return {name} of X.").split("\n")[0]  # python -OO removes docstrings
     method.__doc__ = (
         f"{first_line}\n\nX is first transformed by the other steps. Parameters and result are as for the last step's\n"
         f":meth:`~sklearn_hocrf.{estimator.__name__}.{name}`."
@@ -87,7 +87,7 @@ def _passed_on(name, estimator):
 
 
 for _estimator in (HighOrderSemiCRF, HighOrderCRF):  # the second one documents the common methods
-    for _name in _questions(_estimator):
+    for _name in _methods_of_X(_estimator):
         setattr(SequencePipeline, _name, _passed_on(_name, _estimator))
 
 

@@ -261,14 +261,14 @@ class DaskSequenceLabeler(_parts.WithoutClient, VersionMixin, BaseEstimator):
 
 def _mapped(of, method, parts) -> bag.Bag:
     """Return a lazy bag; workers compute each of its partitions by calling the method ``method`` of ``of``."""
-    of, ask = delayed(of), delayed(_ask_part, pure=False)
-    return bag.from_delayed([ask(of, method, index, *part) for index, part in enumerate(parts)])
+    of, apply = delayed(of), delayed(_apply_to_part, pure=False)
+    return bag.from_delayed([apply(of, method, index, *part) for index, part in enumerate(parts)])
 
 
 # ----------------------------------------------------------------------------------------------------------- on workers
 
 
-def _ask_part(of, method, index, *part) -> Any:
+def _apply_to_part(of, method, index, *part) -> Any:
     """Return the result of a method of a model or an extractor for a partition, or [] if the partition is empty."""
     X, *more = map(_parts.collected, part)
     if not _parts.count_sequences(X):
@@ -304,19 +304,19 @@ class ClusterProblem:
         self._partitions, self._setting = partitions, setting
         self.layout: WeightLayout = setting.layout
         self.n_weights, self.n_sequences = self.layout.n_weights, n_sequences
-        self._posed: Any = None  # the criterion that is bound to the partitions
+        self._bound: Any = None  # the criterion that is bound to the partitions
 
-    def total(self, criterion: Objective, question: str, *vectors: np.ndarray, merge=_parts.add_sums) -> Any:
-        """Return the results of the criterion's method ``question`` at the weight vectors, summed over the partitions.
+    def total(self, criterion: Objective, method: str, *vectors: np.ndarray, merge=_parts.add_sums) -> Any:
+        """Return the sum over the partitions of what the method ``method`` of the criterion returns for the vectors.
 
         The criterion is bound to the value of each partition, so that every worker keeps the layout that the criterion
         requires. If the layout were a shared argument of the sums, Dask would drop all copies of it except one between
         two sums, and then send that copy to the workers again.
         """
-        if criterion is not self._posed:
-            self._partitions.add_step(_parts.pose, Kept(self._setting._replace(criterion=criterion)))
-            self._posed = criterion
-        return self._partitions.total(_parts.ask, merge, question, *vectors)
+        if criterion is not self._bound:
+            self._partitions.add_step(_parts.bind_criterion, Kept(self._setting._replace(criterion=criterion)))
+            self._bound = criterion
+        return self._partitions.total(_parts.evaluate, merge, method, *vectors)
 
 
 class ClusterObjective(Objective):
@@ -335,8 +335,8 @@ class ClusterObjective(Objective):
         first = self._criterion.starting_objective()
         return None if first is None else ClusterObjective(first)
 
-    def _total(self, question, *vectors, merge=_parts.add_sums):
-        return self.problem.total(self._criterion, question, *vectors, merge=merge)
+    def _total(self, method, *vectors, merge=_parts.add_sums):
+        return self.problem.total(self._criterion, method, *vectors, merge=merge)
 
     def value_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the value, and the gradient of shape (K,), at ``w``."""

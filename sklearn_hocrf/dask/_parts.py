@@ -142,7 +142,7 @@ class Part:
     def bound(self) -> Any:
         """The criterion, bound to the data."""
         setting: Any = self.setting
-        problem = FitSteps(setting.local).pose(self.data, setting.layout)
+        problem = FitSteps(setting.local).unpruned_problem(self.data, setting.layout)
         return setting.criterion.bind(problem)
 
     def __reduce__(self):
@@ -205,12 +205,12 @@ class Setting(NamedTuple):
     criterion: Any = None
 
 
-def pose(setting: Setting, part: Part) -> Part:
+def bind_criterion(setting: Setting, part: Part) -> Part:
     """Return a partition with the criterion of a setting."""
     return Part(part.data, setting)
 
 
-def ask(method: str, *vectors_and_part: Any) -> Any:
+def evaluate(method: str, *vectors_and_part: Any) -> Any:
     """Return the result of a method of the bound criterion or its problem, for the given vectors."""
     *vectors, part = vectors_and_part
     vectors = [np.require(vector, requirements="A") for vector in vectors]  # received arrays may be unaligned

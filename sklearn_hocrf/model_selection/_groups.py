@@ -216,7 +216,7 @@ def make_fold(
     steps = FitSteps(clone(estimator))
     data = earlier.origin.data if earlier else _read(steps, split.X, split.y, split.weight, targets)
     layout = steps.layout(data)
-    training = steps.pose(data, layout)
+    training = steps.unpruned_problem(data, layout)
     batch, form = earlier.origin.read if earlier else read_sequences(steps.reader, split.X_test, data.features)
     truth = read_truth(data.targets, split.y_test, batch, form, steps.name)
     held_out = training.for_batch(batch, truth, split.weight_test, data.rules.mask(batch.offsets))

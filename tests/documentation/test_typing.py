@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from internals import AnswersMixin, PredictionsMixin, TagSegmentsMixin, _questions
+from internals import AnswersMixin, PredictionsMixin, TagSegmentsMixin, _methods_of_X
 
 from sklearn_hocrf.crf import HighOrderCRF
 
@@ -26,5 +26,5 @@ def test_a_script_of_a_user(tmp_path):
 
 
 def test_type_checkers_know_all_methods_that_pipelines_pass_on():
-    for name in _questions(HighOrderCRF):
+    for name in _methods_of_X(HighOrderCRF):
         assert any(hasattr(mixin, name) for mixin in (AnswersMixin, PredictionsMixin, TagSegmentsMixin)), name

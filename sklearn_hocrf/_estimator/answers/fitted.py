@@ -348,10 +348,10 @@ class OneCall:
         is_kept = state.tables is not None and state.tables.model is model
         self.search = OneSequence.for_model(model, state.borders) if is_kept else None
 
-    def answer(self, question: Callable, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
+    def answer(self, method: Callable, X: Any, *arguments: Any, steps: Sequence = ()) -> Any:
         """Return the result of a :class:`OneSequence` method for the only sequence of X; None if a batch is needed."""
         attributes = None if self.search is None else self._attributes(X, steps)
-        return None if attributes is None else question(self.search, attributes, *arguments)
+        return None if attributes is None else method(self.search, attributes, *arguments)
 
     def predict(self, X: Any, steps: Sequence = ()) -> list | None:
         """Return the labels of the only sequence of X in a list; None if a batch is needed."""

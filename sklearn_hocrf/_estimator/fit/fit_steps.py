@@ -90,7 +90,7 @@ class FitSteps:
         start = np.broadcast_to(0.0, problem.n_weights)
         if is_warm:
             start = last_weights(vars(estimator), layout, data)
-        certain = [] if runs is None else [self.pose(runs, layout)]
+        certain = [] if runs is None else [self.unpruned_problem(runs, layout)]
         watch = partial(tasks.run_stage, partial(self.state, data, problem, penalty))
         stages = training.run([*certain, problem], penalty, start, is_warm, watch)
         tasks.best(self.state(data, problem, penalty, stages[-1])).set_on(estimator)
@@ -126,7 +126,7 @@ class FitSteps:
             if X is not None:
                 layout = self.layout(data)
                 self.penalty(training.prior, layout, data)
-                self.check_possible(self.pose(data, layout), data.sequence_ids)
+                self.check_possible(self.unpruned_problem(data, layout), data.sequence_ids)
             elif not isinstance(self.estimator.patterns, str):
                 self.select_patterns(data.labelled, self.observed(data.labelled))
 
@@ -199,7 +199,7 @@ class FitSteps:
             layout = self.layout(data)
             start, state = np.zeros(layout.n_weights), None
         self.check_missing_labels(data)
-        penalty, problem = self.penalty(training.prior, layout, data), self.pose(data, layout)
+        penalty, problem = self.penalty(training.prior, layout, data), self.unpruned_problem(data, layout)
         with one_blas_thread():
             report, state = training.solver.partial_solve(training.objective.bind(problem), penalty, start, state)
         self.state_of(data, layout, report.w, report, stream=state).set_on(self.estimator)
@@ -291,11 +291,11 @@ class FitSteps:
         layout = self.layout(data) if layout is None else layout
         matching = ["objective='local_feature_matching'"] if self.matches_features else []
         self.kind.warn_of_unlimited_lengths(layout, data.batch, *matching)
-        problem = self.pose(data, layout)
+        problem = self.unpruned_problem(data, layout)
         self.check_possible(problem, data.sequence_ids)
         return prune(problem, self.parameters.get("pruning"), self.estimator.random_state)
 
-    def pose(self, data: TrainingData, layout: WeightLayout) -> Problem:
+    def unpruned_problem(self, data: TrainingData, layout: WeightLayout) -> Problem:
         """Return the data with a layout of the weights, without pruning."""
         # without constraints on borders for runs of known labels, which may begin and end in the middle of sequences
         support = data.rules.mask(data.batch.offsets) if data.source is None else None
