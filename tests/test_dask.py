@@ -1,10 +1,11 @@
 """Training and prediction on a cluster are exact and deterministic, and continue if workers die."""
 
 import copy
-import multiprocessing
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 distributed = pytest.importorskip("distributed", reason="a cluster needs Dask: pip install 'sklearn_hocrf[dask]'")
 
-from dask import bag, config, delayed  # noqa: E402
+from dask import bag, delayed  # noqa: E402
 from joblib import parallel_config  # noqa: E402
 
 from sklearn_hocrf import Constraints, HighOrderCRF, HighOrderSemiCRF  # noqa: E402
@@ -37,23 +38,22 @@ OPTIONS = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 5
 
 
 @pytest.fixture(scope="module")
-def processes():
-    """The method that starts processes: if forks exist, forks of a process that has imported everything."""
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        return "spawn"
-    from multiprocessing import forkserver  # which systems without forks may lack
-
-    forkserver.set_forkserver_preload(["pytest", "distributed", "sklearn_hocrf.dask", "sklearn_hocrf.crf"])
-    forkserver.ensure_running()
-    return "forkserver"
+def client():
+    """A client of two workers of one thread each, in this process; as between processes, all messages are pickled."""
+    with (
+        distributed.LocalCluster(n_workers=2, processes=False, protocol="tcp://", **OPTIONS) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
 
 
 @pytest.fixture(scope="module")
-def client(processes):
+def processes():
     """A client of two workers, each a process with one thread."""
-    with config.set({"distributed.worker.multiprocessing-method": processes}):
-        cluster = distributed.LocalCluster(n_workers=2, processes=True, **OPTIONS)
-    with cluster, distributed.Client(cluster) as client:
+    with (
+        distributed.LocalCluster(n_workers=2, processes=True, **OPTIONS) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
         yield client
 
 
@@ -156,9 +156,9 @@ def raise_timeout(number):
 
 
 @pytest.mark.slow
-def test_a_result_that_is_slow_to_come_is_waited_for(client, monkeypatch):
+def test_a_result_that_is_slow_to_come_is_waited_for(processes, monkeypatch):
     monkeypatch.setattr(_partitions, "_PATIENCE", 0.2)
-    numbers = _partitions.Partitions(client, [(delayed(int)(7),)])
+    numbers = _partitions.Partitions(processes, [(delayed(int)(7),)])
     numbers.add_step(abs)
     assert numbers.total(SlowToSend, max) == 7
     with pytest.raises(TimeoutError, match="of the work"):
@@ -167,24 +167,24 @@ def test_a_result_that_is_slow_to_come_is_waited_for(client, monkeypatch):
 
 
 @pytest.mark.slow
-def test_threads_that_share_a_client_wait_for_each_other(client, monkeypatch):
+def test_threads_that_share_a_client_wait_for_each_other(processes, monkeypatch):
     """A client has few requests under way at a time."""
     monkeypatch.setattr(_partitions, "_PATIENCE", 0.1)
 
     def total(number):
-        numbers = _partitions.Partitions(client, [(delayed(int)(number),)])
+        numbers = _partitions.Partitions(processes, [(delayed(int)(number),)])
         numbers.add_step(abs)
         return numbers.total(SlowToSend, max)
 
     with ThreadPoolExecutor(9) as pool:
         assert list(pool.map(total, range(9))) == list(range(9))
-    assert client.submit(abs, -3).result() == 3
+    assert processes.submit(abs, -3).result() == 3
 
 
 @pytest.mark.parametrize("length", [0, 1, 2 * _partitions._WHOLE, 2 * _partitions._WHOLE + 1, 500_003])
 @pytest.mark.slow
-def test_long_vectors_come_in_slices(length, client):
-    numbers = _partitions.Partitions(client, [(delayed(int)(number),) for number in range(3)])
+def test_long_vectors_come_in_slices(length, processes):
+    numbers = _partitions.Partitions(processes, [(delayed(int)(number),) for number in range(3)])
     numbers.add_step(abs)
     vector, other = np.random.default_rng(0).normal(size=(2, length))
     expected = np.stack([vector * number - other for number in range(3)])
@@ -230,13 +230,13 @@ def stacked(one, other):
 
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.slow
-def test_optimum_is_that_of_one_machine(name, client):
+def test_optimum_is_that_of_one_machine(name, processes):
     settings = {"tol": 1e-8, **CHAINS[name]}
     is_weighted = name in ("order 2", "l1")
     weights = {"sample_weight": WEIGHT} if is_weighted else {}
     remote_weights = {"sample_weight": parts(WEIGHT)} if is_weighted else {}
     local = HighOrderCRF(**settings).fit(X, y, **weights)
-    remote = DaskSequenceLabeler(HighOrderCRF(**settings), client).fit(parts(X), parts(y), **remote_weights)
+    remote = DaskSequenceLabeler(HighOrderCRF(**settings), processes).fit(parts(X), parts(y), **remote_weights)
     check_same(remote, local)
     assert remote.predict(parts(X)).compute() == local.predict(X)
 
@@ -578,33 +578,29 @@ def test_training_goes_on_after_a_worker_is_killed():
 CLUSTER = """
 from distributed import LocalCluster
 cluster = LocalCluster(n_workers=1, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp://")
-pipe.send(cluster.scheduler_address)
-pipe.recv()
+print(cluster.scheduler_address, flush=True)
+input()
 """
 
 
-def test_a_lost_scheduler_is_an_error_within_seconds(processes):
-    context = multiprocessing.get_context(processes)
-    pipe, other_end = context.Pipe()
-    process = context.Process(target=exec, args=(CLUSTER, {"pipe": other_end}))
-    process.start()
-    other_end.close()  # the process has the only one, so that nobody waits for one that has ended
-    try:
-        with distributed.Client(pipe.recv(), set_as_default=False) as client:
-            started = []
+def test_a_lost_scheduler_is_an_error_within_seconds():
+    command = [sys.executable, "-c", CLUSTER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            with distributed.Client(process.stdout.readline().strip(), set_as_default=False) as client:
+                started = []
 
-            def lose():
-                process.kill()
-                started.append(time.monotonic())
+                def lose():
+                    process.kill()
+                    started.append(time.monotonic())
 
-            crf = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(callback=At(2, lose))), client)
-            with pytest.raises(ConnectionError, match="scheduler at .* is lost"):
-                crf.fit(parts(X), parts(y))
-            assert time.monotonic() - started[0] < 10
-            assert not hasattr(crf, "estimator_")
-    finally:
-        process.kill()
-        process.join()
+                crf = DaskSequenceLabeler(HighOrderCRF(solver=LBFGS(callback=At(2, lose))), client)
+                with pytest.raises(ConnectionError, match="scheduler at .* is lost"):
+                    crf.fit(parts(X), parts(y))
+                assert time.monotonic() - started[0] < 10
+                assert not hasattr(crf, "estimator_")
+        finally:
+            process.kill()
 
 
 # ------------------------------------------------------------------------------------------------------------ searches
