@@ -1,6 +1,7 @@
 """Pipelines with all methods of the estimators, and the likelihood as a score of searches."""
 
 import inspect
+import runpy
 import subprocess
 import sys
 
@@ -70,18 +71,18 @@ def test_methods_are_those_of_the_last_step(tagger):
         assert not hasattr(pipe, "log_likelihood")
 
 
-def test_new_methods_of_the_estimators_come_by_themselves():
-    program = (
-        "import sys\n"
-        "from sklearn_hocrf import HighOrderCRF\n"
-        "assert 'sklearn.pipeline' not in sys.modules\n"  # estimators do without
-        "HighOrderCRF.oddity = lambda self, X, *, of='sequence': (X, of)\n"
-        "HighOrderCRF.describe = lambda self, depth=1: depth\n"  # no question about X
-        "from sklearn_hocrf import make_pipeline\n"
-        "pipe = make_pipeline(HighOrderCRF())\n"
-        "assert pipe.oddity([1], of='token') == ([1], 'token')\n"
-        "assert not hasattr(pipe, 'describe')\n"
-    )
+def test_new_methods_of_the_estimators_come_by_themselves(monkeypatch):
+    monkeypatch.setattr(HighOrderCRF, "oddity", lambda self, X, *, of="sequence": (X, of), raising=False)
+    monkeypatch.setattr(HighOrderCRF, "describe", lambda self, depth=1: depth, raising=False)  # no question about X
+    names = runpy.run_path(inspect.getfile(SequencePipeline), run_name=SequencePipeline.__module__)
+    pipe = names["make_pipeline"](HighOrderCRF())
+    assert pipe.oddity([1], of="token") == ([1], "token")
+    assert not hasattr(pipe, "describe")
+
+
+@pytest.mark.slow
+def test_estimators_do_without_the_pipelines_of_scikit_learn():
+    program = "import sys; from sklearn_hocrf import HighOrderCRF; assert 'sklearn.pipeline' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

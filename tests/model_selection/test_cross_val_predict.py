@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from refusals import refusals
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, ShuffleSplit
@@ -55,7 +56,8 @@ def test_each_sequence_is_predicted_by_a_model_without_it(cv):
             assert predictions[n][1] == {X[m][0] for m in train}
             assert X[n][0] not in predictions[n][1]
     assert cross_val_predict(Recorder(), X, cv=cv, method="count") == [len(sequence) for sequence in X]
-    assert cv is not None or cross_val_predict(Recorder(), X, Y, cv=cv, n_jobs=2) == predictions
+    with parallel_config("threading"):
+        assert cross_val_predict(Recorder(), X, Y, cv=cv, n_jobs=2) == predictions
 
 
 def test_masks_and_iterables_are_splits():

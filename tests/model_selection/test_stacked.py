@@ -545,8 +545,12 @@ def test_inside_and_around_other_tools(tmp_path):
         np.testing.assert_array_equal(loaded.log_likelihood(X, Y), plain.log_likelihood(X, Y))
     with pytest.raises(ValueError, match="but the model gets LogisticRegression"):
         export_tagger(StackedSequenceLabeler(LOGISTIC, cv=3).fit(X, Y), tmp_path / "model")
-    again = StackedSequenceLabeler(LOGISTIC, HighOrderSemiCRF(), cv=3, n_jobs=2).fit(X, Y)
-    np.testing.assert_array_equal(again.log_likelihood(X, Y), plain.log_likelihood(X, Y))
+
+
+@pytest.mark.slow
+def test_processes_fit_the_same_model():
+    one, other = (StackedSequenceLabeler(LOGISTIC, HighOrderSemiCRF(), cv=3, n_jobs=n).fit(X, Y) for n in (None, 2))
+    np.testing.assert_array_equal(one.log_likelihood(X, Y), other.log_likelihood(X, Y))
 
 
 test_refusals = refusals(
