@@ -42,6 +42,7 @@ TRAININGS = {}, {"l1_reg": 0.1}, {"solver": "sgd"}, {"objective": "local_feature
 def main():
     """Write the numbers of compiled versions after small models, after other uses, and after extreme cases."""
     warnings.simplefilter("ignore")  # not converged
+    gc.freeze()
     gc.set_threshold(20_000, 50, 1000)  # the collections of numba's objects would take a fifth of the time
     if len(sys.argv) > 1:
         uses = [*everything(*toy(*SIZE)), *extremes(*toy(*EXTREME)), *slopes_of_extremes(*toy(*EXTREME))]

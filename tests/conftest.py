@@ -57,7 +57,7 @@ def pytest_configure(config):
         "sklearn_hocrf",
         deadline=None,  # the first example may have to compile a kernel
         derandomize=config.getoption("--hypothesis-seed") is None,
-        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 10)),
+        max_examples=int(os.environ.get("HYPOTHESIS_EXAMPLES", 6)),
         suppress_health_check=[HealthCheck.too_slow],
         print_blob=True,
     )

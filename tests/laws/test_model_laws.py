@@ -3,6 +3,7 @@
 import copy
 import pickle
 from functools import cache
+from itertools import count
 
 import joblib
 import numpy as np
@@ -25,12 +26,20 @@ SLOW = {"groups of l1", "dense parts", "history of groups", "bilou", "segment gr
 TRAINED_ALIKE = {name for name in KINDS if "log space" in name} | {"order 0", "high order", "bioes"}  # as another kind
 
 
+NUMBERS = count()
+
+
 def kinds(*without):
-    """Parametrise a law by the kinds that are made for all of it."""
-    left_out = TRAINED_ALIKE if "training" in without else ()
+    """Parametrise a law by the kinds that are made for all of it.
+
+    For laws of training, the fast tests take every other kind, and other ones for the next law.
+    """
+    left_out, law = TRAINED_ALIKE if "training" in without else (), next(NUMBERS)
     names = [name for name, kind in KINDS.items() if name not in left_out and not {*without} & {*kind.without}]
-    rows = [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names]
-    return pytest.mark.parametrize("name", rows)
+    slow = SLOW | {*names[law % 2 :: 2]} if "training" in without else SLOW
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in slow)) for name in names]
+    )
 
 
 def close(found, expected, atol):
