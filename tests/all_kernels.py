@@ -45,7 +45,7 @@ def main():
     gc.freeze()
     gc.set_threshold(20_000, 50, 1000)  # the collections of numba's objects would take a fifth of the time
     if len(sys.argv) > 1:
-        uses = [*everything(*toy(*SIZE)), *extremes(*toy(*EXTREME)), *slopes_of_extremes(*toy(*EXTREME))]
+        uses = [*everything(*toy(*SIZE)), *extremes(*toy(*EXTREME)), partial(use_product, *toy(*EXTREME))]
         use_all(uses[:: 1 if "--forwards" in sys.argv else -1])
         return
     stages = []
@@ -83,16 +83,9 @@ def others(X, y):
     yield partial(use_answers, HighOrderCRF(3, pruning=2, constraints="bio", max_iter=2), doubled, tags_of(X))
 
 
-def slopes_of_extremes(X, y):
-    """Yield uses of dual numbers of wide ones, which tests need: each process of theirs would compile these kernels."""
-    large = [1e5 * rows for rows in X[1:]]
-    yield lambda: HighOrderSemiCRF(2, max_iter=2).fit(X, y).entropy(large)
-    yield lambda: use_product(HighOrderCRF(2, max_iter=2).fit(X, y), large)
-
-
-def use_product(model, X):
-    """Multiply the Hessian of a fitted model by its weights."""
-    posterior, *_ = FittedModel(model).query(X)
+def use_product(X, y):
+    """Multiply a Hessian by weights on wide numbers, as tests do: each of their processes would compile the kernels."""
+    posterior, *_ = FittedModel(HighOrderCRF(2, max_iter=2).fit(X, y)).query([1e5 * rows for rows in X[1:]])
     posterior.hessian_vector_product(posterior.model.weights)
 
 

@@ -81,7 +81,7 @@ def finder(folder, fault):
     shutil.rmtree(folder / "kernels", ignore_errors=True)
     if cache.is_dir():  # kernels that are not changed need not be compiled
         shutil.copytree(cache, folder / "kernels" / kernels_of(folder))
-    own = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "kernels"), "HYPOTHESIS_EXAMPLES": "20"}
+    own = {"PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "kernels")}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *files]
     done = subprocess.run(command, cwd=folder, env=os.environ | own, capture_output=True, text=True)
     path.write_text(source, encoding="utf-8")

@@ -207,6 +207,7 @@ def test_taggers_have_the_same_model(load):
     assert np.mean(tags[0] == tags[2]) > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peaks can be reset on Linux only")
 def test_peaks_are_reset(load):
     module = load("bench_memory")

@@ -80,7 +80,7 @@ def test_best_labellings(questions, seed):
 
 @all_families
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("strength", [1.0, 20.0])
+@pytest.mark.parametrize("strength", [1.0, pytest.param(20.0, marks=pytest.mark.slow)])
 def test_entropy(questions, seed, strength):
     model, batch, mask, possible = feasible(*questions(seed))
     model = with_weights(model, strength * model.weights)

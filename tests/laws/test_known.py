@@ -137,6 +137,7 @@ def ask_segments(known, method, scheme):
     return getattr(model_of(scheme), method)([[["a"]] * 2, [["b"]] * 4], known=[None, known])
 
 
+OF_LABELS = "predict", "predict_segments", "predict_nbest", "sample"  # for entropies, other kernels would compile
 test_refusals = refusals(
     *((lambda known, method=method: getattr(model_of(None), method)([[["a"], ["b"], ["c"]]], known=known),
        (r"known has an empty set \(sequence 0, position 1\)", [["x", set(), None]], [["x", frozenset(), None]]),
@@ -170,21 +171,25 @@ test_refusals = refusals(
        (r'known contains \(start, stop, label\): scheme="segments"\?', [(0, 1, "x")]),
        (TypeError, r"known has the set .* \(sequence 1, position 1\): only HighOrderCRF takes sets of labels",
         [None, {"I-x", "B-x"}, None, None], [None, {"B-x"}, None, None]),
-       (r"known has an empty set \(sequence 1, position 1\)", [None, set(), None, None]),
+       (r"known has an empty set \(sequence 1, position 1\)", [None, set(), None, None]))
+      for method in (*OF_LABELS, "entropy")),
+    *((lambda known, method=method: ask_segments(known, method, "bio"),
        ("sequence 1: no labelling agrees with 'known'.*none left is 2$", ["B-y", "I-y", "I-y", None]),
        ("sequence 1: no labelling agrees with 'known'.*none left is 3$", [None, None, "I-y", "I-y"]))
-      for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
+      for method in OF_LABELS),
     *((lambda known, method=method: ask_segments(known, method, "runs"),
        (TypeError, r"known has the set .* \(sequence 1, position 2\): only HighOrderCRF takes",
         ["O", None, {"x", "y"}, None]),
        ("sequence 1: no labelling agrees with 'known'.* left is 1$", ["O", "O", None, None]))
-      for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
+      for method in OF_LABELS),
     *((lambda known, method=method: ask_segments(known, method, "segments"),
-       ("sequence 1: no labelling agrees with 'known'.* none left is 2$", [(0, 3, "y")]),
        (TypeError, r"known has the set .* \(sequence 1, position 0\): only HighOrderCRF", [(0, 2, {"x", "y"})]),
        (r"\(0, 2, 'x'\) and \(1, 3, 'y'\) of sequence 1 of known overlap", [(0, 2, "x"), (1, 3, "y")]),
        (r"segment \(3, 5, 'x'\) of sequence 1 of known ends beyond its 4 tokens", [(3, 5, "x")]),
        (r"unknown label 'z' of known \(sequence 1, position 0\)", [(3, 4, "z")]),
        (r"known has the segment \(3, 3, 'x'\) \(sequence 1, position 0\), but 0 <= start", [(3, 3, "x")]))
-      for method in ("predict", "predict_segments", "predict_nbest", "sample", "entropy")),
+      for method in (*OF_LABELS, "entropy")),
+    *((lambda known, method=method: ask_segments(known, method, "segments"),
+       ("sequence 1: no labelling agrees with 'known'.* none left is 2$", [(0, 3, "y")]))
+      for method in OF_LABELS),
 )  # fmt: skip

@@ -624,7 +624,12 @@ LONG, UNEQUAL = (601, 1, 30, 0, 41), (1, 250, 2, 0, 3, 1, 40, 5, 4, 13, 0, 1)  #
 
 @pytest.mark.parametrize(
     ("features", "scale", "lengths"),
-    [("plain", 0.3, UNEQUAL), ("all", 1.0, LONG), ("plain", 300.0, LONG), ("all", 1.0, UNEQUAL)],
+    [
+        ("plain", 0.3, UNEQUAL),
+        pytest.param("all", 1.0, LONG, marks=pytest.mark.slow),
+        ("plain", 300.0, LONG),
+        ("all", 1.0, UNEQUAL),
+    ],
 )
 def test_long_sequences(features, scale, lengths):
     rng = np.random.default_rng(17)
@@ -676,7 +681,7 @@ def test_golden_underflow_beside_other_sequences():
 
 
 @pytest.mark.parametrize("feature_orders", [[(0,), (0,)], [(0,), (0, 1), (2,)]], ids=["order_0", "conjoined"])
-@pytest.mark.parametrize("scale", [1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("scale", [1.0, pytest.param(30.0, marks=pytest.mark.slow), 1000.0])
 @pytest.mark.parametrize("forbidden", [0.0, 0.2])
 @pytest.mark.parametrize("history", ["tokens", "segments"])
 def test_longer_chains_in_blocks(feature_orders, scale, forbidden, history):

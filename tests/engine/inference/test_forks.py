@@ -76,10 +76,11 @@ MODELS = {  # and what they are asked
     "segments, two threads": (HighOrderSemiCRF(tol=0.1, n_jobs=2), X_MARKOV, Y_MARKOV, predict_marginals),
     "tagger": (make_pipeline(SequenceFeatureExtractor(), HighOrderCRF(tol=0.1)), X_NAMES, Y_NAMES, tag),
 }
+FAST = "predict", "fit, two threads", "segments, two threads", "tagger"
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in FAST)) for name in MODELS])
 def test_children_answer_beside_a_thread_that_asks_the_same_model(name, tmp_path, many_chunks):
     """A cold model has no cached values yet, so the thread makes them during the fork."""
     model, X, y, ask = MODELS[name]

@@ -97,6 +97,7 @@ def test_kernels_do_not_run_as_python(monkeypatch):
         _jit.njit(cache=True)
 
 
+@pytest.mark.slow
 def test_what_works_without_the_compiler_of_numba():
     """Of the modules those that the page names; all others say which variable to unset."""
     page = (Path(__file__).resolve().parents[3] / "docs" / "guide" / "limits.md").read_text(encoding="utf-8")
