@@ -583,6 +583,7 @@ input()
 """
 
 
+@pytest.mark.slow
 def test_a_lost_scheduler_is_an_error_within_seconds():
     command = [sys.executable, "-c", CLUSTER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

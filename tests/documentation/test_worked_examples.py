@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import pytest
 from budget import ROOT
 
 from sklearn_hocrf._engine import kernels as _kernels
@@ -16,6 +17,7 @@ EXAMPLES = re.findall(r"\n## (.+?)\n.*?```diff\n(.*?)```\n.*?```python\n(.*?)```
 RUN = "import runpy, sys; [runpy.run_path(program) for program in sys.argv[1:]]"
 
 
+@pytest.mark.slow
 def test_examples(tmp_path):
     """All diffs change one copy of the package, and one process runs all programs, as imports take longest."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")}  # this is a copy

@@ -64,6 +64,10 @@ MODELS = {
     "segments": SEGMENTS,
     "repeated segments": clone(SEGMENTS).set_params(segment_length=1, max_order=2),
 }
+ALIKE = "all_pairs", "repeated segments"  # each like the model before it
+of_each_model = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in MODELS]
+)
 
 
 def folds_of(estimator, splits, keys="order", weight=None, X=X, y=Y):
@@ -103,7 +107,7 @@ def cross_validated(estimator, groups, log_sigma, splits, weight=None, X=X, y=Y)
 # --- value and gradient -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODELS)
+@of_each_model
 def test_score_is_that_of_cross_validation(name):
     estimator, splits = MODELS[name], list(KFold(2).split(X))
     groups, folds = folds_of(estimator, splits)
@@ -136,7 +140,7 @@ def test_score_of_a_pipeline_whose_extractors_see_training_parts_alone():
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@of_each_model
 def test_gradient_is_that_of_the_score(name):
     groups, folds = folds_of(MODELS[name], list(KFold(3).split(X))[:1])
     rng = np.random.default_rng(3)
@@ -162,7 +166,7 @@ def test_gradient_with_l1_is_that_of_the_score(name):
     assert abs(differences[1]) > 1e-3
 
 
-@pytest.mark.parametrize("name", ["chain", "repeated segments"])
+@pytest.mark.parametrize("name", ["chain", pytest.param("repeated segments", marks=pytest.mark.slow)])
 def test_scores_with_a_given_l1(name):
     """By other groups than those of sigma; in the penalty of a tie, each of its weights counts."""
     doubled = [[{**token, "again": token["w"]} for token in sequence] for sequence in X]
@@ -615,7 +619,7 @@ def test_new_groups_start_from_the_smaller_penalty():
 
 @pytest.mark.parametrize("orders", [None, [1, 2], "auto"])
 @pytest.mark.parametrize("learn_l1", [False, True])
-@pytest.mark.parametrize("max_steps", [1, 3])
+@pytest.mark.parametrize("max_steps", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_no_order_takes_more_steps_than_allowed(orders, learn_l1, max_steps):
     options = {"cv": 2, "max_steps": max_steps, "learn_l1": learn_l1, "refit": False}
     with warnings.catch_warnings(action="ignore"):
